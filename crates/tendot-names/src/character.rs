@@ -1,0 +1,86 @@
+//! Which characters a name may have: Unicode's basic type Graphic (letters, marks, numbers, punctuation,
+//! symbols and spaces), by Z39.84 section 4.1 and section 2 of the 2024 draft.
+
+use crate::ErrorKind;
+use crate::unicode_table::NOT_GRAPHIC;
+
+/// Says why `c` may not be part of a name, or nothing when it may.
+pub(crate) fn fault(c: char) -> Option<ErrorKind> {
+    if matches!(c, ' '..='~') {
+        return None;
+    }
+    let code = u32::from(c);
+    let found = NOT_GRAPHIC.binary_search_by(|&(first, last, _)| {
+        if last < code {
+            core::cmp::Ordering::Less
+        } else if first > code {
+            core::cmp::Ordering::Greater
+        } else {
+            core::cmp::Ordering::Equal
+        }
+    });
+    found.ok().and_then(|index| NOT_GRAPHIC.get(index)).map(|&(_, _, kind)| kind)
+}
+
+/// True for the 66 code points that will never be assigned.
+pub(crate) fn is_noncharacter(c: char) -> bool {
+    let code = u32::from(c);
+    (0xFDD0..=0xFDEF).contains(&code) || code & 0xFFFE == 0xFFFE
+}
+
+/// Invisible characters that copying leaves behind in names: zero width space, word joiner, byte order mark,
+/// soft hyphen. Bidirectional controls are not among them: dropping those could change what a reader sees.
+#[cfg(feature = "alloc")]
+pub(crate) fn is_stray_invisible(c: char) -> bool {
+    matches!(c, '\u{200B}' | '\u{2060}' | '\u{FEFF}' | '\u{AD}')
+}
+
+/// Checks all of `text`, from left to right; `allow_unassigned` lets pass what a later Unicode may assign.
+pub(crate) fn check(text: &str, allow_unassigned: bool) -> Result<(), crate::Error> {
+    // Nearly every name is printable ASCII; this loop has no exit, so it is vectorized.
+    if text.bytes().fold(true, |plain, byte| plain & (byte.wrapping_sub(b' ') <= b'~' - b' ')) {
+        return Ok(());
+    }
+    for (at, c) in text.char_indices() {
+        match fault(c) {
+            None => {}
+            Some(ErrorKind::UnassignedCharacter) if allow_unassigned && !is_noncharacter(c) => {}
+            Some(kind) => return Err(crate::Error::new(kind, at)),
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_code_point_has_the_fault_of_its_category() {
+        for (c, expected) in [
+            ('a', None),
+            ('é', None),
+            ('\u{301}', None),
+            ('\u{3000}', None),
+            ('🐔', None),
+            ('\u{7F}', Some(ErrorKind::ControlCharacter)),
+            ('\u{9F}', Some(ErrorKind::ControlCharacter)),
+            ('\u{AD}', Some(ErrorKind::FormatCharacter)),
+            ('\u{202E}', Some(ErrorKind::FormatCharacter)),
+            ('\u{2028}', Some(ErrorKind::FormatCharacter)),
+            ('\u{E000}', Some(ErrorKind::PrivateUseCharacter)),
+            ('\u{10FFFD}', Some(ErrorKind::PrivateUseCharacter)),
+            ('\u{378}', Some(ErrorKind::UnassignedCharacter)),
+            ('\u{FFFF}', Some(ErrorKind::UnassignedCharacter)),
+            ('\u{10FFFF}', Some(ErrorKind::UnassignedCharacter)),
+        ] {
+            assert_eq!(fault(c), expected, "{c:?}");
+        }
+    }
+
+    #[test]
+    fn the_table_is_sorted_and_has_no_overlap() {
+        assert!(NOT_GRAPHIC.is_sorted_by(|a, b| a.1 < b.0));
+        assert_eq!(('\0'..=char::MAX).filter(|&c| is_noncharacter(c)).count(), 66);
+    }
+}

@@ -1,0 +1,146 @@
+//! The owned name.
+
+use alloc::borrow::{Borrow, Cow, ToOwned};
+use alloc::boxed::Box;
+use alloc::string::String;
+use core::cmp::Ordering;
+use core::fmt;
+use core::hash::{Hash, Hasher};
+use core::ops::Deref;
+use core::str::FromStr;
+
+use crate::{Error, ErrorKind, Name, Reader, Rules, Target, cast};
+
+/// An owned DOI name, kept as written and compared without regard to ASCII case.
+///
+/// Parsing takes every written form that the standards define, strictly; for what people paste, see
+/// [`Reader::lenient`].
+///
+/// ```
+/// use std::collections::HashSet;
+/// use tendot_names::{Doi, Name};
+///
+/// let link: Doi = "https://doi.org/10.1000/ABC".parse()?;
+/// assert_eq!(link, "doi:10.1000/abc".parse()?);
+/// assert_eq!(link.prefix(), "10.1000");
+/// assert_eq!(link.to_string(), "10.1000/ABC");
+///
+/// // A set finds it by any spelling, without a copy.
+/// let seen = HashSet::from([link]);
+/// assert!(seen.contains(Name::new("10.1000/aBc")?));
+/// # Ok::<(), tendot_names::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct Doi(Box<str>);
+
+impl Doi {
+    /// Takes a bare name by the given rules.
+    pub fn with_rules(text: impl Into<String>, rules: Rules) -> Result<Self, Error> {
+        let text = text.into();
+        Name::with_rules(&text, rules)?;
+        Ok(Self(text.into_boxed_str()))
+    }
+
+    /// Takes text that has been checked.
+    pub(crate) fn checked(text: String) -> Self {
+        Self(text.into_boxed_str())
+    }
+
+    /// The name as a string, as written.
+    pub fn into_string(self) -> String {
+        self.0.into_string()
+    }
+}
+
+impl Deref for Doi {
+    type Target = Name;
+
+    fn deref(&self) -> &Name {
+        cast::name(&self.0)
+    }
+}
+
+impl Borrow<Name> for Doi {
+    fn borrow(&self) -> &Name {
+        self
+    }
+}
+
+impl AsRef<Name> for Doi {
+    fn as_ref(&self) -> &Name {
+        self
+    }
+}
+
+impl ToOwned for Name {
+    type Owned = Doi;
+
+    fn to_owned(&self) -> Doi {
+        Doi(self.as_str().into())
+    }
+}
+
+impl From<&Name> for Doi {
+    fn from(name: &Name) -> Self {
+        name.to_owned()
+    }
+}
+
+impl From<Cow<'_, Name>> for Doi {
+    fn from(name: Cow<'_, Name>) -> Self {
+        name.into_owned()
+    }
+}
+
+impl FromStr for Doi {
+    type Err = Error;
+
+    /// Any strict written form, by the current rules. A shortDOI is not a DOI name, so it is refused.
+    fn from_str(text: &str) -> Result<Self, Error> {
+        match Reader::strict().read(text)?.into_target() {
+            Target::Doi(name) => Ok(name.into_owned()),
+            Target::Short(_) => {
+                let at = text.find("10/").map_or(0, |at| at + 2);
+                Err(Error::new(ErrorKind::MissingRegistrant, at))
+            }
+        }
+    }
+}
+
+impl PartialEq for Doi {
+    fn eq(&self, other: &Self) -> bool {
+        **self == **other
+    }
+}
+
+impl Eq for Doi {}
+
+impl PartialOrd for Doi {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Doi {
+    fn cmp(&self, other: &Self) -> Ordering {
+        (**self).cmp(other)
+    }
+}
+
+impl Hash for Doi {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        (**self).hash(state);
+    }
+}
+
+impl fmt::Display for Doi {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&**self, f)
+    }
+}
+
+impl fmt::Debug for Doi {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Doi").field(&&*self.0).finish()
+    }
+}

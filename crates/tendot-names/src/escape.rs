@@ -1,0 +1,206 @@
+//! Percent-encoding: which characters each written form leaves as they are, and decoding, once.
+
+use core::fmt;
+
+/// The ASCII characters that a form writes as they are. All others, and every byte of a character outside
+/// ASCII, are percent-encoded.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct Literal(u128);
+
+impl Literal {
+    /// Letters, digits and `-._~` (RFC 3986 section 2.3).
+    const UNRESERVED: Self = Self::of(b"-._~").alphanumeric();
+
+    /// The June 2024 draft, section 2, step 2: unreserved and `/`. It also serves `urn:doi:`, for which it
+    /// contains the intent of the registration's rule.
+    pub(crate) const URI: Self = Self::UNRESERVED.and(b"/");
+
+    /// The scheme as published in November 2024: what may stand in a path segment (RFC 3986 section 3.3).
+    /// Slashes inside the suffix are encoded, the one after the prefix is written apart.
+    pub(crate) const URI_2024_11: Self = Self::UNRESERVED.and(b"!$&'()*+,;=:@");
+
+    /// The 2003 draft's canonical form: what RFC 2396 lets stand in a URI, without `? & = #`, which the 2002
+    /// draft reserves (section 2.2).
+    pub(crate) const URI_2003: Self = Self::of(b"-_.!~*'();/:@+$,").alphanumeric();
+
+    /// Table 1 of Z39.84 appendix E, and `?`, which would begin a query.
+    pub(crate) const URL_MINIMAL: Self = Self::graphic().without(b"%\"# ?");
+
+    /// Tables 1 and 2 of Z39.84 appendix E. The row `' (%6o)` of table 2 is read as the grave accent (`%60`).
+    pub(crate) const URL: Self = Self::URL_MINIMAL.without(b"<>{}^[]`|\\");
+
+    /// RFC 7972 writes the name in the older URN syntax, which had no slash.
+    pub(crate) const EIDR: Self = Self::UNRESERVED;
+
+    const fn of(bytes: &[u8]) -> Self {
+        Self(0).and(bytes)
+    }
+
+    const fn graphic() -> Self {
+        let mut set = 0;
+        let mut byte = b' ';
+        while byte <= b'~' {
+            set |= 1 << byte;
+            byte += 1;
+        }
+        Self(set)
+    }
+
+    const fn and(self, bytes: &[u8]) -> Self {
+        Self(self.0 | mask(bytes))
+    }
+
+    const fn without(self, bytes: &[u8]) -> Self {
+        Self(self.0 & !mask(bytes))
+    }
+
+    const fn alphanumeric(self) -> Self {
+        self.and(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789")
+    }
+
+    /// True when the byte is written as it is.
+    pub(crate) const fn contains(self, byte: u8) -> bool {
+        byte < 128 && self.0 >> byte & 1 == 1
+    }
+}
+
+const fn mask(mut bytes: &[u8]) -> u128 {
+    let mut mask = 0;
+    while let [byte, rest @ ..] = bytes {
+        mask |= 1 << *byte;
+        bytes = rest;
+    }
+    mask
+}
+
+/// Writes `text` with everything but `literal` percent-encoded, hexadecimal digits in upper case.
+pub(crate) fn write_encoded(out: &mut impl fmt::Write, text: &str, literal: Literal) -> fmt::Result {
+    let mut rest = text;
+    while let Some(at) = rest.bytes().position(|byte| !literal.contains(byte)) {
+        let (plain, from) = rest.split_at(at);
+        out.write_str(plain)?;
+        let mut characters = from.chars();
+        let Some(encoded) = characters.next() else { break };
+        for byte in encoded.encode_utf8(&mut [0; 4]).bytes() {
+            write_triplet(out, byte)?;
+        }
+        rest = characters.as_str();
+    }
+    out.write_str(rest)
+}
+
+fn write_triplet(out: &mut impl fmt::Write, byte: u8) -> fmt::Result {
+    let digit = |value: u8| char::from(if value < 10 { b'0' + value } else { b'A' + value - 10 });
+    out.write_char('%')?;
+    out.write_char(digit(byte >> 4))?;
+    out.write_char(digit(byte & 15))
+}
+
+/// Passes text on in upper case, but leaves hexadecimal digits and all else alone.
+pub(crate) struct AsciiUpper<W>(pub(crate) W);
+
+impl<W: fmt::Write> fmt::Write for AsciiUpper<W> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        let mut rest = text;
+        while let Some(at) = rest.bytes().position(|byte| byte.is_ascii_lowercase()) {
+            let (upper, from) = rest.split_at(at);
+            self.0.write_str(upper)?;
+            let mut characters = from.chars();
+            if let Some(lower) = characters.next() {
+                self.0.write_char(lower.to_ascii_uppercase())?;
+            }
+            rest = characters.as_str();
+        }
+        self.0.write_str(rest)
+    }
+}
+
+#[cfg(feature = "alloc")]
+pub(crate) use decode::{Malformed, decode, hex_value, position_before_decoding, triplet};
+
+#[cfg(feature = "alloc")]
+mod decode {
+    use alloc::borrow::Cow;
+    use alloc::string::String;
+    use alloc::vec::Vec;
+
+    use crate::{Error, ErrorKind};
+
+    /// What to do with a `%` that begins no triplet.
+    #[derive(Clone, Copy, Debug, Eq, PartialEq)]
+    pub(crate) enum Malformed {
+        Refuse,
+        Keep,
+    }
+
+    /// A text with its percent-encoding removed.
+    #[derive(Debug)]
+    pub(crate) struct Decoded<'a> {
+        pub(crate) text: Cow<'a, str>,
+        /// A `%` stood for itself.
+        pub(crate) stray_percent: bool,
+    }
+
+    /// Removes percent-encoding, once. `+` is never a space.
+    pub(crate) fn decode(text: &str, malformed: Malformed) -> Result<Decoded<'_>, Error> {
+        let Some(first) = text.bytes().position(|byte| byte == b'%') else {
+            return Ok(Decoded { text: Cow::Borrowed(text), stray_percent: false });
+        };
+        let mut bytes = Vec::with_capacity(text.len());
+        let (plain, mut rest) = text.as_bytes().split_at(first);
+        bytes.extend_from_slice(plain);
+        let mut stray_percent = false;
+        while let [byte, after @ ..] = rest {
+            match triplet(rest) {
+                Some(decoded) => {
+                    bytes.push(decoded);
+                    rest = rest.get(3..).unwrap_or_default();
+                    continue;
+                }
+                None if *byte == b'%' && malformed == Malformed::Refuse => {
+                    return Err(Error::new(ErrorKind::BadPercentEncoding, text.len() - rest.len()));
+                }
+                None => {
+                    stray_percent |= *byte == b'%';
+                    bytes.push(*byte);
+                    rest = after;
+                }
+            }
+        }
+        match String::from_utf8(bytes) {
+            Ok(decoded) => Ok(Decoded { text: Cow::Owned(decoded), stray_percent }),
+            Err(error) => {
+                let at = position_before_decoding(text, error.utf8_error().valid_up_to());
+                Err(Error::new(ErrorKind::InvalidUtf8, at))
+            }
+        }
+    }
+
+    /// The offset in `encoded` of what stands at `decoded_at` once it is decoded.
+    pub(crate) fn position_before_decoding(encoded: &str, decoded_at: usize) -> usize {
+        let mut rest = encoded.as_bytes();
+        for _ in 0..decoded_at {
+            let taken = if triplet(rest).is_some() { 3 } else { 1 };
+            rest = rest.get(taken..).unwrap_or_default();
+        }
+        encoded.len() - rest.len()
+    }
+
+    /// The byte that a triplet at the beginning of `bytes` stands for.
+    pub(crate) fn triplet(bytes: &[u8]) -> Option<u8> {
+        match bytes {
+            [b'%', high, low, ..] => Some(hex_value(*high)? << 4 | hex_value(*low)?),
+            _ => None,
+        }
+    }
+
+    /// The value of a hexadecimal digit.
+    pub(crate) fn hex_value(digit: u8) -> Option<u8> {
+        match digit {
+            b'0'..=b'9' => Some(digit - b'0'),
+            b'A'..=b'F' => Some(digit - b'A' + 10),
+            b'a'..=b'f' => Some(digit - b'a' + 10),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! What stands before a candidate.
+
+use crate::escape::triplet;
+
+/// How far back a candidate's surroundings are looked at.
+pub(super) const REACH: usize = 256;
+
+/// Where a candidate stands.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Context {
+    /// Where the address or label begins that is attached to the candidate; its own beginning otherwise.
+    pub(super) lead: usize,
+    /// The byte before that: perhaps a quote or bracket that was opened for the candidate.
+    pub(super) opener: u8,
+    /// In an address: `?` and `#` end the name.
+    pub(super) url: bool,
+    /// In the query of an address: `&` ends it too.
+    pub(super) query: bool,
+    /// In an address that is itself percent-encoded: so are the characters that end the name.
+    pub(super) encoded: bool,
+    /// In a URN, or an info URI: `#` ends the name.
+    pub(super) fragment: bool,
+}
+
+impl Context {
+    /// Looks back from `start`, but not before `floor`.
+    pub(super) fn before(text: &[u8], floor: usize, start: usize) -> Self {
+        let bottom = floor.max(start.saturating_sub(REACH));
+        let behind = text.get(bottom..start).unwrap_or_default();
+        let mut rest = behind;
+        while let [before @ .., byte] = rest
+            && (is_address_byte(*byte) || *byte == b'\\' && follows_slash(behind, before.len()))
+        {
+            rest = before;
+        }
+        let attached = behind.get(rest.len()..).unwrap_or_default();
+        let mut context =
+            Self { lead: bottom + rest.len(), opener: rest.last().copied().unwrap_or(0), ..Self::default() };
+        if attached.is_empty() {
+            return context;
+        }
+        let encoded = attached.len() >= 3
+            && matches!(attached.get(attached.len() - 3..).and_then(triplet), Some(b'/' | b':' | b'='));
+        let urn = ends_with(attached, b"urn:doi:");
+        context.fragment = urn || ends_with(attached, b"info:doi/");
+        context.encoded = encoded;
+        context.url = encoded || urn || is_address(attached);
+        context.query = attached.contains(&b'?') || attached.contains(&b'&') && attached.contains(&b'=');
+        if matches!(attached.first(), Some(b'_' | b'*' | b'~' | b'\'')) {
+            context.opener = attached.first().copied().unwrap_or(0);
+        }
+        context
+    }
+}
+
+fn follows_slash(behind: &[u8], at: usize) -> bool {
+    behind.get(at + 1) == Some(&b'/')
+}
+
+/// True for what can be part of an address before the name. Brackets and quotes are left out: they open something.
+fn is_address_byte(byte: u8) -> bool {
+    byte.is_ascii_graphic() && !b"\"<>()[]{}|\\^`,;".contains(&byte)
+}
+
+fn is_address(attached: &[u8]) -> bool {
+    ends_with(attached, b"doi.org/")
+        || ends_with(attached, b"handle.net/")
+        || attached.starts_with(b"www.")
+        || attached.windows(3).any(|bytes| bytes == b"://")
+        || attached.windows(5).any(|bytes| bytes == br":\/\/")
+        || attached.windows(9).any(|bytes| bytes.eq_ignore_ascii_case(b"%3A%2F%2F"))
+}
+
+/// True when a label stands before the name, or the address of a proxy: then a short registrant code is believed.
+pub(super) fn is_labelled(text: &[u8], start: usize) -> bool {
+    let behind = text.get(start.saturating_sub(24)..start).unwrap_or_default();
+    if [&b"doi.org/"[..], b"handle.net/", b"doi.org%2F", br"doi.org\/", b"/doi/", b"info:doi/"]
+        .iter()
+        .any(|lead| ends_with(behind, lead))
+    {
+        return true;
+    }
+    let mut rest = behind;
+    while let [before @ .., byte] = rest
+        && (b" \t\":={('".contains(byte) || *byte == 0x9A)
+    {
+        // 0x9A ends the fullwidth colon.
+        rest = if *byte == 0x9A { before.strip_suffix(b"\xEF\xBC").unwrap_or(before) } else { before };
+    }
+    let encoded_colon = rest.strip_suffix(b"%3A").or(rest.strip_suffix(b"%3a")).unwrap_or(rest);
+    ends_with(encoded_colon, b"doi") || ends_with(encoded_colon, b"hdl")
+}
+
+/// True when a bracket that `close` would close was opened before `lead`, in the same line.
+pub(super) fn is_open_before(text: &[u8], floor: usize, lead: usize, open: u8, close: u8) -> bool {
+    let bottom = floor.max(lead.saturating_sub(REACH));
+    let mut closed = 0usize;
+    for &byte in text.get(bottom..lead).unwrap_or_default().iter().rev() {
+        match byte {
+            b'\n' => return false,
+            _ if byte == open && closed == 0 => return true,
+            _ if byte == open => closed -= 1,
+            _ if byte == close => closed += 1,
+            _ => {}
+        }
+    }
+    false
+}
+
+/// True when a double quote was opened before `lead`, in the same line; not known when the line begins too far
+/// back.
+pub(super) fn is_quoted(text: &[u8], floor: usize, lead: usize) -> bool {
+    let bottom = floor.max(lead.saturating_sub(REACH));
+    let line = text.get(bottom..lead).unwrap_or_default();
+    let begins_here = bottom == 0 || bottom == floor;
+    let mut open = false;
+    for &byte in line.iter().rev() {
+        match byte {
+            b'\n' => return open,
+            b'"' => open = !open,
+            _ => {}
+        }
+    }
+    open && begins_here
+}
+
+pub(super) fn ends_with(text: &[u8], end: &[u8]) -> bool {
+    text.len() >= end.len()
+        && text.get(text.len() - end.len()..).is_some_and(|tail| tail.eq_ignore_ascii_case(end))
+}

@@ -1,0 +1,177 @@
+//! Finding names in running text.
+//!
+//! `scan` walks the text from one `10.` to the next and over each candidate once, so the work is linear
+//! whatever the input. `context` looks at what stands before a candidate (a label, an address, an open bracket),
+//! `token` reads one character of it however it is escaped, and `tail` cuts off what is not part of the name.
+
+mod context;
+mod scan;
+mod tail;
+mod token;
+
+use alloc::borrow::Cow;
+use core::fmt;
+use core::ops::Range;
+
+use crate::Name;
+
+pub use scan::Scan;
+
+/// Finds the DOI names in `text`, with the default settings of [`Extractor`].
+///
+/// ```
+/// let text = "See (10.1130/2013.2502(04)) and https://doi.org/10.1000/456%23789.".as_bytes();
+/// let names: Vec<_> = tendot_names::find_iter(text).map(|found| found.name.to_string()).collect();
+/// assert_eq!(names, ["10.1130/2013.2502(04)", "10.1000/456#789"]);
+/// ```
+pub fn find_iter(text: &[u8]) -> impl Iterator<Item = Found<'_>> {
+    Extractor::new().find_iter(text)
+}
+
+/// Finds DOI names in text that need not be UTF-8.
+///
+/// ```
+/// use tendot_names::Extractor;
+///
+/// let text = b"doi: 10.1016/j.brainresrev.2010.03.\n002 PMID: 20227440";
+/// let mut joined = Extractor::new().join_lines(true).find_iter(text);
+/// assert_eq!(joined.next().unwrap().name.as_str(), "10.1016/j.brainresrev.2010.03.002");
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Extractor {
+    pub(crate) join_lines: bool,
+    pub(crate) keep_tails: bool,
+    pub(crate) field_separator: Option<u8>,
+    pub(crate) max_len: usize,
+    /// The text is one field that holds a name, so a short registrant code needs no label.
+    pub(crate) labelled: bool,
+}
+
+impl Extractor {
+    /// Keeps lines apart, cuts publishers' tails off, takes names of up to 2,048 bytes.
+    pub const fn new() -> Self {
+        Self { join_lines: false, keep_tails: false, field_separator: None, max_len: 2048, labelled: false }
+    }
+
+    /// Reads on in the next line when a name seems to be broken there, as text taken from PDF files has it.
+    pub const fn join_lines(self, join_lines: bool) -> Self {
+        Self { join_lines, ..self }
+    }
+
+    /// Keeps what publishers' addresses append to a name, such as `/full` and `.pdf`, and notes that were glued
+    /// on.
+    pub const fn keep_tails(self, keep_tails: bool) -> Self {
+        Self { keep_tails, ..self }
+    }
+
+    /// In a table, the byte between fields (`,` or a tab), which ends a name outside quotes.
+    pub const fn field_separator(self, separator: Option<u8>) -> Self {
+        Self { field_separator: separator, ..self }
+    }
+
+    /// Passes over names of more than `bytes` bytes.
+    pub const fn max_len(self, bytes: usize) -> Self {
+        Self { max_len: bytes, ..self }
+    }
+
+    /// The names in `text`, in order.
+    pub fn find_iter(self, text: &[u8]) -> impl Iterator<Item = Found<'_>> {
+        let mut scan = Scan::new(self);
+        core::iter::from_fn(move || match scan.next(text, true) {
+            Next::Found(found) => Some(found),
+            Next::NeedMore(_) | Next::End => None,
+        })
+    }
+
+    /// A scan for text that comes in pieces, see [`Scan::next`].
+    pub fn scan(self) -> Scan {
+        Scan::new(self)
+    }
+}
+
+impl Default for Extractor {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// A name found in text.
+#[derive(Clone, Debug)]
+pub struct Found<'t> {
+    /// The name, decoded.
+    pub name: Cow<'t, Name>,
+    /// The bytes of the text that hold it.
+    pub span: Range<usize>,
+    /// How it was found.
+    pub flags: Flags,
+}
+
+/// What a step of a scan over a piece of text gave.
+#[derive(Clone, Debug)]
+pub enum Next<'t> {
+    /// A name.
+    Found(Found<'t>),
+    /// What stands from this offset on can be judged only with the text that follows.
+    NeedMore(usize),
+    /// No more names.
+    End,
+}
+
+/// Something worth knowing about how a name was found.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+#[non_exhaustive]
+pub enum Flag {
+    /// It stood in an address.
+    InUrl,
+    /// Percent-encoding, entities or escapes were decoded.
+    Decoded,
+    /// A publisher's tail or a glued note was cut off.
+    TailCut,
+    /// It may go on in the next line.
+    MaybeTruncated,
+    /// It was put together from two lines.
+    Joined,
+}
+
+impl Flag {
+    const ALL: [Self; 5] = [Self::InUrl, Self::Decoded, Self::TailCut, Self::MaybeTruncated, Self::Joined];
+
+    /// The flag's stable name in kebab case.
+    pub const fn code(self) -> &'static str {
+        match self {
+            Self::InUrl => "in-url",
+            Self::Decoded => "decoded",
+            Self::TailCut => "tail-cut",
+            Self::MaybeTruncated => "maybe-truncated",
+            Self::Joined => "joined",
+        }
+    }
+}
+
+/// A set of [`Flag`]s.
+#[derive(Clone, Copy, Default, Eq, Hash, PartialEq)]
+pub struct Flags(u8);
+
+impl Flags {
+    /// True when `flag` is among them.
+    pub const fn contains(self, flag: Flag) -> bool {
+        self.0 & (1 << flag as u8) != 0
+    }
+
+    /// The flags, one by one.
+    pub fn iter(self) -> impl Iterator<Item = Flag> {
+        Flag::ALL.into_iter().filter(move |&flag| self.contains(flag))
+    }
+
+    pub(crate) fn set(&mut self, flag: Flag, on: bool) {
+        if on {
+            self.0 |= 1 << flag as u8;
+        }
+    }
+}
+
+impl fmt::Debug for Flags {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.iter()).finish()
+    }
+}

@@ -1,0 +1,290 @@
+//! What is cut off the end of a candidate: punctuation of the sentence, brackets that the name did not open, tails
+//! of publishers' addresses, notes that were glued on.
+
+use super::context::ends_with;
+
+/// Cuts off trailing punctuation, quotes, and brackets without a partner. `emphasis` is the character that stood
+/// directly before the name, as Markdown's `_` does.
+pub(super) fn trim(text: &str, emphasis: u8) -> &str {
+    let mut rest = text;
+    let mut unmatched: Option<[usize; 4]> = None;
+    while let Some(last) = rest.chars().next_back() {
+        let cut = match last {
+            '.' | ',' | ';' | ':' | '?' | '!' | '/' | '*' | '"' | '\'' | '`' | '\\' | '|' | '&' => true,
+            '…' | '“' | '”' | '„' | '‘' | '’' | '«' | '»' | '‹' | '›' => true,
+            '(' | '[' | '{' | '<' => true,
+            ')' | ']' | '}' | '>' => {
+                let counts = unmatched.get_or_insert_with(|| count_unmatched_closers(rest));
+                match counts.get_mut(bracket_kind(last)) {
+                    Some(count) if *count > 0 => {
+                        *count -= 1;
+                        true
+                    }
+                    _ => false,
+                }
+            }
+            '_' | '~' | '$' => u32::from(last) == u32::from(emphasis),
+            _ => false,
+        };
+        if !cut {
+            break;
+        }
+        if matches!(last, '(' | '[' | '{' | '<') {
+            // Its partner, if any, is already gone.
+            unmatched = None;
+        }
+        rest = rest.get(..rest.len() - last.len_utf8()).unwrap_or_default();
+    }
+    rest
+}
+
+/// How many closing brackets of each kind have no opening one.
+fn count_unmatched_closers(text: &str) -> [usize; 4] {
+    let mut opened = [0usize; 4];
+    let mut unmatched = [0usize; 4];
+    for byte in text.bytes() {
+        let kind = bracket_kind(char::from(byte));
+        match byte {
+            b'(' | b'[' | b'{' | b'<' => {
+                if let Some(count) = opened.get_mut(kind) {
+                    *count += 1;
+                }
+            }
+            b')' | b']' | b'}' | b'>' => match (opened.get_mut(kind), unmatched.get_mut(kind)) {
+                (Some(open), _) if *open > 0 => *open -= 1,
+                (_, Some(count)) => *count += 1,
+                _ => {}
+            },
+            _ => {}
+        }
+    }
+    unmatched
+}
+
+/// A number for each kind of bracket.
+pub(super) fn bracket_kind(bracket: char) -> usize {
+    match bracket {
+        '(' | ')' => 0,
+        '[' | ']' => 1,
+        '{' | '}' => 2,
+        _ => 3,
+    }
+}
+
+/// Endings that publishers' addresses append to a name, wherever they are seen.
+const TAILS: [&str; 12] = [
+    "/abstract",
+    "/epdf",
+    "/full",
+    "/fulltext",
+    "/full-text",
+    "/meta",
+    "/pdf",
+    "/pdfdirect",
+    "/suppinfo",
+    "/summary",
+    ".pdf",
+    "/-/dcsupplemental",
+];
+
+/// Endings that are believed only in an address.
+const ADDRESS_TAILS: [&str; 30] = [
+    "/citation",
+    "/citations",
+    "/citedby",
+    "/download",
+    "/epub",
+    "/figures",
+    "/html",
+    "/keywords",
+    "/metrics",
+    "/pdfft",
+    "/reader",
+    "/references",
+    "/related",
+    "/short",
+    "/supplementary-material",
+    "/tables",
+    "/viewer",
+    "/xml",
+    ".abstract",
+    ".article-info",
+    ".epub",
+    ".extract",
+    ".figures-only",
+    ".full",
+    ".full-text",
+    ".htm",
+    ".html",
+    ".long",
+    ".short",
+    ".xml",
+];
+
+/// Notes that are glued to a name; everything from them on is cut.
+const NOTES: [&str; 12] = [
+    ".....",
+    ";jsessionid",
+    "#sthash",
+    "#page",
+    "#metadata_info",
+    "#abstract",
+    "#citeas",
+    "[doi]",
+    ")accessed",
+    ")lastaccessed",
+    "articlepublishedonline",
+    "epubaheadofprint",
+];
+
+/// Cuts tails and notes off, as many as there are. Nothing is cut from the prefix.
+pub(super) fn cut_tails(text: &str, in_address: bool, emphasis: u8) -> &str {
+    let mut rest = text;
+    loop {
+        let Some(suffix_at) = rest.find('/').map(|at| at + 1) else { return rest };
+        let suffix = rest.get(suffix_at..).unwrap_or_default();
+        let Some(kept) = cut_once(suffix, rest, in_address) else { return rest };
+        rest = trim(rest.get(..suffix_at + kept).unwrap_or_default(), emphasis);
+    }
+}
+
+/// How much of `suffix` is left once one tail is cut off.
+fn cut_once(suffix: &str, whole: &str, in_address: bool) -> Option<usize> {
+    let bytes = suffix.as_bytes();
+    // Most suffixes end in a digit, which no tail but a version does.
+    let last = bytes.last()?;
+    if !last.is_ascii_digit() {
+        let address_tails = if in_address { &ADDRESS_TAILS[..] } else { &[] };
+        let tail = TAILS
+            .iter()
+            .chain(address_tails)
+            .filter(|tail| bytes.len() > tail.len() && ends_with(bytes, tail.as_bytes()))
+            .map(|tail| tail.len())
+            .max();
+        if let Some(tail) = tail {
+            return Some(bytes.len() - tail);
+        }
+        if *last == b'l' && in_address && ends_with(bytes, b"+html") {
+            return Some(bytes.len() - 5);
+        }
+        if let Some(kept) = without_bracketed_note(suffix) {
+            return Some(kept);
+        }
+    }
+    if in_address
+        && let Some(at) = find_ignore_case(bytes, b"/suppl_file/").or(find_ignore_case(bytes, b"/asset/"))
+    {
+        return positive(at);
+    }
+    without_version(suffix, whole).or_else(|| without_note(bytes))
+}
+
+/// `[CrossRef]`, `[PubMed]`, `[12]` at the end. SICI names have more after their brackets.
+fn without_bracketed_note(suffix: &str) -> Option<usize> {
+    let inner = suffix.strip_suffix(']')?;
+    let open = inner.rfind('[')?;
+    let note = inner.get(open + 1..)?;
+    if note.bytes().all(|byte| byte.is_ascii_alphanumeric()) { positive(open) } else { None }
+}
+
+/// The version that bioRxiv and medRxiv append in addresses: `10.1101/097196v2`.
+fn without_version(suffix: &str, whole: &str) -> Option<usize> {
+    if !whole.starts_with("10.1101/") && !whole.starts_with("10.64898/") {
+        return None;
+    }
+    let before = suffix.trim_end_matches(|c: char| c.is_ascii_digit());
+    let version_len = suffix.len() - before.len();
+    let name = before.strip_suffix('v')?;
+    ((1..=2).contains(&version_len) && name.ends_with(|c: char| c.is_ascii_digit())).then_some(name.len())
+}
+
+fn without_note(suffix: &[u8]) -> Option<usize> {
+    if !may_have_note(suffix) {
+        return None;
+    }
+    let at = NOTES
+        .iter()
+        .filter(|note| suffix.len() > note.len())
+        .filter_map(|note| find_ignore_case(suffix, note.as_bytes()))
+        .min()
+        .or_else(|| glued_epub(suffix))
+        .or_else(|| {
+            let host = find_ignore_case(suffix, b".sagepub.com")?;
+            let before = suffix.get(..host)?;
+            let letters = before.iter().rev().take_while(|byte| byte.is_ascii_alphabetic()).count();
+            Some(host - letters)
+        })?;
+    positive(at)
+}
+
+/// False for most suffixes, in one pass: each note has one of these signs.
+fn may_have_note(suffix: &[u8]) -> bool {
+    let (mut third, mut second) = (0, 0);
+    let mut found = false;
+    for &byte in suffix {
+        let first = byte | 0x20;
+        found |= matches!(byte, b'#' | b'[' | b';' | b')')
+            || byte == b'.' && second == b'.'
+            || (third, second, first) == (b'p', b'u', b'b')
+            || (third, second, first) == (b'e', b'c', b'o');
+        (third, second) = (second, if byte == b'.' { byte } else { first });
+    }
+    found
+}
+
+/// `.epub`, `(epub2010` and `.ecollection2014` at the end.
+fn glued_epub(suffix: &[u8]) -> Option<usize> {
+    for word in [&b"epub"[..], b"ecollection"] {
+        let Some(at) = find_ignore_case(suffix, word) else { continue };
+        let marked = at > 0 && suffix.get(at - 1).is_some_and(|byte| b".([;,".contains(byte));
+        let rest = suffix.get(at + word.len()..).unwrap_or_default();
+        if marked && rest.iter().all(|byte| byte.is_ascii_alphanumeric()) {
+            return Some(at);
+        }
+    }
+    None
+}
+
+fn find_ignore_case(text: &[u8], word: &[u8]) -> Option<usize> {
+    text.windows(word.len()).position(|bytes| bytes.eq_ignore_ascii_case(word))
+}
+
+fn positive(at: usize) -> Option<usize> {
+    (at > 0).then_some(at)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tails() {
+        check("10.1002/asi.20001/full", "10.1002/asi.20001");
+        check("10.1111/j.1540-6261.2005.00815.x/pdf", "10.1111/j.1540-6261.2005.00815.x");
+        check("10.1000/a/full/pdf", "10.1000/a");
+        check("10.1101/097196v2.full.pdf", "10.1101/097196");
+        check("10.1101/2020.03.05.20031898v1", "10.1101/2020.03.05.20031898");
+        check("10.1002/pds.1348[doi].eng", "10.1002/pds.1348");
+        check("10.1021/pr500421v(epubaheadofprint)", "10.1021/pr500421v");
+        check("10.1021/cr040695c.....106,1077(2006)", "10.1021/cr040695c");
+        check("10.1177/0261018315588894csp.sagepub.com", "10.1177/0261018315588894");
+        check("10.1371/journal.pone.0174717.ecollection2017", "10.1371/journal.pone.0174717");
+        // names, to the last character
+        for name in [
+            "10.2210/pdb2br8/pdb",
+            "10.5194/tc-7-419-2013-supplement",
+            "10.1130/0016-7606(1949)60[439:TSM]2.0.CO;2",
+            "10.1107/s160053680902251x/lh2832sup0.html",
+            "10.1000/full",
+            "10.6084/m9.figshare.12345.v2",
+        ] {
+            check(name, name);
+        }
+    }
+
+    #[track_caller]
+    fn check(text: &str, expected: &str) {
+        let in_address = text.contains(".full.");
+        assert_eq!(cut_tails(text, in_address, 0), expected);
+    }
+}

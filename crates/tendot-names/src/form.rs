@@ -1,0 +1,244 @@
+//! The written forms of a name: how each is called, and how a name is written in it.
+
+use core::fmt::{self, Write as _};
+
+use crate::escape::{AsciiUpper, Literal, write_encoded};
+use crate::{Name, cast};
+
+/// A form in which a name can be written.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+#[non_exhaustive]
+pub enum Form {
+    /// The name itself, as written.
+    Name,
+    /// The name with ASCII letters in upper case: the key by which names are compared (Z39.84 section 4).
+    Canonical,
+    /// `doi:` URI of the June 2024 draft: every byte that is neither unreserved nor `/` is percent-encoded.
+    Uri,
+    /// `doi:` URI as published in November 2024: slashes inside the suffix are encoded, `(`, `:` and their like
+    /// are not.
+    Uri202411,
+    /// The 2003 draft's canonical `doi:` URI, in upper case.
+    Uri2003,
+    /// `urn:doi:`
+    Urn,
+    /// `https://doi.org/…`, readable: encoded are tables 1 and 2 of Z39.84, `?` and all outside ASCII.
+    Url,
+    /// `https://doi.org/…` with only table 1, `?` and all outside ASCII encoded.
+    UrlMinimal,
+    /// `https://doi.org/…` encoded as in [`Form::Uri`].
+    UrlFull,
+    /// `info:doi/`
+    Info,
+    /// `doi:` and the bare name, as ISO 26324 wants it shown.
+    Display,
+    /// `urn:eidr:`, for names of the Entertainment ID Registry.
+    Eidr,
+    /// An HTML link: the address of [`Form::Url`] around the text of [`Form::Display`].
+    Html,
+}
+
+impl Form {
+    /// All forms.
+    pub const ALL: [Self; 13] = [
+        Self::Name,
+        Self::Canonical,
+        Self::Uri,
+        Self::Uri202411,
+        Self::Uri2003,
+        Self::Urn,
+        Self::Url,
+        Self::UrlMinimal,
+        Self::UrlFull,
+        Self::Info,
+        Self::Display,
+        Self::Eidr,
+        Self::Html,
+    ];
+
+    /// The form's name on the command line.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Name => "name",
+            Self::Canonical => "canonical",
+            Self::Uri => "uri",
+            Self::Uri202411 => "uri-2024-11",
+            Self::Uri2003 => "uri-2003",
+            Self::Urn => "urn",
+            Self::Url => "url",
+            Self::UrlMinimal => "url-minimal",
+            Self::UrlFull => "url-full",
+            Self::Info => "info",
+            Self::Display => "display",
+            Self::Eidr => "eidr",
+            Self::Html => "html",
+        }
+    }
+}
+
+impl Name {
+    /// The name in another form; nothing when it has none there, as with [`Form::Eidr`] for names of others.
+    ///
+    /// The result writes itself piece by piece and allocates nothing.
+    ///
+    /// ```
+    /// use tendot_names::{Form, Name};
+    ///
+    /// // URN registration, "Character set"
+    /// let name = Name::new("10.1000/456#789")?;
+    /// assert_eq!(name.written_as(Form::Url).unwrap().to_string(), "https://doi.org/10.1000/456%23789");
+    /// assert_eq!(name.written_as(Form::Urn).unwrap().to_string(), "urn:doi:10.1000/456%23789");
+    /// assert!(name.written_as(Form::Eidr).is_none());
+    /// # Ok::<(), tendot_names::Error>(())
+    /// ```
+    pub fn written_as(&self, form: Form) -> Option<Written<'_>> {
+        Written::new(self.as_str(), form)
+    }
+
+    /// The `doi:` URI.
+    ///
+    /// ```
+    /// use tendot_names::Name;
+    ///
+    /// // 2024 draft, section 2, example 2
+    /// let name = Name::new("10.26321/Á.GUTIÉRREZ.ZARZA.02.2018.03")?;
+    /// assert_eq!(name.uri().to_string(), "doi:10.26321/%C3%81.GUTI%C3%89RREZ.ZARZA.02.2018.03");
+    /// # Ok::<(), tendot_names::Error>(())
+    /// ```
+    pub fn uri(&self) -> Written<'_> {
+        Written { text: self.as_str(), form: Form::Uri }
+    }
+
+    /// The `urn:doi:` URN.
+    pub fn urn(&self) -> Written<'_> {
+        Written { text: self.as_str(), form: Form::Urn }
+    }
+
+    /// The address at the DOI proxy.
+    ///
+    /// ```
+    /// use tendot_names::Name;
+    ///
+    /// // Z39.84 appendix E
+    /// let name = Name::new("10.1006/rwei.1999\".0001")?;
+    /// assert_eq!(name.url().to_string(), "https://doi.org/10.1006/rwei.1999%22.0001");
+    ///
+    /// // A browser would take `/../` out of an address, so one slash is encoded.
+    /// let name = Name::new("10.1000/a/../b")?;
+    /// assert_eq!(name.url().to_string(), "https://doi.org/10.1000/a/..%2Fb");
+    /// # Ok::<(), tendot_names::Error>(())
+    /// ```
+    pub fn url(&self) -> Written<'_> {
+        Written { text: self.as_str(), form: Form::Url }
+    }
+
+    /// The name with its ASCII letters in upper case, by which names are compared.
+    pub fn canonical(&self) -> Written<'_> {
+        Written { text: self.as_str(), form: Form::Canonical }
+    }
+}
+
+/// A name in one of its forms, to be printed.
+#[derive(Clone, Copy, Debug)]
+pub struct Written<'a> {
+    text: &'a str,
+    form: Form,
+}
+
+impl<'a> Written<'a> {
+    pub(crate) fn new(text: &'a str, form: Form) -> Option<Self> {
+        (form != Form::Eidr || is_eidr(text)).then_some(Self { text, form })
+    }
+}
+
+/// The prefixes of the Entertainment ID Registry: parties, users, video services, titles and edits.
+fn is_eidr(text: &str) -> bool {
+    matches!(cast::name(text).prefix(), "10.5237" | "10.5238" | "10.5239" | "10.5240")
+}
+
+impl fmt::Display for Written<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = self.text;
+        match self.form {
+            Form::Name => f.write_str(text),
+            Form::Canonical => AsciiUpper(f).write_str(text),
+            Form::Uri => write_after(f, "doi:", text, Literal::URI),
+            Form::Uri202411 => {
+                let name = cast::name(text);
+                write_after(f, "doi:", name.prefix(), Literal::URI_2024_11)?;
+                write_after(f, "/", name.suffix(), Literal::URI_2024_11)
+            }
+            Form::Uri2003 => {
+                f.write_str("doi:")?;
+                write_encoded(&mut AsciiUpper(f), text, Literal::URI_2003)
+            }
+            Form::Urn => write_after(f, "urn:doi:", text, Literal::URI),
+            Form::Url => write_url(f, text, Literal::URL),
+            Form::UrlMinimal => write_url(f, text, Literal::URL_MINIMAL),
+            Form::UrlFull => write_url(f, text, Literal::URI),
+            Form::Info => write_after(f, "info:doi/", text, Literal::URI),
+            Form::Display => {
+                f.write_str("doi:")?;
+                f.write_str(text)
+            }
+            Form::Eidr => {
+                let name = cast::name(text);
+                write_after(f, "urn:eidr:", name.prefix(), Literal::EIDR)?;
+                write_after(f, ":", name.suffix(), Literal::EIDR)
+            }
+            Form::Html => {
+                f.write_str("<a href=\"")?;
+                write_url(&mut HtmlEscaped(&mut *f), text, Literal::URL)?;
+                f.write_str("\">doi:")?;
+                HtmlEscaped(&mut *f).write_str(text)?;
+                f.write_str("</a>")
+            }
+        }
+    }
+}
+
+fn write_after(out: &mut impl fmt::Write, lead: &str, text: &str, literal: Literal) -> fmt::Result {
+    out.write_str(lead)?;
+    write_encoded(out, text, literal)
+}
+
+/// Writes a proxy address. Browsers take `.` and `..` out of paths, even where the dots are encoded; a slash
+/// beside such a segment is therefore written as `%2F`: the one after it, or for the last segment the one before.
+fn write_url(out: &mut impl fmt::Write, text: &str, literal: Literal) -> fmt::Result {
+    out.write_str("https://doi.org/")?;
+    let mut rest = text;
+    while let Some((segment, after)) = rest.split_once('/') {
+        write_encoded(out, segment, literal)?;
+        let hidden = is_dots(segment) || is_dots(after);
+        out.write_str(if hidden { "%2F" } else { "/" })?;
+        rest = after;
+    }
+    write_encoded(out, rest, literal)
+}
+
+fn is_dots(segment: &str) -> bool {
+    matches!(segment, "." | "..")
+}
+
+/// Passes text on with the characters escaped that mean something in HTML.
+struct HtmlEscaped<'a, W>(&'a mut W);
+
+impl<W: fmt::Write> fmt::Write for HtmlEscaped<'_, W> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        let mut rest = text;
+        while let Some(at) = rest.find(['&', '<', '>', '"', '\'']) {
+            let (plain, from) = rest.split_at(at);
+            self.0.write_str(plain)?;
+            let mut characters = from.chars();
+            self.0.write_str(match characters.next() {
+                Some('&') => "&amp;",
+                Some('<') => "&lt;",
+                Some('>') => "&gt;",
+                Some('"') => "&quot;",
+                _ => "&#39;",
+            })?;
+            rest = characters.as_str();
+        }
+        self.0.write_str(rest)
+    }
+}

@@ -1,0 +1,54 @@
+#![doc = include_str!("../README.md")]
+#![no_std]
+#![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic))]
+
+#[cfg(feature = "alloc")]
+extern crate alloc;
+#[cfg(test)]
+extern crate std;
+
+mod cast;
+mod character;
+mod error;
+mod escape;
+mod form;
+mod name;
+mod rules;
+mod unicode_table;
+
+#[cfg(feature = "alloc")]
+mod doi;
+#[cfg(feature = "alloc")]
+mod extract;
+#[cfg(feature = "alloc")]
+mod notes;
+#[cfg(feature = "alloc")]
+mod peel;
+#[cfg(feature = "alloc")]
+mod read;
+#[cfg(feature = "alloc")]
+mod repair;
+#[cfg(feature = "serde")]
+pub mod serde;
+#[cfg(feature = "alloc")]
+mod short;
+
+pub use error::{Error, ErrorKind};
+pub use form::{Form, Written};
+pub use name::Name;
+pub use rules::Rules;
+pub use unicode_table::UNICODE_VERSION;
+
+#[cfg(feature = "alloc")]
+pub use doi::Doi;
+#[cfg(feature = "alloc")]
+pub use extract::{Extractor, Flag, Flags, Found, Next, Scan, find_iter};
+#[cfg(feature = "alloc")]
+pub use notes::{Note, Notes};
+#[cfg(feature = "alloc")]
+pub use read::{Reader, Reading, Target, WrittenAs};
+#[cfg(feature = "alloc")]
+pub use repair::{Repaired, repair};
+#[cfg(feature = "alloc")]
+pub use short::ShortDoi;

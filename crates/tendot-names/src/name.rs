@@ -1,0 +1,188 @@
+//! The borrowed name.
+
+use core::cmp::Ordering;
+use core::fmt;
+use core::hash::{Hash, Hasher};
+
+use crate::{Error, ErrorKind, Rules, cast};
+
+/// A DOI name, kept as written and compared without regard to ASCII case.
+///
+/// `Name` is to [`Doi`](crate::Doi) what `str` is to `String`. Creating one copies nothing, decodes nothing and
+/// trims nothing: in a bare name "all characters represent themselves" (Z39.84 appendix E). For URLs, URNs and
+/// other written forms use a [`Reader`](crate::Reader).
+///
+/// Equality, order and hash follow Z39.84 section 4: `a` to `z` count as `A` to `Z`, then octets are compared.
+/// Letters outside Basic Latin are never folded (2024 draft, section 2, note 3).
+///
+/// ```
+/// use tendot_names::Name;
+///
+/// // Z39.84 section 4
+/// assert_eq!(Name::new("10.123/ABC")?, Name::new("10.123/AbC")?);
+/// // 2024 draft, section 2, note 1: composed and decomposed letters are different names
+/// assert_ne!(Name::new("10.26321/\u{C1}")?, Name::new("10.26321/A\u{301}")?);
+///
+/// // Example (c) of the 2002 draft, section 2.3: the first slash divides
+/// let name = Name::new("10.5594/SMPTE.ST2067-21.2020")?;
+/// assert_eq!((name.prefix(), name.suffix()), ("10.5594", "SMPTE.ST2067-21.2020"));
+/// # Ok::<(), tendot_names::Error>(())
+/// ```
+#[repr(transparent)]
+pub struct Name(str);
+
+impl Name {
+    /// Takes `text` as a name by the [current](Rules::Current) rules.
+    ///
+    /// ```
+    /// use tendot_names::{ErrorKind, Name};
+    ///
+    /// // Z39.84 appendix C
+    /// for name in [
+    ///     "10.1002/(SICI)1097-4571(199806)49:8<693::AID-ASI4>3.0.CO:2-0",
+    ///     "10.1001/PUBS.JAMA(278)3,JOC7055-ABSY:",
+    ///     "10.1006/rwei.1999.0001",
+    /// ] {
+    ///     assert_eq!(Name::new(name)?.as_str(), name);
+    /// }
+    /// assert_eq!(Name::new("10.1000").unwrap_err().kind(), ErrorKind::MissingSlash);
+    /// # Ok::<(), tendot_names::Error>(())
+    /// ```
+    pub fn new(text: &str) -> Result<&Self, Error> {
+        Self::with_rules(text, Rules::Current)
+    }
+
+    /// Takes `text` as a name by the given rules.
+    pub fn with_rules(text: &str, rules: Rules) -> Result<&Self, Error> {
+        rules.check(text, false)?;
+        Ok(cast::name(text))
+    }
+
+    /// Takes bytes as a name by the [current](Rules::Current) rules.
+    ///
+    /// ```
+    /// use tendot_names::{ErrorKind, Name};
+    ///
+    /// assert!(Name::from_bytes(b"10.1000/182").is_ok());
+    /// assert_eq!(Name::from_bytes(b"10.1000/\xC0\xAF").unwrap_err().kind(), ErrorKind::InvalidUtf8);
+    /// ```
+    pub fn from_bytes(bytes: &[u8]) -> Result<&Self, Error> {
+        let text =
+            str::from_utf8(bytes).map_err(|error| Error::new(ErrorKind::InvalidUtf8, error.valid_up_to()))?;
+        Self::new(text)
+    }
+
+    /// Like [`with_rules`](Self::with_rules), but code points that this version of Unicode leaves unassigned pass.
+    #[cfg(feature = "alloc")]
+    pub(crate) fn lenient(text: &str, rules: Rules) -> Result<&Self, Error> {
+        rules.check(text, true)?;
+        Ok(cast::name(text))
+    }
+
+    /// The name as written.
+    pub const fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The part before the first slash: directory indicator and registrant code.
+    pub fn prefix(&self) -> &str {
+        self.parts().0
+    }
+
+    /// The part after the first slash.
+    pub fn suffix(&self) -> &str {
+        self.parts().1
+    }
+
+    /// The registrant code, the part of the prefix after the first dot; empty when there is none, which only
+    /// [`Rules::Minimal2002`] allows.
+    pub fn registrant(&self) -> &str {
+        self.prefix().split_once('.').map_or("", |(_, registrant)| registrant)
+    }
+
+    /// Checks the name against a rule set; names from a lenient reading or another rule set may fail.
+    ///
+    /// ```
+    /// use tendot_names::{ErrorKind, Name, Rules};
+    ///
+    /// let name = Name::new("10.2505/4/ss15_038_08_78")?;
+    /// assert_eq!(name.check(Rules::Z3984).unwrap_err().kind(), ErrorKind::ReservedSuffix);
+    /// # Ok::<(), tendot_names::Error>(())
+    /// ```
+    pub fn check(&self, rules: Rules) -> Result<(), Error> {
+        rules.check(&self.0, false)
+    }
+
+    /// True when both have the same code points, case included.
+    pub fn eq_exact(&self, other: &Self) -> bool {
+        self.0 == other.0
+    }
+
+    fn parts(&self) -> (&str, &str) {
+        self.0.split_once('/').unwrap_or((&self.0, ""))
+    }
+}
+
+impl PartialEq for Name {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.eq_ignore_ascii_case(&other.0)
+    }
+}
+
+impl Eq for Name {}
+
+impl PartialOrd for Name {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Name {
+    fn cmp(&self, other: &Self) -> Ordering {
+        let folded = |byte: u8| byte.to_ascii_uppercase();
+        self.0.bytes().map(folded).cmp(other.0.bytes().map(folded))
+    }
+}
+
+impl Hash for Name {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        // In pieces, because a hasher takes many bytes much faster than one at a time.
+        for piece in self.0.as_bytes().chunks(64) {
+            let mut folded = [0; 64];
+            let folded = folded.split_at_mut(piece.len()).0;
+            folded.copy_from_slice(piece);
+            folded.make_ascii_uppercase();
+            state.write(folded);
+        }
+        // No name contains this byte, so the hash of a sequence of names is unambiguous.
+        state.write_u8(0xFF);
+    }
+}
+
+/// The name as written; [`written_as`](Self::written_as) gives the other forms.
+impl fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.0)
+    }
+}
+
+impl fmt::Debug for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Name").field(&&self.0).finish()
+    }
+}
+
+impl AsRef<str> for Name {
+    fn as_ref(&self) -> &str {
+        &self.0
+    }
+}
+
+impl<'a> TryFrom<&'a str> for &'a Name {
+    type Error = Error;
+
+    /// A bare name only, by the current rules.
+    fn try_from(text: &'a str) -> Result<Self, Error> {
+        Name::new(text)
+    }
+}

@@ -1,0 +1,317 @@
+//! Taking labels, schemes and proxy addresses off the front of a name, and queries and fragments off its end.
+
+use crate::notes::{Note, Notes};
+use crate::read::WrittenAs;
+use crate::{Error, ErrorKind};
+
+/// What is left of an input: the part that holds the name, perhaps percent-encoded.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Peeled<'a> {
+    pub(crate) text: &'a str,
+    /// Where `text` begins in the input.
+    pub(crate) offset: usize,
+    pub(crate) form: WrittenAs,
+    pub(crate) notes: Notes,
+}
+
+/// A label or address that can stand before a name.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+struct Lead {
+    form: WrittenAs,
+    len: usize,
+}
+
+/// The hosts that resolve DOI names. Compared exactly: `evil-doi.org` and `doi.org.example` are others.
+const HOSTS: [(&str, WrittenAs); 4] = [
+    ("doi.org", WrittenAs::ProxyUrl),
+    ("dx.doi.org", WrittenAs::ProxyUrl),
+    ("www.doi.org", WrittenAs::ProxyUrl),
+    ("hdl.handle.net", WrittenAs::HandleUrl),
+];
+
+/// Takes off the one form that a strict reading allows.
+pub(crate) fn strict(text: &str) -> Result<Peeled<'_>, Error> {
+    let bare = Peeled { text, offset: 0, form: WrittenAs::Name, notes: Notes::default() };
+    if text.starts_with("10.") {
+        return Ok(bare);
+    }
+    if let Some(lead) = scheme(text) {
+        let peeled = bare.without(lead);
+        return if matches!(lead.form, WrittenAs::Urn | WrittenAs::UrnEidr) {
+            strict_urn(peeled)
+        } else {
+            Ok(peeled.cut_tail())
+        };
+    }
+    match address(text)? {
+        Some(address) if !address.port && address.scheme => {
+            Ok(bare.without(address.lead).one_slash().without_api_path().cut_tail())
+        }
+        Some(Address { port: true, scheme: true, lead }) => Err(Error::new(ErrorKind::UnknownForm, lead.len)),
+        _ => Ok(bare),
+    }
+}
+
+/// RFC 8141: the name ends at the r-, q- or f-component, and only certain characters stand unencoded.
+fn strict_urn(peeled: Peeled<'_>) -> Result<Peeled<'_>, Error> {
+    let name = peeled.cut_tail();
+    let bad = |at: usize| Error::new(ErrorKind::BadUrn, peeled.offset + at);
+    if let Some(at) = name.text.bytes().position(|byte| !is_urn_byte(byte)) {
+        return Err(bad(at));
+    }
+    let components = peeled.text.get(name.text.len()..).unwrap_or_default();
+    let begin = name.text.len();
+    let (resolution_and_query, fragment) = components.split_once('#').unwrap_or((components, ""));
+    let inner = resolution_and_query.get(2..).unwrap_or_default();
+    if !resolution_and_query.is_empty() {
+        let well_begun = resolution_and_query.starts_with("?+") || resolution_and_query.starts_with("?=");
+        let empty = inner.is_empty() || inner.starts_with("?=") || inner.ends_with("?=");
+        if !well_begun || empty {
+            return Err(bad(begin));
+        }
+    }
+    let allowed = |byte: u8| is_urn_byte(byte) || byte == b'?';
+    if let Some(at) = inner.bytes().position(|byte| !allowed(byte)) {
+        return Err(bad(begin + 2 + at));
+    }
+    if let Some(at) = fragment.bytes().position(|byte| !allowed(byte)) {
+        return Err(bad(begin + resolution_and_query.len() + 1 + at));
+    }
+    Ok(name)
+}
+
+/// `pchar` of RFC 3986 and the slash.
+fn is_urn_byte(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=:@/%".contains(&byte)
+}
+
+/// Takes off everything that a lenient reading may take off.
+pub(crate) fn peel(text: &str) -> Result<Peeled<'_>, Error> {
+    let mut peeled = Peeled { text, offset: 0, form: WrittenAs::Name, notes: Notes::default() };
+    loop {
+        let before = peeled.text.len();
+        peeled = peeled.trimmed().unwrapped();
+        if peeled.text.starts_with("10.") {
+            break;
+        }
+        if peeled.text.len() < before {
+            continue;
+        }
+        if let Some(lead) = scheme(peeled.text) {
+            peeled = peeled.without(lead);
+            continue;
+        }
+        if let Some(lead) = label(peeled.text) {
+            peeled = peeled.without(lead);
+            peeled.notes = peeled.notes.with(Note::LabelDropped);
+            continue;
+        }
+        let is_first_address = !peeled.form.is_address();
+        let Some(address) = address(peeled.text).map_err(|error| error.moved(peeled.offset))? else { break };
+        peeled = peeled.without(address.lead);
+        for (happened, note) in [
+            (!is_first_address, Note::DoubledAddress),
+            (!address.scheme, Note::SchemeMissing),
+            (address.port, Note::DefaultPort),
+        ] {
+            if happened {
+                peeled.notes = peeled.notes.with(note);
+            }
+        }
+        peeled = peeled.one_slash().extra_slashes().without_api_path();
+    }
+    let whole = peeled.text;
+    peeled = peeled.cut_tail();
+    if peeled.form == WrittenAs::Urn || peeled.form == WrittenAs::UrnEidr {
+        if whole
+            .get(peeled.text.len()..)
+            .is_some_and(|tail| tail.starts_with('?') && !tail.starts_with("?+") && !tail.starts_with("?="))
+        {
+            peeled.notes = peeled.notes.with(Note::QueryCut);
+        }
+        if !peeled.text.bytes().all(is_urn_byte) {
+            peeled.notes = peeled.notes.with(Note::RawInUrn);
+        }
+    }
+    Ok(peeled)
+}
+
+impl<'a> Peeled<'a> {
+    fn without(self, lead: Lead) -> Self {
+        let mut notes = self.notes;
+        let is_second = self.form != WrittenAs::Name;
+        if is_second && !(self.form.is_address() && lead.form.is_address()) {
+            notes = notes.with(Note::LabelDropped);
+        }
+        Self { form: self.form.or_outer(lead.form), notes, ..self.from(lead.len) }
+    }
+
+    fn from(self, at: usize) -> Self {
+        Self { text: self.text.get(at..).unwrap_or_default(), offset: self.offset + at, ..self }
+    }
+
+    fn trimmed(self) -> Self {
+        let text = self.text.trim_start();
+        let dropped = self.text.len() - text.len();
+        let trimmed = Self { text: text.trim_end(), offset: self.offset + dropped, ..self };
+        if trimmed.text.len() == self.text.len() {
+            return self;
+        }
+        Self { notes: self.notes.with(Note::Trimmed), ..trimmed }
+    }
+
+    /// Drops `<…>` and quotes around the whole, with a colon after them, and a colon that has lost its label.
+    fn unwrapped(self) -> Self {
+        const PAIRS: [(char, char); 11] = [
+            ('<', '>'),
+            ('"', '"'),
+            ('\'', '\''),
+            ('`', '`'),
+            ('“', '”'),
+            ('„', '“'),
+            ('‘', '’'),
+            ('«', '»'),
+            ('‹', '›'),
+            ('「', '」'),
+            ('『', '』'),
+        ];
+        let noted = self.notes.with(Note::Unwrapped);
+        if let Some(rest) = self.text.strip_prefix(':') {
+            return Self { text: rest, offset: self.offset + 1, notes: noted, ..self };
+        }
+        let without_colon = self.text.strip_suffix(':').unwrap_or(self.text).trim_end();
+        for (open, close) in PAIRS {
+            for text in [self.text, without_colon] {
+                if let Some(inner) = text.strip_prefix(open).and_then(|rest| rest.strip_suffix(close)) {
+                    let offset = self.offset + open.len_utf8();
+                    return Self { text: inner, offset, notes: noted, ..self };
+                }
+            }
+        }
+        self
+    }
+
+    fn one_slash(self) -> Self {
+        if self.text.starts_with('/') { self.from(1) } else { self }
+    }
+
+    fn extra_slashes(self) -> Self {
+        let extra = self.text.len() - self.text.trim_start_matches('/').len();
+        if extra == 0 {
+            return self;
+        }
+        Self { notes: self.notes.with(Note::ExtraSlashes), ..self.from(extra) }
+    }
+
+    /// 2024 draft, section 3: records are asked for under `/api/handles/`.
+    fn without_api_path(self) -> Self {
+        const PATH: &str = "api/handles/";
+        if self.text.starts_with(PATH) { self.from(PATH.len()) } else { self }
+    }
+
+    /// Cuts off what is not part of the name: query and fragment of an address, the components of a URN, the
+    /// fragment of an info URI. After `doi:` and `hdl:` and in a bare name, `?` and `#` are data: a `doi` URI has
+    /// neither query nor fragment (2024 draft, section 2).
+    fn cut_tail(self) -> Self {
+        let end = match self.form {
+            WrittenAs::ProxyUrl | WrittenAs::HandleUrl | WrittenAs::Urn | WrittenAs::UrnEidr => {
+                self.text.find(['?', '#'])
+            }
+            WrittenAs::Info => self.text.find('#'),
+            WrittenAs::Name | WrittenAs::Doi | WrittenAs::Hdl => None,
+        };
+        let Some(end) = end else { return self };
+        Self { text: self.text.get(..end).unwrap_or_default(), ..self }
+    }
+}
+
+impl WrittenAs {
+    const fn is_address(self) -> bool {
+        matches!(self, Self::ProxyUrl | Self::HandleUrl)
+    }
+}
+
+/// A scheme or URN namespace that a strict reading takes too.
+fn scheme(text: &str) -> Option<Lead> {
+    const SCHEMES: [(&str, WrittenAs); 6] = [
+        ("doi:", WrittenAs::Doi),
+        ("urn:doi:", WrittenAs::Urn),
+        ("urn:eidr:", WrittenAs::UrnEidr),
+        ("info:doi/", WrittenAs::Info),
+        ("info:hdl/", WrittenAs::Info),
+        ("hdl:", WrittenAs::Hdl),
+    ];
+    SCHEMES.into_iter().find_map(|(scheme, form)| {
+        starts_with_ignore_case(text, scheme).then_some(Lead { form, len: scheme.len() })
+    })
+}
+
+/// A label as people write it: `DOI 10.1000/182`, `DOI：10.1000/182`, `doi10.1000/182`, `URL:https://…`.
+fn label(text: &str) -> Option<Lead> {
+    if starts_with_ignore_case(text, "url:") {
+        return Some(Lead { form: WrittenAs::Name, len: 4 });
+    }
+    if !starts_with_ignore_case(text, "doi") {
+        return None;
+    }
+    let rest = text.get(3..)?;
+    let len = match rest.chars().next()? {
+        '：' => 3 + '：'.len_utf8(),
+        c if c.is_whitespace() => 3,
+        _ if rest.starts_with("10.") => 3,
+        _ => return None,
+    };
+    Some(Lead { form: WrittenAs::Doi, len })
+}
+
+struct Address {
+    lead: Lead,
+    scheme: bool,
+    port: bool,
+}
+
+/// The address of a proxy at the beginning of `text`. An address of another host is refused; other text is
+/// none at all.
+fn address(text: &str) -> Result<Option<Address>, Error> {
+    let unknown = |at| Err(Error::new(ErrorKind::UnknownForm, at));
+    let (scheme_len, default_port) = if starts_with_ignore_case(text, "https://") {
+        (8, Some(":443"))
+    } else if starts_with_ignore_case(text, "http://") {
+        (7, Some(":80"))
+    } else if text.starts_with("//") {
+        (2, None)
+    } else if has_other_scheme(text) {
+        return unknown(0);
+    } else {
+        (0, None)
+    };
+    let after_scheme = text.get(scheme_len..).unwrap_or_default();
+    let authority_len = after_scheme.find(['/', '?', '#']).unwrap_or(after_scheme.len());
+    let authority = after_scheme.get(..authority_len).unwrap_or_default();
+    let (host, port) = match default_port.and_then(|port| authority.strip_suffix(port)) {
+        Some(host) => (host, true),
+        None => (authority, false),
+    };
+    let known = HOSTS.into_iter().find(|(known, _)| host.eq_ignore_ascii_case(known));
+    match known {
+        Some((_, form)) if scheme_len > 0 || after_scheme.len() > authority_len => {
+            let lead = Lead { form, len: scheme_len + authority_len };
+            Ok(Some(Address { lead, scheme: default_port.is_some(), port }))
+        }
+        None if default_port.is_some() => unknown(scheme_len),
+        _ => Ok(None),
+    }
+}
+
+/// True for `ftp://…` and its like, and for URNs of other namespaces.
+fn has_other_scheme(text: &str) -> bool {
+    if starts_with_ignore_case(text, "urn:") {
+        return true;
+    }
+    let rest = text.trim_start_matches(|c: char| c.is_ascii_alphanumeric() || "+-.".contains(c));
+    rest.len() < text.len() && rest.starts_with("://")
+}
+
+fn starts_with_ignore_case(text: &str, lead: &str) -> bool {
+    text.as_bytes().get(..lead.len()).is_some_and(|start| start.eq_ignore_ascii_case(lead.as_bytes()))
+}

@@ -1,0 +1,88 @@
+//! Mending a field that should hold one name.
+
+use alloc::borrow::Cow;
+use alloc::string::String;
+
+use crate::{Doi, Extractor, Name, Reader, Target};
+
+/// A name taken out of a damaged field.
+#[derive(Clone, Debug)]
+pub struct Repaired<'a> {
+    /// The name, or shortDOI.
+    pub target: Target<'a>,
+    /// What stood before the name and is not part of it.
+    pub before: &'a str,
+    /// What stood after the name and is not part of it.
+    pub after: &'a str,
+}
+
+/// Takes the name out of a field that should hold just one, and cuts off the damage that is known from reference
+/// lists and databases: punctuation, tails of addresses, identifiers and notes that were glued on.
+///
+/// Without asking a resolver this is a guess: `/full` or a final full stop can be part of a name.
+///
+/// ```
+/// use tendot_names::repair;
+///
+/// let repaired = repair("10.1126/science.1255642.pmid:26068859").unwrap();
+/// assert_eq!(repaired.target.as_str(), "10.1126/science.1255642");
+/// assert_eq!(repaired.after, ".pmid:26068859");
+/// assert!(repair("not a doi").is_none());
+/// ```
+pub fn repair(field: &str) -> Option<Repaired<'_>> {
+    let extractor = Extractor { labelled: true, ..Extractor::new() };
+    let mended = without_breaks(field);
+    let found = extractor.find_iter(mended.as_bytes()).next();
+    let Some(found) = found else {
+        let target = Reader::lenient().read(field).ok()?.into_target();
+        return Some(Repaired { target, before: "", after: "" });
+    };
+    let name = cut_field_tail(found.name.as_str());
+    let (before, after) = match mended {
+        // An offset in the field is known only when nothing was taken out of its middle.
+        Cow::Owned(_) => ("", ""),
+        Cow::Borrowed(_) => {
+            let cut = found.name.as_str().len() - name.len();
+            (field.get(..found.span.start)?, field.get(found.span.end - cut..).unwrap_or_default())
+        }
+    };
+    let name = mend(name);
+    Name::new(&name).or_else(|_| Name::lenient(&name, crate::Rules::Current)).ok()?;
+    Some(Repaired { target: Target::Doi(Cow::Owned(Doi::checked(name))), before, after })
+}
+
+/// Line breaks of HTML, which nobody put there on purpose, and a doubled dot in the prefix.
+fn without_breaks(field: &str) -> Cow<'_, str> {
+    let mut mended = Cow::Borrowed(field);
+    for (wrong, right) in [("<br/>", ""), ("<br />", ""), ("<br>", ""), ("<wbr>", ""), ("10..", "10.")] {
+        if mended.contains(wrong) {
+            mended = Cow::Owned(mended.replace(wrong, right));
+        }
+    }
+    mended
+}
+
+/// What is cut off in a field but not in running text: the year of publication, a lone `#`.
+fn cut_field_tail(name: &str) -> &str {
+    let year = |text: &str| {
+        text.len() == 4
+            && (text.starts_with("19") || text.starts_with("20"))
+            && text.bytes().all(|byte| byte.is_ascii_digit())
+    };
+    if let Some((rest, last)) = name.rsplit_once('(')
+        && !rest.contains('(')
+        && rest.split_once('/').is_some_and(|(_, suffix)| !suffix.is_empty())
+        && year(last.strip_suffix(')').unwrap_or(last))
+    {
+        return rest;
+    }
+    match name.strip_suffix('#') {
+        Some(rest) if !rest.ends_with(['-', '/']) => rest,
+        _ => name,
+    }
+}
+
+/// Springer's chapter numbers follow one underscore; two come from TeX.
+fn mend(name: &str) -> String {
+    if name.starts_with("10.1007/978") { name.replace("__", "_") } else { String::from(name) }
+}

@@ -1,0 +1,103 @@
+//! The three grammars of a name, and the check of a text against one of them.
+
+use crate::{Error, ErrorKind, character};
+
+/// Which grammar a name has to satisfy.
+///
+/// ```
+/// use tendot_names::{Name, Rules};
+///
+/// // Example (b) of the 2002 draft, section 2.3: a registrant code with letters.
+/// assert!(Name::with_rules("10.abc/ab/cd/ef", Rules::Minimal2002).is_ok());
+/// assert!(Name::with_rules("10.abc/ab/cd/ef", Rules::Z3984).is_ok());
+/// assert!(Name::with_rules("10.abc/ab/cd/ef", Rules::Current).is_err());
+/// ```
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
+pub enum Rules {
+    /// Names as they are registered today: `10.`, groups of digits separated by dots, a slash, any graphic
+    /// characters.
+    #[default]
+    Current,
+    /// ANSI/NISO Z39.84-2005 to the letter: any registrant code (section 4.2), but no suffix that begins with
+    /// one character and a slash (section 4.3).
+    Z3984,
+    /// The least that the 2002 draft asks for (section 2.1): prefix and suffix are not empty.
+    Minimal2002,
+}
+
+impl Rules {
+    /// All rule sets.
+    pub const ALL: [Self; 3] = [Self::Current, Self::Z3984, Self::Minimal2002];
+
+    /// The rule set's name on the command line and in JSON.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Current => "current",
+            Self::Z3984 => "z3984",
+            Self::Minimal2002 => "minimal2002",
+        }
+    }
+
+    /// Checks a whole name: its characters, then its parts.
+    pub(crate) fn check(self, text: &str, allow_unassigned: bool) -> Result<(), Error> {
+        character::check(text, allow_unassigned)?;
+        self.check_parts(text)
+    }
+
+    fn check_parts(self, text: &str) -> Result<(), Error> {
+        if text.is_empty() {
+            return Err(Error::new(ErrorKind::Empty, 0));
+        }
+        let Some((prefix, suffix)) = text.split_once('/') else {
+            return Err(Error::new(ErrorKind::MissingSlash, text.len()));
+        };
+        if prefix.is_empty() {
+            return Err(Error::new(ErrorKind::EmptyPrefix, 0));
+        }
+        if suffix.is_empty() {
+            return Err(Error::new(ErrorKind::EmptySuffix, text.len()));
+        }
+        if self == Self::Minimal2002 {
+            return Ok(());
+        }
+        let registrant = registrant(prefix)?;
+        match self {
+            Self::Current => check_digit_groups(registrant, prefix.len() - registrant.len()),
+            _ => check_not_reserved(suffix, prefix.len() + 1),
+        }
+    }
+}
+
+/// The part of `prefix` after `10.`.
+fn registrant(prefix: &str) -> Result<&str, Error> {
+    let (directory, registrant) = prefix.split_once('.').unwrap_or((prefix, ""));
+    if directory != "10" {
+        return Err(Error::new(ErrorKind::BadDirectoryIndicator, 0));
+    }
+    if registrant.is_empty() {
+        return Err(Error::new(ErrorKind::MissingRegistrant, prefix.len()));
+    }
+    Ok(registrant)
+}
+
+fn check_digit_groups(registrant: &str, offset: usize) -> Result<(), Error> {
+    let mut group_begins = true;
+    for (at, byte) in registrant.bytes().enumerate() {
+        if !byte.is_ascii_digit() && (byte != b'.' || group_begins) {
+            return Err(Error::new(ErrorKind::BadRegistrant, offset + at));
+        }
+        group_begins = byte == b'.';
+    }
+    if group_begins {
+        return Err(Error::new(ErrorKind::BadRegistrant, offset + registrant.len()));
+    }
+    Ok(())
+}
+
+fn check_not_reserved(suffix: &str, offset: usize) -> Result<(), Error> {
+    let mut characters = suffix.char_indices().skip(1);
+    match characters.next() {
+        Some((at, '/')) => Err(Error::new(ErrorKind::ReservedSuffix, offset + at)),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,114 @@
+//! Serialization: a name is its string, as written.
+//!
+//! Deserializing is strict. To take what people write, name the module [`lenient`](self::lenient) at the field.
+//!
+//! ```
+//! use serde::{Deserialize, Serialize};
+//! use tendot_names::Doi;
+//!
+//! #[derive(Deserialize, Serialize)]
+//! struct Work {
+//!     doi: Doi,
+//!     #[serde(with = "tendot_names::serde::lenient")]
+//!     cites: Doi,
+//! }
+//!
+//! let work: Work = serde_json::from_str(
+//!     r#"{"doi": "https://doi.org/10.1000/182", "cites": "DOI 10.1000/183 "}"#,
+//! )?;
+//! assert_eq!(serde_json::to_string(&work)?, r#"{"doi":"10.1000/182","cites":"10.1000/183"}"#);
+//! # Ok::<(), serde_json::Error>(())
+//! ```
+
+use core::fmt;
+use core::marker::PhantomData;
+
+use ::serde::de::Visitor;
+use ::serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::{Doi, Error, ErrorKind, Name, Reader, Target};
+
+impl Serialize for Name {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.as_str())
+    }
+}
+
+impl Serialize for Doi {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.as_str())
+    }
+}
+
+impl<'de> Deserialize<'de> for Doi {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_str(Text::<Strict>(PhantomData))
+    }
+}
+
+/// `#[serde(with = "tendot_names::serde::lenient")]`: reads what people write.
+pub mod lenient {
+    use super::*;
+
+    /// Writes the name as written.
+    pub fn serialize<S: Serializer>(doi: &Doi, serializer: S) -> Result<S::Ok, S::Error> {
+        doi.serialize(serializer)
+    }
+
+    /// Reads a name leniently.
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Doi, D::Error> {
+        deserializer.deserialize_str(Text::<Lenient>(PhantomData))
+    }
+}
+
+/// `#[serde(with = "tendot_names::serde::as_url")]`: writes the address at the DOI proxy, reads any strict form.
+pub mod as_url {
+    use super::*;
+
+    /// Writes `https://doi.org/…`.
+    pub fn serialize<S: Serializer>(doi: &Doi, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&doi.url())
+    }
+
+    /// Reads a name strictly, in any form.
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Doi, D::Error> {
+        Doi::deserialize(deserializer)
+    }
+}
+
+trait Reads {
+    fn read(text: &str) -> Result<Doi, Error>;
+}
+
+struct Strict;
+
+impl Reads for Strict {
+    fn read(text: &str) -> Result<Doi, Error> {
+        text.parse()
+    }
+}
+
+struct Lenient;
+
+impl Reads for Lenient {
+    fn read(text: &str) -> Result<Doi, Error> {
+        match Reader::lenient().read(text)?.into_target() {
+            Target::Doi(name) => Ok(name.into_owned()),
+            Target::Short(_) => Err(Error::new(ErrorKind::MissingRegistrant, 0)),
+        }
+    }
+}
+
+struct Text<R>(PhantomData<R>);
+
+impl<R: Reads> Visitor<'_> for Text<R> {
+    type Value = Doi;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a DOI name")
+    }
+
+    fn visit_str<E: ::serde::de::Error>(self, text: &str) -> Result<Doi, E> {
+        R::read(text).map_err(E::custom)
+    }
+}

@@ -1,0 +1,73 @@
+//! ShortDOIs: `10/` and a few letters or digits, an alias that the proxy knows. Not a DOI name, because it has
+//! no registrant code (Z39.84 section 4.2).
+
+use alloc::borrow::Cow;
+use alloc::string::String;
+use core::fmt;
+
+use crate::Form;
+use crate::form::Written;
+
+/// A shortDOI such as `10/gf4gqc`, compared without regard to ASCII case.
+///
+/// ```
+/// use tendot_names::{Reader, Target};
+///
+/// let reading = Reader::strict().read("https://doi.org/10/gf4gqc")?;
+/// let Target::Short(short) = reading.target() else { panic!("a shortDOI") };
+/// assert_eq!(short.as_str(), "10/gf4gqc");
+/// # Ok::<(), tendot_names::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct ShortDoi<'a>(Cow<'a, str>);
+
+impl<'a> ShortDoi<'a> {
+    /// True for `10/` and ASCII letters or digits.
+    pub(crate) fn matches(text: &str) -> bool {
+        text.strip_prefix("10/")
+            .is_some_and(|code| !code.is_empty() && code.bytes().all(|byte| byte.is_ascii_alphanumeric()))
+    }
+
+    pub(crate) fn checked(text: Cow<'a, str>) -> Self {
+        Self(text)
+    }
+
+    /// The shortDOI as written.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// `10`
+    pub fn prefix(&self) -> &str {
+        self.0.split_once('/').map_or("", |(prefix, _)| prefix)
+    }
+
+    /// The part after `10/`.
+    pub fn suffix(&self) -> &str {
+        self.0.split_once('/').map_or("", |(_, suffix)| suffix)
+    }
+
+    /// The shortDOI in another form; none as [`Form::Eidr`].
+    pub fn written_as(&self, form: Form) -> Option<Written<'_>> {
+        Written::new(&self.0, form)
+    }
+
+    /// The shortDOI as a string.
+    pub fn into_string(self) -> String {
+        self.0.into_owned()
+    }
+}
+
+impl PartialEq for ShortDoi<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.eq_ignore_ascii_case(&other.0)
+    }
+}
+
+impl Eq for ShortDoi<'_> {}
+
+impl fmt::Display for ShortDoi<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.0)
+    }
+}

@@ -1,0 +1,47 @@
+//! Running other programs: what is run is told, and a failure stops everything.
+
+use std::process::{Command, Stdio};
+
+use anyhow::{Context as _, Result, bail};
+
+/// Runs a command that has to succeed.
+#[allow(clippy::print_stderr, reason = "the one place that tells what is run")]
+pub(crate) fn run(command: &mut Command) -> Result<()> {
+    eprintln!("$ {}", line(command));
+    let status = command.status().with_context(|| format!("`{}` could not be started", line(command)))?;
+    if !status.success() {
+        bail!("`{}` failed: {status}", line(command));
+    }
+    Ok(())
+}
+
+/// Runs a command that has to succeed and gives what it printed.
+pub(crate) fn output(command: &mut Command) -> Result<String> {
+    let output = command
+        .stderr(Stdio::inherit())
+        .output()
+        .with_context(|| format!("`{}` could not be started", line(command)))?;
+    if !output.status.success() {
+        bail!("`{}` failed: {}", line(command), output.status);
+    }
+    Ok(String::from_utf8(output.stdout)?)
+}
+
+/// True when a program answers to `--version`.
+pub(crate) fn is_there(program: &str) -> bool {
+    Command::new(program)
+        .arg("--version")
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
+        .is_ok_and(|status| status.success())
+}
+
+fn line(command: &Command) -> String {
+    let mut line = command.get_program().to_string_lossy().into_owned();
+    for argument in command.get_args() {
+        line.push(' ');
+        line.push_str(&argument.to_string_lossy());
+    }
+    line
+}
