@@ -280,6 +280,8 @@ fn address(text: &str) -> Result<Option<Address>, Error> {
         (7, Some(":80"))
     } else if text.starts_with("//") {
         (2, None)
+    } else if starts_with_ignore_case(text, "urn:") {
+        return Err(other_urn(text));
     } else if has_other_scheme(text) {
         return unknown(0);
     } else {
@@ -303,11 +305,16 @@ fn address(text: &str) -> Result<Option<Address>, Error> {
     }
 }
 
-/// True for `ftp://…` and its like, and for URNs of other namespaces.
+/// A URN of another namespace, or of none.
+fn other_urn(text: &str) -> Error {
+    let namespace = text.split(':').nth(1).unwrap_or_default();
+    let is_namespace =
+        namespace.len() >= 2 && namespace.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
+    if is_namespace { Error::new(ErrorKind::UnknownForm, 4) } else { Error::new(ErrorKind::BadUrn, 4) }
+}
+
+/// True for `ftp://…` and its like.
 fn has_other_scheme(text: &str) -> bool {
-    if starts_with_ignore_case(text, "urn:") {
-        return true;
-    }
     let rest = text.trim_start_matches(|c: char| c.is_ascii_alphanumeric() || "+-.".contains(c));
     rest.len() < text.len() && rest.starts_with("://")
 }

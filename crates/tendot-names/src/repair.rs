@@ -82,7 +82,8 @@ fn cut_field_tail(name: &str) -> &str {
     }
 }
 
-/// Springer's chapter numbers follow one underscore; two come from TeX.
+/// Doubled dots, and doubled underscores in Springer's chapter numbers, which TeX leaves behind.
 fn mend(name: &str) -> String {
-    if name.starts_with("10.1007/978") { name.replace("__", "_") } else { String::from(name) }
+    let name = if name.contains("...") { String::from(name) } else { name.replace("..", ".") };
+    if name.starts_with("10.1007/978") { name.replace("__", "_") } else { name }
 }

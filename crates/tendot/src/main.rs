@@ -1,1 +1,48 @@
-fn main() {}
+//! The `tendot` command.
+
+mod args;
+mod command;
+mod extract;
+mod failure;
+mod lines;
+mod output;
+
+use std::process::ExitCode;
+
+use clap::Parser as _;
+
+use crate::args::{Arguments, Command};
+use crate::failure::Failure;
+
+/// How a command ended.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Answer {
+    /// Yes, or done: exit code 0.
+    Yes,
+    /// A negative answer, told on stderr: exit code 1.
+    No,
+    /// Part of the work could not be carried out, told on stderr: exit code 2.
+    Incomplete,
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let result = match arguments.command {
+        Command::Name(arguments) => command::name::run(arguments),
+        Command::Same(arguments) => command::same::run(&arguments),
+        Command::Extract(arguments) => command::extract::run(&arguments),
+        Command::Completions(arguments) => command::completions::run(&arguments),
+        Command::Man(arguments) => command::man::run(&arguments),
+    };
+    match result {
+        Ok(Answer::Yes) => ExitCode::SUCCESS,
+        Ok(Answer::No) => ExitCode::from(1),
+        Ok(Answer::Incomplete) => ExitCode::from(2),
+        // The reader has seen enough, as with `| head`.
+        Err(failure) if failure.is_broken_pipe() => ExitCode::SUCCESS,
+        Err(failure) => {
+            failure.tell();
+            ExitCode::from(2)
+        }
+    }
+}

@@ -35,6 +35,8 @@ pub struct Scan {
     at: usize,
     /// The end of the last candidate: nothing before it is looked at again, so all work is linear.
     floor: usize,
+    /// The text goes on with something too long to be a name, up to the next white space.
+    in_overlong: bool,
 }
 
 /// How many bytes beyond a candidate's end may decide about it.
@@ -42,7 +44,7 @@ const AHEAD: usize = 80;
 
 impl Scan {
     pub(super) const fn new(options: Extractor) -> Self {
-        Self { options, at: 0, floor: 0 }
+        Self { options, at: 0, floor: 0, in_overlong: false }
     }
 
     /// The next name in `text`, which is the last piece when `last` is set. [`Next::NeedMore`] tells from which
@@ -50,6 +52,12 @@ impl Scan {
     /// and ask again.
     pub fn next<'t>(&mut self, text: &'t [u8], last: bool) -> Next<'t> {
         loop {
+            if self.in_overlong {
+                let rest = text.get(self.at..).unwrap_or_default();
+                let end = rest.iter().position(|byte| *byte <= b' ');
+                self.at += end.unwrap_or(rest.len());
+                self.in_overlong = end.is_none();
+            }
             let Some(start) = find_ten(text, self.at) else {
                 if last {
                     self.at = text.len();
@@ -66,6 +74,10 @@ impl Scan {
                     return Next::Found(found);
                 }
                 Outcome::Not(resume) => self.at = resume,
+                Outcome::TooLong(resume) => {
+                    self.at = resume;
+                    self.in_overlong = true;
+                }
                 Outcome::Undecided => {
                     self.at = start;
                     return Next::NeedMore(start.saturating_sub(REACH));
@@ -86,11 +98,11 @@ impl Scan {
             return Outcome::Not(start + 3);
         }
         let Prefix { end, digits, is_ip_address } = prefix(text, start);
+        if !last && is_open_ended(text, end) {
+            return Outcome::Undecided;
+        }
         if end == start + 3 {
             return Outcome::Not(end);
-        }
-        if !last && end + AHEAD > text.len() && is_open_ended(text, end) {
-            return Outcome::Undecided;
         }
         let Some(slash) = slash(text.get(end..).unwrap_or_default()) else { return Outcome::Not(end) };
         let believed = digits >= 4 && !is_ip_address;
@@ -100,9 +112,6 @@ impl Scan {
         let context = Context::before(text, self.floor, start);
         let mut walk = Walk::new(self, text, start, end, slash, context);
         walk.run(end + slash);
-        if walk.at - start > self.options.max_len {
-            return Outcome::Not(walk.at);
-        }
         let ends_line = text.get(walk.at).is_some_and(|byte| matches!(byte, b'\n' | b'\r'));
         let clear =
             if ends_line { !self.options.join_lines && text.get(walk.at - 1) != Some(&b'.') } else { false };
@@ -110,9 +119,12 @@ impl Scan {
             return Outcome::Undecided;
         }
         let resume = walk.at;
+        let too_long = resume - start > self.options.max_len;
         match walk.finish() {
-            Some(found) => Outcome::Name(found, resume),
-            None => Outcome::Not(resume),
+            // What is longer than the limit is a name only if its end was cut off, as a row of dots is.
+            Some(found) if found.span.end < resume || !too_long => Outcome::Name(found, resume),
+            _ if too_long => Outcome::TooLong(resume),
+            _ => Outcome::Not(resume),
         }
     }
 }
@@ -122,6 +134,8 @@ enum Outcome<'t> {
     Name(Found<'t>, usize),
     /// None here; where to go on.
     Not(usize),
+    /// Too long to be a name; up to where it was looked at.
+    TooLong(usize),
     /// The text ends too early.
     Undecided,
 }
@@ -254,7 +268,6 @@ impl<'s, 't> Walk<'s, 't> {
             flags: Flags::default(),
         };
         walk.encoded_slash = walk.percent;
-        walk.context.encoded |= false;
         if slash > 1 && !walk.percent {
             walk.replace(slash, Some('/'));
         }
@@ -272,7 +285,7 @@ impl<'s, 't> Walk<'s, 't> {
         let limit = self.start + self.scan.options.max_len;
         while self.at <= limit {
             let rest = self.text.get(self.at..).unwrap_or_default();
-            let plain = rest.iter().take_while(|&&byte| is_plain(byte)).count();
+            let plain = rest.iter().take(limit + 1 - self.at).take_while(|&&byte| is_plain(byte)).count();
             self.at += plain;
             if !self.step() && !self.joins_next_line() {
                 return;

@@ -1,0 +1,240 @@
+//! The command line.
+
+use std::ffi::OsString;
+use std::num::NonZero;
+use std::path::PathBuf;
+
+use clap::builder::PossibleValue;
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap_complete::Shell;
+use tendot_names::{Form, Rules};
+
+/// The DOI system as one program: names, directory, resolver and registry.
+#[derive(Debug, Parser)]
+#[command(
+    name = "tendot",
+    version,
+    arg_required_else_help = true,
+    subcommand_required = true,
+    after_help = "Exit codes: 0 yes or done, 1 a negative answer, 2 the command could not be carried out."
+)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    Name(NameArguments),
+    Same(SameArguments),
+    Extract(ExtractArguments),
+    Completions(CompletionsArguments),
+    Man(ManArguments),
+}
+
+/// Reads DOI names in any written form and says all about them
+///
+/// Each NAME is read, or each line of standard input when none is given: a bare name, `doi:`, `urn:doi:`,
+/// `https://doi.org/…` and its older spellings, `info:doi/`, `hdl:`, `urn:eidr:`, a shortDOI.
+#[derive(Args, Debug)]
+#[command(after_long_help = "\
+Examples:
+  tendot name https://dx.doi.org/10.1000%2F182
+  tendot name --as url '10.1002/(SICI)1097-4571(199806)49:8<693::AID-ASI4>3.0.CO;2-0'
+  tendot name --as canonical < list.txt > clean.txt
+  tendot name --repair --json '10.1126/science.1255642.pmid:26068859'
+
+Exit codes: 0 all are names, 1 some are not (told on stderr), 2 the input could not be read.")]
+pub(crate) struct NameArguments {
+    /// What to read [default: lines of standard input]
+    #[arg(value_name = "NAME", allow_hyphen_values = true)]
+    pub(crate) names: Vec<OsString>,
+
+    /// Print just this form, one line an input; an empty line for what is no name
+    #[arg(long = "as", value_name = "FORM", conflicts_with = "json")]
+    pub(crate) form: Option<FormArgument>,
+
+    /// Also cut damage off: punctuation, tails of addresses, glued notes; and say what was cut
+    #[arg(long, conflicts_with = "strict")]
+    pub(crate) repair: bool,
+
+    #[command(flatten)]
+    pub(crate) reading: ReadingArguments,
+
+    /// Print one JSON object a line
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Says whether two texts are written forms of the same DOI name
+///
+/// Case counts only outside ASCII; percent-encoding counts only in bare names.
+#[derive(Args, Debug)]
+#[command(after_long_help = "\
+Examples:
+  tendot same 10.1000/ABC https://doi.org/10.1000/abc && echo same
+
+Exit codes: 0 the same, 1 different names, 2 one of them is no name.")]
+pub(crate) struct SameArguments {
+    /// One written form
+    #[arg(value_name = "A", allow_hyphen_values = true)]
+    pub(crate) a: OsString,
+
+    /// The other
+    #[arg(value_name = "B", allow_hyphen_values = true)]
+    pub(crate) b: OsString,
+
+    #[command(flatten)]
+    pub(crate) reading: ReadingArguments,
+
+    /// Print a JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Args, Clone, Copy, Debug)]
+pub(crate) struct ReadingArguments {
+    /// The rules that a name has to satisfy
+    #[arg(long, value_name = "RULES", default_value = "current")]
+    pub(crate) rules: RulesArgument,
+
+    /// Take only what the standards define, not what people paste
+    #[arg(long)]
+    pub(crate) strict: bool,
+}
+
+/// Finds DOI names in text, files and folders
+///
+/// One name a line, in order of appearance, decoded and without the punctuation around it. Folders are searched
+/// with all they contain, except hidden files.
+#[derive(Args, Debug)]
+#[command(after_long_help = "\
+Examples:
+  tendot extract paper.txt
+  tendot extract --unique references/ > dois.txt
+  pdftotext paper.pdf - | tendot extract --join-lines
+  tendot extract --json refs.bib | jq -r 'select(.flags | index(\"tail-cut\")) | .text'
+
+In .csv and .tsv files a name ends with its field.
+
+Exit codes: 0 found, 1 nothing found, 2 something could not be read (the rest was searched).")]
+pub(crate) struct ExtractArguments {
+    /// Files and folders; `-` is standard input [default: -]
+    #[arg(value_name = "PATH")]
+    pub(crate) paths: Vec<PathBuf>,
+
+    /// Each name only once, in the spelling found first
+    #[arg(long)]
+    pub(crate) unique: bool,
+
+    /// Print only how many there are
+    #[arg(long)]
+    pub(crate) count: bool,
+
+    /// Read on in the next line when a name seems to be broken there, as in text from PDF files
+    #[arg(long)]
+    pub(crate) join_lines: bool,
+
+    /// Keep what publishers' addresses append (`/full`, `.pdf`) and notes glued to a name
+    #[arg(long)]
+    pub(crate) keep_tails: bool,
+
+    /// Print one JSON object a line: name, path, line, start, end (bytes), text as found, flags
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    /// How many files, or parts of a large one, are searched at the same time [default: one for each core]
+    #[arg(long, value_name = "N")]
+    pub(crate) threads: Option<NonZero<usize>>,
+}
+
+/// Prints the script that completes this command's arguments in a shell
+#[derive(Args, Debug)]
+#[command(after_long_help = "\
+Examples:
+  tendot completions bash > /etc/bash_completion.d/tendot
+  tendot completions zsh > ~/.zfunc/_tendot")]
+pub(crate) struct CompletionsArguments {
+    /// The shell
+    pub(crate) shell: Shell,
+}
+
+/// Prints the manual page, or writes one for each command
+#[derive(Args, Debug)]
+#[command(after_long_help = "\
+Examples:
+  tendot man | man -l -
+  tendot man --dir /usr/local/share/man/man1")]
+pub(crate) struct ManArguments {
+    /// Write the pages of all commands into this folder
+    #[arg(long, value_name = "DIR")]
+    pub(crate) dir: Option<PathBuf>,
+}
+
+/// A form that `--as` takes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FormArgument(pub(crate) Form);
+
+impl ValueEnum for FormArgument {
+    fn value_variants<'a>() -> &'a [Self] {
+        const ALL: [FormArgument; Form::ALL.len()] = {
+            let mut all = [FormArgument(Form::Name); Form::ALL.len()];
+            let mut index = 0;
+            while index < all.len() {
+                all[index] = FormArgument(Form::ALL[index]);
+                index += 1;
+            }
+            all
+        };
+        &ALL
+    }
+
+    fn to_possible_value(&self) -> Option<PossibleValue> {
+        let help = match self.0 {
+            Form::Name => "as written, decoded",
+            Form::Canonical => "ASCII letters in upper case, the comparison key",
+            Form::Uri => "doi: URI of the June 2024 draft",
+            Form::Uri202411 => "doi: URI as published in November 2024",
+            Form::Uri2003 => "canonical doi: URI of the 2003 draft",
+            Form::Urn => "urn:doi:",
+            Form::Url => "https://doi.org/…, readable",
+            Form::UrlMinimal => "https://doi.org/…, only what must be is encoded",
+            Form::UrlFull => "https://doi.org/…, encoded as in uri",
+            Form::Info => "info:doi/",
+            Form::Display => "doi: and the bare name",
+            Form::Eidr => "urn:eidr:, for EIDR prefixes",
+            Form::Html => "a link",
+            _ => "",
+        };
+        Some(PossibleValue::new(self.0.as_str()).help(help))
+    }
+}
+
+/// A rule set that `--rules` takes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RulesArgument(pub(crate) Rules);
+
+impl ValueEnum for RulesArgument {
+    fn value_variants<'a>() -> &'a [Self] {
+        &[Self(Rules::Current), Self(Rules::Z3984), Self(Rules::Minimal2002)]
+    }
+
+    fn to_possible_value(&self) -> Option<PossibleValue> {
+        let help = match self.0 {
+            Rules::Current => "names as they are registered today",
+            Rules::Z3984 => "ANSI/NISO Z39.84-2005 to the letter",
+            Rules::Minimal2002 => "prefix and suffix are not empty",
+        };
+        Some(PossibleValue::new(self.0.as_str()).help(help))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    #[test]
+    fn the_command_line_is_well_formed() {
+        super::Arguments::command().debug_assert();
+    }
+}

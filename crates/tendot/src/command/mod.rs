@@ -1,0 +1,18 @@
+//! One file a command.
+
+pub(crate) mod completions;
+pub(crate) mod extract;
+pub(crate) mod man;
+pub(crate) mod name;
+pub(crate) mod same;
+
+use tendot_names::Reader;
+
+use crate::args::ReadingArguments;
+
+impl ReadingArguments {
+    fn reader(self) -> Reader {
+        let reader = if self.strict { Reader::strict() } else { Reader::lenient() };
+        reader.rules(self.rules.0).max_len(crate::lines::LONGEST)
+    }
+}

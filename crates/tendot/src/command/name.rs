@@ -1,0 +1,278 @@
+//! `tendot name`
+
+use std::borrow::Cow;
+use std::fmt::Write as _;
+use std::io;
+
+use serde::Serialize;
+use tendot_names::{Error, Form, Name, Note, Reader, Reading, Rules, ShortDoi, Target, Written, repair};
+
+use crate::args::NameArguments;
+use crate::failure::{shown, tell_error};
+use crate::lines::Lines;
+use crate::output::Output;
+use crate::{Answer, Failure};
+
+pub(crate) fn run(arguments: NameArguments) -> Result<Answer, Failure> {
+    let NameArguments { names, form, repair, reading, json } = arguments;
+    let style = match form {
+        Some(form) => Style::Form(form.0),
+        None if json => Style::Json,
+        None => Style::Text,
+    };
+    let mut printer =
+        Printer { reader: reading.reader(), repair, style, output: Output::new(), all_are_names: true, first: true };
+    if names.is_empty() {
+        let mut lines = Lines::new(io::stdin().lock());
+        loop {
+            if lines.would_wait() {
+                printer.output.flush()?;
+            }
+            let Some(line) = lines.next()? else { break };
+            printer.print(line)?;
+        }
+    } else {
+        for name in &names {
+            printer.print(name.as_encoded_bytes())?;
+        }
+    }
+    printer.output.flush()?;
+    Ok(if printer.all_are_names { Answer::Yes } else { Answer::No })
+}
+
+#[derive(Clone, Copy)]
+enum Style {
+    Text,
+    Json,
+    Form(Form),
+}
+
+struct Printer {
+    reader: Reader,
+    repair: bool,
+    style: Style,
+    output: Output,
+    all_are_names: bool,
+    first: bool,
+}
+
+impl Printer {
+    fn print(&mut self, input: &[u8]) -> Result<(), Failure> {
+        let read = self.read(input);
+        if let Err(error) = &read {
+            self.refuse(input, &format!("no DOI name: {error}"));
+        }
+        match (self.style, &read) {
+            (Style::Form(form), Ok(read)) => match read.target.written_as(form) {
+                Some(written) => self.output.line(written),
+                None => {
+                    self.refuse(input, &format!("without a form `{}`", form.as_str()));
+                    self.output.line("")
+                }
+            },
+            (Style::Form(_), Err(_)) => self.output.line(""),
+            (Style::Json, Ok(read)) => self.output.json(&Described::new(input, read)),
+            (Style::Json, Err(error)) => self.output.json(&Refused::new(input, error)),
+            (Style::Text, Ok(read)) => {
+                let gap = if std::mem::take(&mut self.first) { "" } else { "\n" };
+                self.output.write(gap.as_bytes())?;
+                self.output.write(text(read).as_bytes())
+            }
+            (Style::Text, Err(_)) => Ok(()),
+        }
+    }
+
+    fn refuse(&mut self, input: &[u8], why: &str) {
+        self.all_are_names = false;
+        tell_error(&format!("`{}` is {why}", shown(input)));
+    }
+
+    fn read<'a>(&self, input: &'a [u8]) -> Result<Read<'a>, Error> {
+        if self.repair
+            && let Ok(field) = str::from_utf8(input)
+            && let Some(repaired) = repair(field)
+        {
+            // The form and the notes are those of the whole, where that can be read.
+            let whole = self.reader.read(field).ok();
+            let form = whole.as_ref().map_or("name", |reading| reading.form().as_str());
+            let mut notes: Vec<Note> = whole.iter().flat_map(|reading| reading.notes().iter()).collect();
+            let untouched = whole.is_some_and(|reading| *reading.target() == repaired.target);
+            let cut = (!untouched).then_some(Cut { before: repaired.before, after: repaired.after });
+            if cut.is_some() {
+                notes.push(Note::Repaired);
+            }
+            return Ok(Read { target: repaired.target, form, notes, cut });
+        }
+        let reading: Reading<'a> = self.reader.read_bytes(input)?;
+        let (form, notes) = (reading.form().as_str(), reading.notes().iter().collect());
+        Ok(Read { target: reading.into_target(), form, notes, cut: None })
+    }
+}
+
+/// An input that was understood.
+struct Read<'a> {
+    target: Target<'a>,
+    form: &'static str,
+    notes: Vec<Note>,
+    cut: Option<Cut<'a>>,
+}
+
+/// What a repair cut off.
+#[derive(Clone, Copy, Serialize)]
+struct Cut<'a> {
+    before: &'a str,
+    after: &'a str,
+}
+
+/// What both names and shortDOIs can tell.
+trait Parts {
+    fn prefix(&self) -> &str;
+    fn suffix(&self) -> &str;
+    fn written_as(&self, form: Form) -> Option<Written<'_>>;
+    fn obeys(&self, rules: Rules) -> bool;
+    fn kind(&self) -> &'static str;
+}
+
+impl Parts for Target<'_> {
+    fn prefix(&self) -> &str {
+        match self {
+            Self::Doi(name) => name.prefix(),
+            Self::Short(short) => short.prefix(),
+        }
+    }
+
+    fn suffix(&self) -> &str {
+        match self {
+            Self::Doi(name) => name.suffix(),
+            Self::Short(short) => short.suffix(),
+        }
+    }
+
+    fn written_as(&self, form: Form) -> Option<Written<'_>> {
+        match self {
+            Self::Doi(name) => name.written_as(form),
+            Self::Short(short) => ShortDoi::written_as(short, form),
+        }
+    }
+
+    fn obeys(&self, rules: Rules) -> bool {
+        Name::with_rules(self.as_str(), rules).is_ok()
+    }
+
+    fn kind(&self) -> &'static str {
+        match self {
+            Self::Doi(_) => "doi",
+            Self::Short(_) => "short",
+        }
+    }
+}
+
+fn written(target: &Target<'_>, form: Form) -> String {
+    target.written_as(form).map(|written| written.to_string()).unwrap_or_default()
+}
+
+#[derive(Serialize)]
+struct Described<'a> {
+    input: Cow<'a, str>,
+    ok: bool,
+    kind: &'static str,
+    form: &'static str,
+    name: &'a str,
+    prefix: &'a str,
+    suffix: &'a str,
+    canonical: String,
+    uri: String,
+    urn: String,
+    url: String,
+    uri_2003: String,
+    url_minimal: String,
+    url_full: String,
+    rules: RulesObeyed,
+    notes: Vec<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cut: Option<Cut<'a>>,
+}
+
+#[derive(Serialize)]
+struct RulesObeyed {
+    current: bool,
+    z3984: bool,
+    minimal2002: bool,
+}
+
+impl<'a> Described<'a> {
+    fn new(input: &'a [u8], read: &'a Read<'_>) -> Self {
+        let target = &read.target;
+        Self {
+            input: String::from_utf8_lossy(input),
+            ok: true,
+            kind: target.kind(),
+            form: read.form,
+            name: target.as_str(),
+            prefix: target.prefix(),
+            suffix: target.suffix(),
+            canonical: written(target, Form::Canonical),
+            uri: written(target, Form::Uri),
+            urn: written(target, Form::Urn),
+            url: written(target, Form::Url),
+            uri_2003: written(target, Form::Uri2003),
+            url_minimal: written(target, Form::UrlMinimal),
+            url_full: written(target, Form::UrlFull),
+            rules: RulesObeyed {
+                current: target.obeys(Rules::Current),
+                z3984: target.obeys(Rules::Z3984),
+                minimal2002: target.obeys(Rules::Minimal2002),
+            },
+            notes: read.notes.iter().map(|note| note.code()).collect(),
+            cut: read.cut,
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct Refused<'a> {
+    input: Cow<'a, str>,
+    ok: bool,
+    error: Fault,
+}
+
+#[derive(Serialize)]
+struct Fault {
+    code: &'static str,
+    message: &'static str,
+    at: usize,
+}
+
+impl<'a> Refused<'a> {
+    fn new(input: &'a [u8], error: &Error) -> Self {
+        let error = Fault { code: error.kind().code(), message: error.kind().explanation(), at: error.at() };
+        Self { input: String::from_utf8_lossy(input), ok: false, error }
+    }
+}
+
+/// A table for people.
+fn text(read: &Read<'_>) -> String {
+    let target = &read.target;
+    let obeyed: Vec<_> =
+        Rules::ALL.into_iter().filter(|rules| target.obeys(*rules)).map(Rules::as_str).collect();
+    let mut text = format!("{}\n", target.as_str());
+    let mut row = |key: &str, value: &str| {
+        if !value.is_empty() {
+            let _ = writeln!(text, "  {key:<12}{value}");
+        }
+    };
+    row("kind", if target.kind() == "doi" { "DOI name" } else { "shortDOI" });
+    row("written as", read.form);
+    row("prefix", target.prefix());
+    row("suffix", target.suffix());
+    for form in [Form::Canonical, Form::Url, Form::Uri, Form::Uri202411, Form::Uri2003, Form::Urn, Form::Info, Form::Eidr] {
+        row(form.as_str(), &written(target, form));
+    }
+    row("obeys", &obeyed.join(", "));
+    row("changed", &read.notes.iter().map(|note| note.code()).collect::<Vec<_>>().join(", "));
+    if let Some(cut) = read.cut {
+        row("cut before", &shown(cut.before.as_bytes()));
+        row("cut after", &shown(cut.after.as_bytes()));
+    }
+    text
+}

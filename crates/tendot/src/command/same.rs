@@ -1,0 +1,46 @@
+//! `tendot same`
+
+use serde::Serialize;
+use tendot_names::{ErrorKind, Reader, Target};
+
+use crate::args::SameArguments;
+use crate::failure::shown;
+use crate::output::Output;
+use crate::{Answer, Failure};
+
+#[derive(Serialize)]
+struct Comparison<'a> {
+    same: bool,
+    a: &'a str,
+    b: &'a str,
+}
+
+pub(crate) fn run(arguments: &SameArguments) -> Result<Answer, Failure> {
+    let reader = arguments.reading.reader();
+    let a = target(&reader, arguments.a.as_encoded_bytes())?;
+    let b = target(&reader, arguments.b.as_encoded_bytes())?;
+    let same = a == b;
+    if arguments.json {
+        let mut output = Output::new();
+        output.json(&Comparison { same, a: a.as_str(), b: b.as_str() })?;
+        output.flush()?;
+    }
+    if same {
+        return Ok(Answer::Yes);
+    }
+    anstream::eprintln!("`{a}` and `{b}` are different names", a = a.as_str(), b = b.as_str());
+    Ok(Answer::No)
+}
+
+fn target<'a>(reader: &Reader, text: &'a [u8]) -> Result<Target<'a>, Failure> {
+    match reader.read_bytes(text) {
+        Ok(reading) => Ok(reading.into_target()),
+        Err(error) => {
+            let failure = Failure::new(format!("`{}` is no DOI name: {error}", shown(text)));
+            Err(match error.kind() {
+                ErrorKind::UnknownForm => failure.hint("`tendot extract` finds names inside other addresses"),
+                _ => failure,
+            })
+        }
+    }
+}

@@ -1,0 +1,12 @@
+//! Searching files: which (`paths`), in which parts (`part`), how one is searched in bounded memory (`search`), and
+//! many at the same time with the results in order (`pool`).
+
+mod part;
+mod paths;
+mod pool;
+mod search;
+
+pub(crate) use part::Part;
+pub(crate) use paths::Paths;
+pub(crate) use pool::in_order;
+pub(crate) use search::{Hit, SearchError, Sink, search};

@@ -1,0 +1,57 @@
+//! The files that a command is to look at.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Files in the order of the arguments, folders with all they contain in the order of the names.
+pub(crate) struct Paths {
+    /// What is still to be looked at, last first.
+    stack: Vec<PathBuf>,
+}
+
+impl Paths {
+    pub(crate) fn new(arguments: &[PathBuf]) -> Self {
+        Self { stack: arguments.iter().rev().cloned().collect() }
+    }
+
+    /// Puts the contents of a folder in its place. Hidden files are left out, and so are links, which could lead
+    /// anywhere and round in circles.
+    fn open(&mut self, folder: &Path) -> io::Result<()> {
+        let mut contents = Vec::new();
+        for entry in fs::read_dir(folder)? {
+            let entry = entry?;
+            let hidden = entry.file_name().as_encoded_bytes().starts_with(b".");
+            let kind = entry.file_type()?;
+            if !hidden && (kind.is_file() || kind.is_dir()) {
+                contents.push(entry.path());
+            }
+        }
+        contents.sort_unstable_by(|a, b| b.cmp(a));
+        self.stack.extend(contents);
+        Ok(())
+    }
+}
+
+impl Iterator for Paths {
+    /// A file and its metadata, or what could not be looked at. Standard input has none.
+    type Item = Result<(PathBuf, Option<fs::Metadata>), (PathBuf, io::Error)>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            let path = self.stack.pop()?;
+            if path.as_os_str() == "-" {
+                return Some(Ok((path, None)));
+            }
+            match fs::metadata(&path) {
+                Ok(metadata) if metadata.is_dir() => {
+                    if let Err(error) = self.open(&path) {
+                        return Some(Err((path, error)));
+                    }
+                }
+                Ok(metadata) => return Some(Ok((path, Some(metadata)))),
+                Err(error) => return Some(Err((path, error))),
+            }
+        }
+    }
+}

@@ -1,0 +1,182 @@
+//! Searching one input in bounded memory.
+
+use std::io::{self, Read};
+
+use tendot_names::{Extractor, Flags, Found, Next};
+
+/// A name and where it stands.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) struct Hit {
+    pub(crate) name: String,
+    /// The line, counted from the beginning of what was searched.
+    pub(crate) line: u64,
+    pub(crate) start: u64,
+    pub(crate) end: u64,
+    /// The bytes that were found, as text.
+    pub(crate) text: String,
+    pub(crate) flags: Flags,
+}
+
+impl Hit {
+    /// Keeps what was found in a piece of text that begins at offset `base`.
+    pub(crate) fn new(found: &Found<'_>, text: &[u8], base: u64, line: u64) -> Self {
+        let raw = text.get(found.span.clone()).unwrap_or_default();
+        Self {
+            name: found.name.to_string(),
+            line,
+            start: base + found.span.start as u64,
+            end: base + found.span.end as u64,
+            text: String::from_utf8_lossy(raw).into_owned(),
+            flags: found.flags,
+        }
+    }
+}
+
+/// How much is read at a time: small enough to stay in the processor's cache.
+const CHUNK: usize = 1 << 18;
+
+/// What a search has to keep of each name.
+pub(crate) trait Sink {
+    type Error;
+
+    /// True when the sink wants to know lines.
+    const LINES: bool;
+
+    fn take(&mut self, found: &Found<'_>, text: &[u8], base: u64, line: u64) -> Result<(), Self::Error>;
+
+    /// Called before more input is waited for.
+    fn wait(&mut self) -> Result<(), Self::Error> {
+        Ok(())
+    }
+}
+
+/// Searches all that `reader` gives, which begins at offset `base`, and says how many lines it had (only when the
+/// sink wants to know).
+pub(crate) fn search<S: Sink>(
+    mut reader: impl Read,
+    extractor: Extractor,
+    mut base: u64,
+    sink: &mut S,
+) -> Result<u64, SearchError<S::Error>> {
+    let mut buffer = vec![0; CHUNK];
+    let mut filled = 0;
+    let mut scan = extractor.scan();
+    let mut lines = Lines::default();
+    loop {
+        let read = match reader.read(&mut buffer[filled..]) {
+            Ok(read) => read,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) => return Err(SearchError::Read(error)),
+        };
+        filled += read;
+        let last = read == 0;
+        let text = &buffer[..filled];
+        let keep_from = loop {
+            match scan.next(text, last) {
+                Next::Found(found) => {
+                    let line = if S::LINES { lines.upto(text, found.span.start) } else { 0 };
+                    sink.take(&found, text, base, line).map_err(SearchError::Take)?;
+                }
+                Next::NeedMore(keep_from) => break keep_from,
+                Next::End => {
+                    return Ok(if S::LINES { lines.upto(text, filled) } else { 0 });
+                }
+            }
+        };
+        if S::LINES {
+            lines.upto(text, keep_from.max(lines.counted));
+            lines.counted -= keep_from.min(lines.counted);
+        }
+        buffer.copy_within(keep_from..filled, 0);
+        filled -= keep_from;
+        base += keep_from as u64;
+        scan.forget(keep_from);
+        if filled == buffer.len() {
+            // Nothing could be decided: a name longer than the buffer is possible only with a larger limit.
+            buffer.resize(buffer.len() * 2, 0);
+        }
+        sink.wait().map_err(SearchError::Take)?;
+    }
+}
+
+/// Why a search stopped.
+#[derive(Debug)]
+pub(crate) enum SearchError<E> {
+    Read(io::Error),
+    Take(E),
+}
+
+/// Counts line ends as the search goes on.
+#[derive(Default)]
+struct Lines {
+    /// Up to which offset of the buffer they are counted.
+    counted: usize,
+    ends: u64,
+}
+
+impl Lines {
+    /// How many lines end before `at`.
+    fn upto(&mut self, text: &[u8], at: usize) -> u64 {
+        self.ends += memchr::memchr_iter(b'\n', &text[self.counted..at]).count() as u64;
+        self.counted = at;
+        self.ends
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct All(Vec<(String, u64, u64)>);
+
+    impl Sink for All {
+        type Error = ();
+        const LINES: bool = true;
+
+        fn take(&mut self, found: &Found<'_>, _: &[u8], base: u64, line: u64) -> Result<(), ()> {
+            self.0.push((found.name.to_string(), line, base + found.span.start as u64));
+            Ok(())
+        }
+    }
+
+    /// Gives what it has in pieces of a certain size.
+    struct Pieces<'a>(&'a [u8], usize);
+
+    impl Read for Pieces<'_> {
+        fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+            let size = self.1.min(buffer.len());
+            (&mut self.0).take(size as u64).read(buffer)
+        }
+    }
+
+    #[test]
+    fn pieces_of_any_size_give_the_same() {
+        let text = "see doi:10.1000/1, (10.1000/182)\nhttps://doi.org/10.1002/(SICI)1096-8644(199601)99:1&lt;135::\
+                    AID-AJPA8&gt;3.0.CO;2-#\n10.1016/j.brainresrev.2010.03.\n002 and 10.12/x, 10.1234/日本 10.1000/a"
+            .as_bytes();
+        for extractor in [Extractor::new(), Extractor::new().join_lines(true)] {
+            let expected: Vec<_> = extractor
+                .find_iter(text)
+                .map(|found| {
+                    let line = memchr::memchr_iter(b'\n', &text[..found.span.start]).count() as u64;
+                    (found.name.to_string(), line, found.span.start as u64)
+                })
+                .collect();
+            assert!(expected.len() >= 5);
+            for size in 1..=text.len() {
+                let mut all = All(Vec::new());
+                let lines = search(Pieces(text, size), extractor, 0, &mut all).unwrap();
+                assert_eq!(all.0, expected, "in pieces of {size} bytes");
+                assert_eq!(lines, 3);
+            }
+        }
+    }
+
+    #[test]
+    fn a_megabyte_of_prefixes_is_no_name() {
+        let text = "10.1000/".repeat(200_000);
+        let mut all = All(Vec::new());
+        search(text.as_bytes(), Extractor::new(), 0, &mut all).unwrap();
+        assert_eq!(all.0, []);
+    }
+}

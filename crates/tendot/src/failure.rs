@@ -1,0 +1,79 @@
+//! Why a command could not be carried out, and how it is told.
+
+use std::fmt::Display;
+use std::io;
+
+use anstyle::{AnsiColor, Style};
+
+/// The reason, with advice where there is some.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    message: String,
+    hint: Option<String>,
+    broken_pipe: bool,
+}
+
+impl Failure {
+    pub(crate) fn new(message: impl Into<String>) -> Self {
+        Self { message: message.into(), hint: None, broken_pipe: false }
+    }
+
+    pub(crate) fn hint(self, hint: impl Into<String>) -> Self {
+        Self { hint: Some(hint.into()), ..self }
+    }
+
+    /// An error of reading or writing `what`.
+    pub(crate) fn io(what: impl Display, error: &io::Error) -> Self {
+        Self { broken_pipe: error.kind() == io::ErrorKind::BrokenPipe, ..Self::new(format!("{what}: {error}")) }
+    }
+
+    pub(crate) const fn is_broken_pipe(&self) -> bool {
+        self.broken_pipe
+    }
+
+    pub(crate) fn tell(&self) {
+        tell_error(&self.message);
+        if let Some(hint) = &self.hint {
+            let style = AnsiColor::Cyan.on_default();
+            anstream::eprintln!("\n{style}hint:{style:#} {hint}");
+        }
+    }
+}
+
+/// Says `error: …` on stderr.
+pub(crate) fn tell_error(message: &str) {
+    let style: Style = AnsiColor::Red.on_default().bold();
+    anstream::eprintln!("{style}error:{style:#} {message}");
+}
+
+/// Text from outside, fit for a terminal: control and other invisible characters escaped, long text shortened.
+pub(crate) fn shown(text: &[u8]) -> String {
+    const LONGEST: usize = 120;
+    let text = String::from_utf8_lossy(text);
+    let mut shown = String::new();
+    for (count, c) in text.chars().enumerate() {
+        if count == LONGEST {
+            shown.push('…');
+            break;
+        }
+        if c.is_control() || is_invisible(c) { shown.extend(c.escape_unicode()) } else { shown.push(c) }
+    }
+    shown
+}
+
+/// Characters that could make a terminal show something else than is there.
+fn is_invisible(c: char) -> bool {
+    matches!(u32::from(c), 0xAD | 0x61C | 0x180E | 0x200B..=0x200F | 0x2028..=0x202E | 0x2060..=0x206F | 0xFEFF | 0xFFF9..=0xFFFB | 0xE0000..=0xE007F)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_from_outside_reaches_the_terminal_raw() {
+        assert_eq!(shown(b"10.1000/a\x1B[2Jb"), "10.1000/a\\u{1b}[2Jb");
+        assert_eq!(shown("10.1000/\u{202E}281".as_bytes()), "10.1000/\\u{202e}281");
+        assert_eq!(shown(&[b'a'; 500]).chars().count(), 121);
+    }
+}

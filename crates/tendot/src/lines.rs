@@ -1,0 +1,71 @@
+//! Lines of any input, in bounded memory.
+
+use std::io::{BufRead, BufReader, Read};
+
+use crate::Failure;
+
+/// The longest line that is kept; of a longer one the beginning is given, so that it can be refused.
+pub(crate) const LONGEST: usize = 1 << 20;
+
+pub(crate) struct Lines<R> {
+    reader: BufReader<R>,
+    line: Vec<u8>,
+}
+
+impl<R: Read> Lines<R> {
+    pub(crate) fn new(reader: R) -> Self {
+        Self { reader: BufReader::with_capacity(1 << 16, reader), line: Vec::new() }
+    }
+
+    /// The next line without its end; at most one byte more than [`LONGEST`].
+    pub(crate) fn next(&mut self) -> Result<Option<&[u8]>, Failure> {
+        self.line.clear();
+        let mut any = false;
+        loop {
+            let buffer = self.reader.fill_buf().map_err(|error| Failure::io("standard input can't be read", &error))?;
+            if buffer.is_empty() {
+                break;
+            }
+            any = true;
+            let end = memchr::memchr(b'\n', buffer);
+            let part = &buffer[..end.unwrap_or(buffer.len())];
+            let room = (LONGEST + 1).saturating_sub(self.line.len());
+            self.line.extend_from_slice(&part[..part.len().min(room)]);
+            let taken = part.len() + usize::from(end.is_some());
+            self.reader.consume(taken);
+            if end.is_some() {
+                break;
+            }
+        }
+        if self.line.last() == Some(&b'\r') {
+            self.line.pop();
+        }
+        Ok(any.then_some(self.line.as_slice()))
+    }
+
+    /// True when the next line may have to be waited for.
+    pub(crate) fn would_wait(&self) -> bool {
+        self.reader.buffer().is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ends_of_lines() {
+        let mut lines = Lines::new(&b"a\r\n\nb\xFF"[..]);
+        assert_eq!(lines.next().unwrap(), Some(&b"a"[..]));
+        assert_eq!(lines.next().unwrap(), Some(&b""[..]));
+        assert_eq!(lines.next().unwrap(), Some(&b"b\xFF"[..]));
+        assert_eq!(lines.next().unwrap(), None);
+    }
+
+    #[test]
+    fn an_endless_line_is_cut() {
+        let mut lines = Lines::new(std::io::repeat(b'a').take(5 << 20));
+        assert_eq!(lines.next().unwrap().unwrap().len(), LONGEST + 1);
+        assert_eq!(lines.next().unwrap(), None);
+    }
+}
