@@ -29,6 +29,10 @@ impl Literal {
     /// Tables 1 and 2 of Z39.84 appendix E. The row `' (%6o)` of table 2 is read as the grave accent (`%60`).
     pub(crate) const URL: Self = Self::URL_MINIMAL.without(b"<>{}^[]`|\\");
 
+    /// What may stand in a URN's name (RFC 8141 section 2): path characters, slashes, and percent-encoding.
+    #[cfg(feature = "alloc")]
+    pub(crate) const URN: Self = Self::URI_2024_11.and(b"/%");
+
     /// RFC 7972 writes the name in the older URN syntax, which had no slash.
     pub(crate) const EIDR: Self = Self::UNRESERVED;
 
@@ -147,25 +151,31 @@ mod decode {
             return Ok(Decoded { text: Cow::Borrowed(text), stray_percent: false });
         };
         let mut bytes = Vec::with_capacity(text.len());
-        let (plain, mut rest) = text.as_bytes().split_at(first);
-        bytes.extend_from_slice(plain);
+        let mut rest = text.as_bytes();
+        let mut at = first;
         let mut stray_percent = false;
-        while let [byte, after @ ..] = rest {
-            match triplet(rest) {
+        loop {
+            let (plain, from) = rest.split_at_checked(at).unwrap_or((rest, &[]));
+            bytes.extend_from_slice(plain);
+            if from.is_empty() {
+                break;
+            }
+            let taken = match triplet(from) {
                 Some(decoded) => {
                     bytes.push(decoded);
-                    rest = rest.get(3..).unwrap_or_default();
-                    continue;
+                    3
                 }
-                None if *byte == b'%' && malformed == Malformed::Refuse => {
-                    return Err(Error::new(ErrorKind::BadPercentEncoding, text.len() - rest.len()));
+                None if malformed == Malformed::Refuse => {
+                    return Err(Error::new(ErrorKind::BadPercentEncoding, text.len() - from.len()));
                 }
                 None => {
-                    stray_percent |= *byte == b'%';
-                    bytes.push(*byte);
-                    rest = after;
+                    stray_percent = true;
+                    bytes.push(b'%');
+                    1
                 }
-            }
+            };
+            rest = from.get(taken..).unwrap_or_default();
+            at = rest.iter().position(|byte| *byte == b'%').unwrap_or(rest.len());
         }
         match String::from_utf8(bytes) {
             Ok(decoded) => Ok(Decoded { text: Cow::Owned(decoded), stray_percent }),

@@ -22,6 +22,8 @@ mod doi;
 #[cfg(feature = "alloc")]
 mod extract;
 #[cfg(feature = "alloc")]
+mod fold;
+#[cfg(feature = "alloc")]
 mod notes;
 #[cfg(feature = "alloc")]
 mod peel;

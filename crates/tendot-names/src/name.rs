@@ -4,6 +4,7 @@ use core::cmp::Ordering;
 use core::fmt;
 use core::hash::{Hash, Hasher};
 
+use crate::rules::split_at_slash;
 use crate::{Error, ErrorKind, Rules, cast};
 
 /// A DOI name, kept as written and compared without regard to ASCII case.
@@ -113,13 +114,29 @@ impl Name {
         rules.check(&self.0, false)
     }
 
+    /// Writes the comparison key to the end of `key`: the name's bytes with `a` to `z` as `A` to `Z`. Two names are
+    /// equal exactly when their keys are, and keys sort as names do.
+    ///
+    /// ```
+    /// use tendot_names::Name;
+    ///
+    /// let mut key = Vec::new();
+    /// Name::new("10.1000/Abc")?.write_key(&mut key);
+    /// assert_eq!(key, b"10.1000/ABC");
+    /// # Ok::<(), tendot_names::Error>(())
+    /// ```
+    #[cfg(feature = "alloc")]
+    pub fn write_key(&self, key: &mut alloc::vec::Vec<u8>) {
+        crate::fold::append_upper(key, self.0.as_bytes());
+    }
+
     /// True when both have the same code points, case included.
     pub fn eq_exact(&self, other: &Self) -> bool {
         self.0 == other.0
     }
 
     fn parts(&self) -> (&str, &str) {
-        self.0.split_once('/').unwrap_or((&self.0, ""))
+        split_at_slash(&self.0).unwrap_or((&self.0, ""))
     }
 }
 

@@ -1,5 +1,6 @@
 //! Taking labels, schemes and proxy addresses off the front of a name, and queries and fragments off its end.
 
+use crate::escape::Literal;
 use crate::notes::{Note, Notes};
 use crate::read::WrittenAs;
 use crate::{Error, ErrorKind};
@@ -28,6 +29,89 @@ const HOSTS: [(&str, WrittenAs); 4] = [
     ("www.doi.org", WrittenAs::ProxyUrl),
     ("hdl.handle.net", WrittenAs::HandleUrl),
 ];
+
+/// The most frequent kinds of input, of which strict and lenient readings think alike: printable ASCII, bare or after
+/// `doi:`, `urn:doi:` or a usual spelling of the proxy's address, with nothing to cut off.
+pub(crate) struct Plain<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) form: WrittenAs,
+    /// Whether something in it may be percent-encoded.
+    pub(crate) encoded: bool,
+}
+
+/// Takes such an input apart, if it is one.
+#[inline]
+pub(crate) fn plain(text: &str) -> Option<Plain<'_>> {
+    let (name, form) = match text.as_bytes().first()? {
+        b'1' => (text, WrittenAs::Name),
+        b'd' => (text.strip_prefix("doi:")?, WrittenAs::Doi),
+        b'h' => {
+            let rest = text.strip_prefix("http")?;
+            let rest = rest.strip_prefix('s').unwrap_or(rest).strip_prefix("://")?;
+            let rest = rest.strip_prefix("dx.").or_else(|| rest.strip_prefix("www.")).unwrap_or(rest);
+            (rest.strip_prefix("doi.org/")?, WrittenAs::ProxyUrl)
+        }
+        b'u' => (text.strip_prefix("urn:doi:")?, WrittenAs::Urn),
+        _ => return None,
+    };
+    // A space at the end is dropped by a lenient reading.
+    if !name.starts_with("10.") || name.ends_with(' ') {
+        return None;
+    }
+    let bytes = name.as_bytes();
+    let (fits, encoded) = match form {
+        WrittenAs::Name => (survey::<false>(bytes).printable, false),
+        WrittenAs::Urn => (bytes.iter().all(|byte| is_urn_byte(*byte)), bytes.contains(&b'%')),
+        _ => {
+            let Survey { printable, percent, query_or_fragment } = survey::<true>(bytes);
+            (printable && !(query_or_fragment && form == WrittenAs::ProxyUrl), percent)
+        }
+    };
+    fits.then_some(Plain { name, form, encoded })
+}
+
+/// What the bytes of a name are.
+struct Survey {
+    /// All are printable ASCII.
+    printable: bool,
+    percent: bool,
+    query_or_fragment: bool,
+}
+
+/// Looks at all bytes, eight at a time, because this is most of the work of reading a name. `%`, `?` and `#` are
+/// looked for only with `MARKS`.
+#[inline]
+fn survey<const MARKS: bool>(bytes: &[u8]) -> Survey {
+    const ONES: u64 = u64::MAX / 255;
+    const HIGHS: u64 = ONES << 7;
+    let has = |word: u64, byte: u8| {
+        let zeroed = word ^ (ONES * u64::from(byte));
+        zeroed.wrapping_sub(ONES) & !zeroed & HIGHS
+    };
+    // Not ASCII, below the space, or DEL.
+    let unprintable = |word: u64| (word | word.wrapping_sub(ONES * 0x20) & !word | word.wrapping_add(ONES)) & HIGHS;
+    let (mut faults, mut percent, mut ends) = (0, 0, 0);
+    let mut look = |word: u64| {
+        faults |= unprintable(word);
+        if MARKS {
+            percent |= has(word, b'%');
+            ends |= has(word, b'?') | has(word, b'#');
+        }
+    };
+    match bytes.last_chunk::<8>() {
+        Some(last) => {
+            let mut rest = bytes;
+            while let Some((chunk, after)) = rest.split_first_chunk::<8>() {
+                look(u64::from_le_bytes(*chunk));
+                rest = after;
+            }
+            // The last eight again, since some of them may be left: cheaper than a shorter read.
+            look(u64::from_le_bytes(*last));
+        }
+        None => bytes.iter().for_each(|byte| look(ONES * u64::from(*byte))),
+    }
+    Survey { printable: faults == 0, percent: percent != 0, query_or_fragment: ends != 0 }
+}
 
 /// Takes off the one form that a strict reading allows.
 pub(crate) fn strict(text: &str) -> Result<Peeled<'_>, Error> {
@@ -82,7 +166,7 @@ fn strict_urn(peeled: Peeled<'_>) -> Result<Peeled<'_>, Error> {
 
 /// `pchar` of RFC 3986 and the slash.
 fn is_urn_byte(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=:@/%".contains(&byte)
+    Literal::URN.contains(byte)
 }
 
 /// Takes off everything that a lenient reading may take off.
@@ -151,6 +235,12 @@ impl<'a> Peeled<'a> {
     }
 
     fn trimmed(self) -> Self {
+        // White space is at most this in ASCII, or outside it.
+        let may_be_space = |byte: Option<&u8>| byte.is_some_and(|byte| *byte <= b' ' || *byte >= 0x80);
+        let bytes = self.text.as_bytes();
+        if !may_be_space(bytes.first()) && !may_be_space(bytes.last()) {
+            return self;
+        }
         let text = self.text.trim_start();
         let dropped = self.text.len() - text.len();
         let trimmed = Self { text: text.trim_end(), offset: self.offset + dropped, ..self };
@@ -175,6 +265,9 @@ impl<'a> Peeled<'a> {
             ('「', '」'),
             ('『', '』'),
         ];
+        if self.text.starts_with(|c: char| c.is_ascii_alphanumeric()) {
+            return self;
+        }
         let noted = self.notes.with(Note::Unwrapped);
         if let Some(rest) = self.text.strip_prefix(':') {
             return Self { text: rest, offset: self.offset + 1, notes: noted, ..self };
@@ -215,7 +308,7 @@ impl<'a> Peeled<'a> {
     fn cut_tail(self) -> Self {
         let end = match self.form {
             WrittenAs::ProxyUrl | WrittenAs::HandleUrl | WrittenAs::Urn | WrittenAs::UrnEidr => {
-                self.text.find(['?', '#'])
+                self.text.bytes().position(|byte| matches!(byte, b'?' | b'#'))
             }
             WrittenAs::Info => self.text.find('#'),
             WrittenAs::Name | WrittenAs::Doi | WrittenAs::Hdl => None,
@@ -233,17 +326,16 @@ impl WrittenAs {
 
 /// A scheme or URN namespace that a strict reading takes too.
 fn scheme(text: &str) -> Option<Lead> {
-    const SCHEMES: [(&str, WrittenAs); 6] = [
-        ("doi:", WrittenAs::Doi),
-        ("urn:doi:", WrittenAs::Urn),
-        ("urn:eidr:", WrittenAs::UrnEidr),
-        ("info:doi/", WrittenAs::Info),
-        ("info:hdl/", WrittenAs::Info),
-        ("hdl:", WrittenAs::Hdl),
-    ];
-    SCHEMES.into_iter().find_map(|(scheme, form)| {
-        starts_with_ignore_case(text, scheme).then_some(Lead { form, len: scheme.len() })
-    })
+    let (scheme, form) = match text.as_bytes() {
+        [b'd' | b'D', ..] => ("doi:", WrittenAs::Doi),
+        [b'u' | b'U', _, _, _, b'd' | b'D', ..] => ("urn:doi:", WrittenAs::Urn),
+        [b'u' | b'U', ..] => ("urn:eidr:", WrittenAs::UrnEidr),
+        [b'i' | b'I', _, _, _, _, b'd' | b'D', ..] => ("info:doi/", WrittenAs::Info),
+        [b'i' | b'I', ..] => ("info:hdl/", WrittenAs::Info),
+        [b'h' | b'H', b'd' | b'D', ..] => ("hdl:", WrittenAs::Hdl),
+        _ => return None,
+    };
+    starts_with_ignore_case(text, scheme).then_some(Lead { form, len: scheme.len() })
 }
 
 /// A label as people write it: `DOI 10.1000/182`, `DOI：10.1000/182`, `doi10.1000/182`, `URL:https://…`.
@@ -288,13 +380,17 @@ fn address(text: &str) -> Result<Option<Address>, Error> {
         (0, None)
     };
     let after_scheme = text.get(scheme_len..).unwrap_or_default();
-    let authority_len = after_scheme.find(['/', '?', '#']).unwrap_or(after_scheme.len());
+    let authority_len = after_scheme
+        .bytes()
+        .position(|byte| matches!(byte, b'/' | b'?' | b'#'))
+        .unwrap_or(after_scheme.len());
     let authority = after_scheme.get(..authority_len).unwrap_or_default();
     let (host, port) = match default_port.and_then(|port| authority.strip_suffix(port)) {
         Some(host) => (host, true),
         None => (authority, false),
     };
-    let known = HOSTS.into_iter().find(|(known, _)| host.eq_ignore_ascii_case(known));
+    let known =
+        HOSTS.into_iter().find(|(known, _)| host.len() == known.len() && host.eq_ignore_ascii_case(known));
     match known {
         Some((_, form)) if scheme_len > 0 || after_scheme.len() > authority_len => {
             let lead = Lead { form, len: scheme_len + authority_len };
@@ -321,4 +417,25 @@ fn has_other_scheme(text: &str) -> bool {
 
 fn starts_with_ignore_case(text: &str, lead: &str) -> bool {
     text.as_bytes().get(..lead.len()).is_some_and(|start| start.eq_ignore_ascii_case(lead.as_bytes()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn eight_bytes_at_a_time_are_judged_like_each_alone() {
+        for byte in 0..=255u8 {
+            for len in [1, 7, 8, 9, 15, 16, 17, 33] {
+                for at in 0..len {
+                    let mut bytes = alloc::vec![b'a'; len];
+                    bytes[at] = byte;
+                    let found = survey::<true>(&bytes);
+                    assert_eq!(found.printable, matches!(byte, b' '..=b'~'));
+                    assert_eq!(found.percent, byte == b'%');
+                    assert_eq!(found.query_or_fragment, b"?#".contains(&byte));
+                }
+            }
+        }
+    }
 }

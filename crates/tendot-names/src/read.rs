@@ -5,12 +5,14 @@
 
 use alloc::borrow::Cow;
 use alloc::string::String;
+use alloc::vec::Vec;
 
 use crate::character::is_stray_invisible;
 use crate::escape::{Malformed, decode, position_before_decoding};
+use crate::fold::append_upper;
 use crate::notes::{Note, Notes};
-use crate::peel::{self, Peeled, peel};
-use crate::{Doi, Error, ErrorKind, Name, Rules, ShortDoi};
+use crate::peel::{self, Peeled, Plain, peel};
+use crate::{Doi, Error, ErrorKind, Name, Rules, ShortDoi, cast};
 
 /// Reads names in any written form.
 ///
@@ -74,19 +76,11 @@ impl Reader {
         if text.len() > self.max_len {
             return Err(Error::new(ErrorKind::TooLong, self.max_len));
         }
+        if let Some(reading) = self.read_plain(text) {
+            return Ok(reading);
+        }
         if !self.lenient {
             return self.read_peeled(peel::strict(text)?, Notes::default());
-        }
-        // Most inputs need nothing of what follows.
-        if text.starts_with("10.")
-            && text.bytes().all(|byte| byte.is_ascii_graphic())
-            && self.rules.check(text, false).is_ok()
-        {
-            return Ok(Reading::doi(
-                Cow::Borrowed(crate::cast::name(text)),
-                WrittenAs::Name,
-                Notes::default(),
-            ));
         }
         if text.is_ascii() || !text.contains(is_stray_invisible) {
             return self.read_peeled(peel(text)?, Notes::default());
@@ -96,6 +90,19 @@ impl Reader {
         let notes = Notes::default().with(Note::InvisibleDropped);
         let peeled = peel(&clean).map_err(place)?;
         Ok(self.read_peeled(peeled, notes).map_err(place)?.into_owned())
+    }
+
+    /// Reads what is written plainly. All else, and all that is wrong, is left to the long way.
+    #[inline]
+    fn read_plain<'a>(&self, text: &'a str) -> Option<Reading<'a>> {
+        let Plain { name, form, encoded } = peel::plain(text)?;
+        if !encoded {
+            self.rules.check_parts(name).ok()?;
+            return Some(Reading::doi(Cow::Borrowed(cast::name(name)), form, Notes::default()));
+        }
+        let Cow::Owned(name) = decode(name, Malformed::Refuse).ok()?.text else { return None };
+        self.rules.check(&name, false).ok()?;
+        Some(Reading::doi(Cow::Owned(Doi::checked(name)), form, Notes::default()))
     }
 
     /// Decodes and checks what is left once labels and addresses are taken off.
@@ -119,7 +126,7 @@ impl Reader {
         }
         let place =
             |error: Error| Error::new(error.kind(), offset + position_before_decoding(text, error.at()));
-        if self.lenient && matches!(decoded.text, Cow::Owned(_)) {
+        if self.lenient && matches!(decoded.text, Cow::Owned(_)) && !decoded.text.starts_with("10.") {
             // `https://doi.org/doi%3A10.1000%2F182`: the label shows only now. It is not decoded again.
             let inner = peel(&decoded.text).map_err(place)?;
             if inner.offset > 0 {
@@ -152,16 +159,15 @@ impl Reader {
             return Ok(Reading { target, form, notes });
         }
         let mut notes = notes;
-        if self.lenient {
-            Name::lenient(&text, self.rules)?;
-            if Name::with_rules(&text, self.rules).is_err() {
-                notes = notes.with(Note::UnassignedAccepted);
+        if let Err(error) = self.rules.check(&text, false) {
+            if !self.lenient || error.kind() != ErrorKind::UnassignedCharacter {
+                return Err(error);
             }
-        } else {
-            Name::with_rules(&text, self.rules)?;
+            self.rules.check(&text, true)?;
+            notes = notes.with(Note::UnassignedAccepted);
         }
         let name = match text {
-            Cow::Borrowed(text) => Cow::Borrowed(crate::cast::name(text)),
+            Cow::Borrowed(text) => Cow::Borrowed(cast::name(text)),
             Cow::Owned(text) => Cow::Owned(Doi::checked(text)),
         };
         Ok(Reading::doi(name, form, notes))
@@ -170,7 +176,9 @@ impl Reader {
 
 /// A bare name is never decoded, but for this shape: no slash, and one that is percent-encoded.
 fn hides_its_slash(text: &str) -> bool {
-    !text.contains('/') && text.as_bytes().windows(3).any(|bytes| bytes.eq_ignore_ascii_case(b"%2F"))
+    !text.contains('/')
+        && text.contains('%')
+        && text.as_bytes().windows(3).any(|bytes| bytes.eq_ignore_ascii_case(b"%2F"))
 }
 
 /// The offset in `text` of what stands at `clean_at` once stray invisible characters are dropped.
@@ -254,6 +262,11 @@ impl Target<'_> {
             Self::Doi(name) => name.as_str(),
             Self::Short(short) => short.as_str(),
         }
+    }
+
+    /// Writes the comparison key to the end of `key`, as [`Name::write_key`] does.
+    pub fn write_key(&self, key: &mut Vec<u8>) {
+        append_upper(key, self.as_str().as_bytes());
     }
 }
 

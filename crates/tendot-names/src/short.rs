@@ -3,9 +3,11 @@
 
 use alloc::borrow::Cow;
 use alloc::string::String;
+use alloc::vec::Vec;
 use core::fmt;
 
 use crate::Form;
+use crate::fold::append_upper;
 use crate::form::Written;
 
 /// A shortDOI such as `10/gf4gqc`, compared without regard to ASCII case.
@@ -45,6 +47,11 @@ impl<'a> ShortDoi<'a> {
     /// The part after `10/`.
     pub fn suffix(&self) -> &str {
         self.0.split_once('/').map_or("", |(_, suffix)| suffix)
+    }
+
+    /// Writes the comparison key to the end of `key`, as [`Name::write_key`](crate::Name::write_key) does.
+    pub fn write_key(&self, key: &mut Vec<u8>) {
+        append_upper(key, self.0.as_bytes());
     }
 
     /// The shortDOI in another form; none as [`Form::Eidr`].

@@ -24,7 +24,10 @@ impl Failure {
 
     /// An error of reading or writing `what`.
     pub(crate) fn io(what: impl Display, error: &io::Error) -> Self {
-        Self { broken_pipe: error.kind() == io::ErrorKind::BrokenPipe, ..Self::new(format!("{what}: {error}")) }
+        Self {
+            broken_pipe: error.kind() == io::ErrorKind::BrokenPipe,
+            ..Self::new(format!("{what}: {error}"))
+        }
     }
 
     pub(crate) const fn is_broken_pipe(&self) -> bool {

@@ -22,7 +22,10 @@ impl<R: Read> Lines<R> {
         self.line.clear();
         let mut any = false;
         loop {
-            let buffer = self.reader.fill_buf().map_err(|error| Failure::io("standard input can't be read", &error))?;
+            let buffer = self
+                .reader
+                .fill_buf()
+                .map_err(|error| Failure::io("standard input can't be read", &error))?;
             if buffer.is_empty() {
                 break;
             }

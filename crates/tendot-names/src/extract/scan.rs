@@ -104,7 +104,9 @@ impl Scan {
         if end == start + 3 {
             return Outcome::Not(end);
         }
-        let Some(slash) = slash(text.get(end..).unwrap_or_default()) else { return Outcome::Not(end) };
+        let eidr = is_eidr(text, start, end);
+        let slash = if eidr { Some(1) } else { slash(text.get(end..).unwrap_or_default()) };
+        let Some(slash) = slash else { return Outcome::Not(end) };
         let believed = digits >= 4 && !is_ip_address;
         if !believed && !self.options.labelled && !is_labelled(text, start) {
             return Outcome::Not(end);
@@ -225,6 +227,12 @@ fn slash(text: &[u8]) -> Option<usize> {
     }
 }
 
+/// True for a URN of the Entertainment ID Registry, which has a colon for the slash (RFC 7972).
+fn is_eidr(text: &[u8], start: usize, end: usize) -> bool {
+    text.get(end) == Some(&b':')
+        && super::context::ends_with(text.get(..start).unwrap_or_default(), b"urn:eidr:")
+}
+
 /// The walk over one candidate.
 struct Walk<'s, 't> {
     scan: &'s Scan,
@@ -268,7 +276,7 @@ impl<'s, 't> Walk<'s, 't> {
             flags: Flags::default(),
         };
         walk.encoded_slash = walk.percent;
-        if slash > 1 && !walk.percent {
+        if text.get(end) != Some(&b'/') && !walk.percent {
             walk.replace(slash, Some('/'));
         }
         walk.at = end + slash;
@@ -409,16 +417,22 @@ impl<'s, 't> Walk<'s, 't> {
 
     /// Where the candidate ends if the `10.` after `before` begins another name.
     fn next_name(&self, before: &[u8]) -> Option<usize> {
-        let mut end = before.len();
-        let label = before.get(before.len().saturating_sub(3)..).unwrap_or_default();
-        if label.eq_ignore_ascii_case(b"doi") {
-            end -= 3;
-        } else if !before.last().is_some_and(|byte| b",;|&=([{:+".contains(byte)) {
+        let begin = self.suffix + before.len();
+        if matches!(before.last(), None | Some(b'/' | b'_')) || !may_begin(self.text, begin) {
             return None;
         }
-        let begin = self.suffix + before.len();
-        let Prefix { end: prefix_end, digits, .. } = prefix(self.text, begin);
-        (digits >= 4 && slash(self.text.get(prefix_end..)?).is_some()).then_some(end)
+        let Prefix { end, digits, .. } = prefix(self.text, begin);
+        if digits < 4 || slash(self.text.get(end..)?).is_none() {
+            return None;
+        }
+        // A label belongs to the next name, a dash to none.
+        let lead = match before {
+            [.., d, o, i] if [*d, *o, *i].eq_ignore_ascii_case(b"doi") => 3,
+            [.., b'-'] => 1,
+            [.., 0xE2, 0x80, 0x93] => 3,
+            _ => 0,
+        };
+        Some(before.len() - lead)
     }
 
     /// `http:`, `doi:` or `pmid:` may end in the colon at the current place.

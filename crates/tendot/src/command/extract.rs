@@ -29,8 +29,15 @@ pub(crate) fn run(arguments: &ExtractArguments) -> Result<Answer, Failure> {
 }
 
 /// Searches files in parallel. Standard input among them is searched by the thread that writes, in its turn.
-fn search_paths(arguments: &ExtractArguments, extractor: Extractor, report: &mut Report) -> Result<(), Failure> {
-    let threads = arguments.threads.or_else(|| std::thread::available_parallelism().ok()).unwrap_or(NonZero::<usize>::MIN);
+fn search_paths(
+    arguments: &ExtractArguments,
+    extractor: Extractor,
+    report: &mut Report,
+) -> Result<(), Failure> {
+    let threads = arguments
+        .threads
+        .or_else(|| std::thread::available_parallelism().ok())
+        .unwrap_or(NonZero::<usize>::MIN);
     let in_parts = !arguments.join_lines;
     let json = arguments.json;
     let jobs = Paths::new(&arguments.paths).flat_map(move |path| Job::all_of(path, in_parts));
@@ -118,8 +125,14 @@ fn search_part(path: &Path, range: Range<u64>, extractor: Extractor, json: bool)
     let is_first = range.start == 0;
     let mut part = Part::open(path, range)?;
     let start = part.start();
-    let mut searched =
-        Searched { path: PathBuf::new(), names: Names::Plain(Vec::new()), count: 0, lines: 0, bytes: 0, is_first };
+    let mut searched = Searched {
+        path: PathBuf::new(),
+        names: Names::Plain(Vec::new()),
+        count: 0,
+        lines: 0,
+        bytes: 0,
+        is_first,
+    };
     if json {
         let mut sink = Collect::<true>::default();
         searched.lines = found(search(&mut part, extractor, start, &mut sink))?;
@@ -364,7 +377,8 @@ fn progress(paths: &[PathBuf]) -> ProgressBar {
     if paths.is_empty() || !io::stderr().is_terminal() || io::stdout().is_terminal() {
         return ProgressBar::hidden();
     }
-    let bytes = Paths::new(paths).flatten().filter_map(|(_, metadata)| metadata).map(|metadata| metadata.len()).sum();
+    let bytes =
+        Paths::new(paths).flatten().filter_map(|(_, metadata)| metadata).map(|metadata| metadata.len()).sum();
     let template = "{bar:40} {bytes}/{total_bytes}  {bytes_per_sec}  {eta} left";
     let style = ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
     ProgressBar::new(bytes).with_style(style)

@@ -40,6 +40,8 @@ fn write_all(command: &clap::Command, folder: &Path) -> Result<(), Failure> {
 
 fn page(command: clap::Command) -> Result<Vec<u8>, Failure> {
     let mut page = Vec::new();
-    Man::new(command).render(&mut page).map_err(|error| Failure::io("the manual page can't be made", &error))?;
+    Man::new(command)
+        .render(&mut page)
+        .map_err(|error| Failure::io("the manual page can't be made", &error))?;
     Ok(page)
 }

@@ -20,8 +20,14 @@ pub(crate) fn run(arguments: NameArguments) -> Result<Answer, Failure> {
         None if json => Style::Json,
         None => Style::Text,
     };
-    let mut printer =
-        Printer { reader: reading.reader(), repair, style, output: Output::new(), all_are_names: true, first: true };
+    let mut printer = Printer {
+        reader: reading.reader(),
+        repair,
+        style,
+        output: Output::new(),
+        all_are_names: true,
+        first: true,
+    };
     if names.is_empty() {
         let mut lines = Lines::new(io::stdin().lock());
         loop {
@@ -265,7 +271,16 @@ fn text(read: &Read<'_>) -> String {
     row("written as", read.form);
     row("prefix", target.prefix());
     row("suffix", target.suffix());
-    for form in [Form::Canonical, Form::Url, Form::Uri, Form::Uri202411, Form::Uri2003, Form::Urn, Form::Info, Form::Eidr] {
+    for form in [
+        Form::Canonical,
+        Form::Url,
+        Form::Uri,
+        Form::Uri202411,
+        Form::Uri2003,
+        Form::Urn,
+        Form::Info,
+        Form::Eidr,
+    ] {
         row(form.as_str(), &written(target, form));
     }
     row("obeys", &obeyed.join(", "));

@@ -1,0 +1,129 @@
+//! Text like that in which names are looked for: papers, BibTeX, JATS, JSON, CSV, one name in 500 to 5,000 bytes.
+
+use std::fs;
+use std::io::{self, BufWriter, Write};
+use std::path::Path;
+
+use crate::names::name;
+use crate::random::Random;
+
+/// Writes about `megabytes` of text into files of about ten megabytes each.
+pub fn write(folder: &Path, megabytes: u64) -> io::Result<()> {
+    fs::create_dir_all(folder)?;
+    let mut random = Random::new(2641);
+    let kinds: [(&str, fn(&mut Random) -> String); 5] =
+        [("txt", paper), ("bib", bibtex), ("xml", jats), ("json", json), ("csv", csv)];
+    for file in 0..megabytes / 10 {
+        let (extension, write) = kinds[(file % 5) as usize];
+        let mut out = BufWriter::new(fs::File::create(folder.join(format!("part-{file:02}.{extension}")))?);
+        let mut written = 0;
+        while written < 10_000_000 {
+            let text = write(&mut random);
+            written += text.len();
+            out.write_all(text.as_bytes())?;
+        }
+        out.flush()?;
+    }
+    Ok(())
+}
+
+/// Words by their frequency in scientific prose, more or less.
+const WORDS: [&str; 60] = [
+    "the", "of", "and", "in", "to", "a", "with", "was", "for", "that", "were", "by", "is", "as", "on", "from", "at",
+    "this", "are", "be", "which", "an", "or", "these", "between", "results", "data", "model", "cells", "analysis",
+    "using", "study", "observed", "significant", "temperature", "samples", "measured", "function", "distribution",
+    "however", "respectively", "concentration", "response", "protein", "expression", "surface", "parameters", "energy",
+    "method", "patients", "increase", "values", "structure", "population", "structures", "Moreover", "Furthermore",
+    "résumé", "naïve", "Ångström",
+];
+
+impl Random {
+    fn word(&mut self) -> &'static str {
+        WORDS[self.below(WORDS.len() as u64) as usize]
+    }
+}
+
+fn prose(random: &mut Random, bytes: usize) -> String {
+    let mut text = String::with_capacity(bytes + 32);
+    let mut line = 0;
+    while text.len() < bytes {
+        match random.below(40) {
+            0 => text.push_str(&format!("{}.{} ", random.below(30), random.below(100))),
+            1 => text.push_str(&format!("({}, {}) ", random.word(), random.between(1980, 2026))),
+            2 => text.push_str(&format!("[{}] ", random.below(80))),
+            3 => text.push_str(&format!("10.{} % ", random.below(100))),
+            _ => {
+                text.push_str(random.word());
+                text.push_str(if random.chance(8) { ". " } else { " " });
+            }
+        }
+        if text.len() - line > 90 {
+            text.push('\n');
+            line = text.len();
+        }
+    }
+    text
+}
+
+fn paper(random: &mut Random) -> String {
+    let name = name(random);
+    let cited = match random.below(4) {
+        0 => format!("(doi: {name})."),
+        1 => format!("https://doi.org/{}.", name.replace('<', "%3C").replace('>', "%3E")),
+        2 => format!("doi:{name}; see also the appendix."),
+        _ => format!("{name}, and others."),
+    };
+    let bytes = random.between(500, 5000) as usize;
+    format!("{}\n[{}] {}\n", prose(random, bytes), random.below(90), cited)
+}
+
+fn bibtex(random: &mut Random) -> String {
+    let (title, note) = (random.between(60, 200) as usize, random.between(400, 2500) as usize);
+    format!(
+        "@article{{key{},\n  title = {{{}}},\n  author = {{Doe, Jane and Roe, Richard}},\n  abstract = {{{}}},\n  volume = {{{}}},\n  year = {{{}}},\n  doi = {{{}}},\n}}\n\n",
+        random.below(1_000_000),
+        prose(random, title).replace('\n', " "),
+        prose(random, note),
+        random.below(100),
+        random.between(1980, 2026),
+        name(random).replace('_', "\\_"),
+    )
+}
+
+fn jats(random: &mut Random) -> String {
+    let bytes = random.between(400, 4000) as usize;
+    format!(
+        "<p>{}</p>\n<ref id=\"R{}\"><element-citation publication-type=\"journal\"><article-title>{}</article-title><year>{}</year><volume>{}</volume><pub-id pub-id-type=\"doi\">{}</pub-id></element-citation></ref>\n",
+        prose(random, bytes),
+        random.below(90),
+        prose(random, 60).replace('\n', " "),
+        random.between(1980, 2026),
+        random.below(100),
+        name(random).replace('<', "&lt;").replace('>', "&gt;"),
+    )
+}
+
+fn json(random: &mut Random) -> String {
+    let bytes = random.between(500, 3000) as usize;
+    format!(
+        "{{\"type\":\"journal-article\",\"title\":[\"{}\"],\"volume\":\"{}\",\"abstract\":\"{}\",\"DOI\":\"{}\",\"is-referenced-by-count\":{}}}\n",
+        prose(random, 80).replace('\n', " "),
+        random.below(100),
+        prose(random, bytes).replace('\n', "\\n"),
+        name(random).replace('/', "\\/"),
+        random.below(1000),
+    )
+}
+
+fn csv(random: &mut Random) -> String {
+    let bytes = random.between(400, 1500) as usize;
+    format!(
+        "{},{},\"{}\",{},{}.{}\n",
+        random.below(1_000_000),
+        name(random).replace(',', ""),
+        prose(random, bytes).replace(['\n', '"'], " "),
+        random.between(1980, 2026),
+        random.below(100),
+        random.below(100),
+    )
+}
