@@ -47,11 +47,11 @@ fn prose(random: &mut Random, bytes: usize) -> String {
     let mut text = String::with_capacity(bytes + 32);
     let mut line = 0;
     while text.len() < bytes {
-        match random.below(40) {
-            0 => text.push_str(&format!("{}.{} ", random.below(30), random.below(100))),
-            1 => text.push_str(&format!("({}, {}) ", random.word(), random.between(1980, 2026))),
-            2 => text.push_str(&format!("[{}] ", random.below(80))),
-            3 => text.push_str(&format!("10.{} % ", random.below(100))),
+        match random.below(300) {
+            0..6 => text.push_str(&format!("{}.{} ", random.below(30), random.below(100))),
+            6..13 => text.push_str(&format!("({}, {}) ", random.word(), random.between(1980, 2026))),
+            13..20 => text.push_str(&format!("[{}] ", random.below(80))),
+            20 => text.push_str(&format!("10.{} % ", random.below(100))),
             _ => {
                 text.push_str(random.word());
                 text.push_str(if random.chance(8) { ". " } else { " " });

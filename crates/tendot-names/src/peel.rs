@@ -89,7 +89,8 @@ fn survey<const MARKS: bool>(bytes: &[u8]) -> Survey {
         zeroed.wrapping_sub(ONES) & !zeroed & HIGHS
     };
     // Not ASCII, below the space, or DEL.
-    let unprintable = |word: u64| (word | word.wrapping_sub(ONES * 0x20) & !word | word.wrapping_add(ONES)) & HIGHS;
+    let unprintable =
+        |word: u64| (word | word.wrapping_sub(ONES * 0x20) & !word | word.wrapping_add(ONES)) & HIGHS;
     let (mut faults, mut percent, mut ends) = (0, 0, 0);
     let mut look = |word: u64| {
         faults |= unprintable(word);

@@ -1,13 +1,19 @@
 //! Finding names in running text.
 //!
-//! `scan` walks the text from one `10.` to the next and over each candidate once, so the work is linear
-//! whatever the input. `context` looks at what stands before a candidate (a label, an address, an open bracket),
-//! `token` reads one character of it however it is escaped, and `tail` cuts off what is not part of the name.
+//! `scan` goes through the text from one `10.` to the next, `walk` over each candidate once, so the work is linear
+//! whatever the input. On the way, `prefix` reads how a name begins, `context` what stands before it (a label, an
+//! address, an open bracket), `token` one character however it is escaped, and `join` decides whether a name goes on
+//! in the next line; `decoded` keeps a candidate that differs from the text, and `tail` cuts off what is not part of
+//! the name.
 
 mod context;
+mod decoded;
+mod join;
+mod prefix;
 mod scan;
 mod tail;
 mod token;
+mod walk;
 
 use alloc::borrow::Cow;
 use core::fmt;

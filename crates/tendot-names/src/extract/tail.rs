@@ -88,7 +88,7 @@ const TAILS: [&str; 12] = [
 ];
 
 /// Endings that are believed only in an address.
-const ADDRESS_TAILS: [&str; 30] = [
+const ADDRESS_TAILS: [&str; 31] = [
     "/citation",
     "/citations",
     "/citedby",
@@ -119,6 +119,7 @@ const ADDRESS_TAILS: [&str; 30] = [
     ".long",
     ".short",
     ".xml",
+    "+html",
 ];
 
 /// Notes that are glued to a name; everything from them on is cut.
@@ -137,35 +138,31 @@ const NOTES: [&str; 12] = [
     "epubaheadofprint",
 ];
 
-/// Cuts tails and notes off, as many as there are. Nothing is cut from the prefix.
-pub(super) fn cut_tails(text: &str, in_address: bool, emphasis: u8) -> &str {
+/// Cuts tails and notes off, as many as there are. Nothing is cut from the prefix; the suffix begins at `suffix`.
+pub(super) fn cut_tails(text: &str, suffix: usize, in_address: bool, emphasis: u8) -> &str {
     let mut rest = text;
-    loop {
-        let Some(suffix_at) = rest.find('/').map(|at| at + 1) else { return rest };
-        let suffix = rest.get(suffix_at..).unwrap_or_default();
-        let Some(kept) = cut_once(suffix, rest, in_address) else { return rest };
-        rest = trim(rest.get(..suffix_at + kept).unwrap_or_default(), emphasis);
+    while let Some(kept) = rest.get(suffix..).and_then(|suffix| cut_once(suffix, rest, in_address)) {
+        rest = trim(rest.get(..suffix + kept).unwrap_or_default(), emphasis);
     }
+    rest
 }
 
 /// How much of `suffix` is left once one tail is cut off.
 fn cut_once(suffix: &str, whole: &str, in_address: bool) -> Option<usize> {
     let bytes = suffix.as_bytes();
-    // Most suffixes end in a digit, which no tail but a version does.
-    let last = bytes.last()?;
-    if !last.is_ascii_digit() {
+    let last = *bytes.last()? | 0x20;
+    // No tail ends in a digit, as most suffixes do.
+    if last.is_ascii_alphabetic() || last == b']' | 0x20 {
         let address_tails = if in_address { &ADDRESS_TAILS[..] } else { &[] };
         let tail = TAILS
             .iter()
             .chain(address_tails)
+            .filter(|tail| tail.as_bytes().last() == Some(&last))
             .filter(|tail| bytes.len() > tail.len() && ends_with(bytes, tail.as_bytes()))
             .map(|tail| tail.len())
             .max();
         if let Some(tail) = tail {
             return Some(bytes.len() - tail);
-        }
-        if *last == b'l' && in_address && ends_with(bytes, b"+html") {
-            return Some(bytes.len() - 5);
         }
         if let Some(kept) = without_bracketed_note(suffix) {
             return Some(kept);
@@ -217,19 +214,19 @@ fn without_note(suffix: &[u8]) -> Option<usize> {
     positive(at)
 }
 
-/// False for most suffixes, in one pass: each note has one of these signs.
+/// False for most suffixes: each note has one of these signs. No step depends on the one before, so this is
+/// vectorized.
 fn may_have_note(suffix: &[u8]) -> bool {
-    let (mut third, mut second) = (0, 0);
-    let mut found = false;
-    for &byte in suffix {
-        let first = byte | 0x20;
-        found |= matches!(byte, b'#' | b'[' | b';' | b')')
-            || byte == b'.' && second == b'.'
-            || (third, second, first) == (b'p', b'u', b'b')
-            || (third, second, first) == (b'e', b'c', b'o');
-        (third, second) = (second, if byte == b'.' { byte } else { first });
-    }
-    found
+    let second = suffix.get(1..).unwrap_or_default();
+    let third = suffix.get(2..).unwrap_or_default();
+    let marked = suffix.iter().fold(false, |found, byte| found | matches!(byte, b'#' | b'[' | b';' | b')'));
+    let worded = suffix.iter().zip(second).zip(third).fold(false, |found, ((a, b), c)| {
+        let pub_ = (a | 0x20 == b'p') & (b | 0x20 == b'u') & (c | 0x20 == b'b');
+        let eco = (a | 0x20 == b'e') & (b | 0x20 == b'c') & (c | 0x20 == b'o');
+        let dots = (*a == b'.') & (*b == b'.') & (*c == b'.');
+        found | pub_ | eco | dots
+    });
+    marked | worded
 }
 
 /// `.epub`, `(epub2010` and `.ecollection2014` at the end.
@@ -285,6 +282,7 @@ mod tests {
     #[track_caller]
     fn check(text: &str, expected: &str) {
         let in_address = text.contains(".full.");
-        assert_eq!(cut_tails(text, in_address, 0), expected);
+        let suffix = text.find('/').unwrap() + 1;
+        assert_eq!(cut_tails(text, suffix, in_address, 0), expected);
     }
 }

@@ -33,7 +33,7 @@ impl Hit {
 }
 
 /// How much is read at a time: small enough to stay in the processor's cache.
-const CHUNK: usize = 1 << 18;
+const CHUNK: usize = 1 << 16;
 
 /// What a search has to keep of each name.
 pub(crate) trait Sink {

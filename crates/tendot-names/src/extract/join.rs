@@ -1,0 +1,41 @@
+//! Names that are broken at a line's end.
+
+use super::scan::AHEAD;
+
+/// Where the first word of the next line begins, if nothing but white space stands between and no blank line.
+pub(super) fn next_line(text: &[u8], at: usize) -> Option<usize> {
+    let mut breaks = 0;
+    for (offset, byte) in text.get(at..)?.iter().take(AHEAD / 2).enumerate() {
+        match byte {
+            b'\n' => breaks += 1,
+            b'\r' | b' ' | b'\t' => {}
+            _ => return (breaks == 1).then_some(at + offset),
+        }
+    }
+    None
+}
+
+/// True when a name that breaks off after `last` seems to go on with `next`.
+pub(super) fn goes_on(last: u8, next: &[u8]) -> bool {
+    let word = next.iter().take(AHEAD / 2).take_while(|byte| byte.is_ascii_graphic()).count();
+    let word = next.get(..word).unwrap_or_default();
+    let Some(first) = word.first() else { return false };
+    let has_digit = word.iter().any(u8::is_ascii_digit);
+    let leads = [&b"http"[..], b"doi", b"pmid", b"www."];
+    let begins_anew =
+        leads.iter().any(|lead| word.get(..lead.len()).is_some_and(|start| start.eq_ignore_ascii_case(lead)))
+            || word.starts_with(b"10.") && word.contains(&b'/');
+    if begins_anew {
+        return false;
+    }
+    match last {
+        b'-' | b'_' | b'(' => first.is_ascii_alphanumeric(),
+        b'/' | b':' => first.is_ascii_digit() || first.is_ascii_alphabetic() && has_digit,
+        b'.' => first.is_ascii_digit() || first.is_ascii_lowercase() && has_digit,
+        _ => {
+            let second = word.get(1).copied().unwrap_or(0);
+            matches!(first, b'.' | b'-' | b'/' | b'_')
+                && (second.is_ascii_digit() || second.is_ascii_lowercase())
+        }
+    }
+}
