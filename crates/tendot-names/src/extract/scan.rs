@@ -129,6 +129,9 @@ impl Scan {
         if !believed && !self.options.labelled && !is_labelled(text, start) {
             return Outcome::Not(end);
         }
+        if text.get(end + slash).is_some_and(|byte| *byte <= b' ') && !self.options.join_lines {
+            return Outcome::Not(end + slash);
+        }
         let context = Context::before(text, self.floor, start);
         let mut walk = Walk::new(&self.options, self.floor, text, start..end, slash, context);
         let resume = walk.run();

@@ -199,18 +199,18 @@ fn without_note(suffix: &[u8]) -> Option<usize> {
     if !may_have_note(suffix) {
         return None;
     }
-    let at = NOTES
-        .iter()
-        .filter(|note| suffix.len() > note.len())
-        .filter_map(|note| find_ignore_case(suffix, note.as_bytes()))
-        .min()
-        .or_else(|| glued_epub(suffix))
-        .or_else(|| {
-            let host = find_ignore_case(suffix, b".sagepub.com")?;
-            let before = suffix.get(..host)?;
-            let letters = before.iter().rev().take_while(|byte| byte.is_ascii_alphabetic()).count();
-            Some(host - letters)
-        })?;
+    let begins_note = |at: &usize| {
+        let rest = suffix.get(*at..).unwrap_or_default();
+        let first = rest.first().map(u8::to_ascii_lowercase);
+        matches!(first, Some(b'.' | b';' | b'#' | b'[' | b')' | b'a' | b'e'))
+            && NOTES.iter().any(|note| starts_with_ignore_case(rest, note.as_bytes()))
+    };
+    let at = (1..suffix.len()).find(begins_note).or_else(|| glued_epub(suffix)).or_else(|| {
+        let host = find_ignore_case(suffix, b".sagepub.com")?;
+        let before = suffix.get(..host)?;
+        let letters = before.iter().rev().take_while(|byte| byte.is_ascii_alphabetic()).count();
+        Some(host - letters)
+    })?;
     positive(at)
 }
 
@@ -240,6 +240,11 @@ fn glued_epub(suffix: &[u8]) -> Option<usize> {
         }
     }
     None
+}
+
+fn starts_with_ignore_case(text: &[u8], word: &[u8]) -> bool {
+    text.first().is_some_and(|first| first.eq_ignore_ascii_case(word.first().unwrap_or(&0)))
+        && text.get(..word.len()).is_some_and(|start| start.eq_ignore_ascii_case(word))
 }
 
 fn find_ignore_case(text: &[u8], word: &[u8]) -> Option<usize> {

@@ -12,7 +12,7 @@ use super::token::{Token, token};
 use super::{Extractor, Flag, Flags, Found};
 use crate::character::{fault, is_noncharacter, is_stray_invisible};
 use crate::escape::{Malformed, decode, triplet};
-use crate::{Doi, ErrorKind, Name, Rules};
+use crate::{Doi, ErrorKind, Name, Rules, cast};
 
 /// One candidate.
 pub(super) struct Walk<'s, 't> {
@@ -40,6 +40,7 @@ pub(super) struct Walk<'s, 't> {
 
 impl<'s, 't> Walk<'s, 't> {
     /// Begins after the prefix, with a slash that is `slash` bytes long.
+    #[inline]
     pub(super) fn new(
         options: &'s Extractor,
         floor: usize,
@@ -94,25 +95,24 @@ impl<'s, 't> Walk<'s, 't> {
     fn pass_plain(&mut self, limit: usize) {
         let rest = self.text.get(self.at..=limit).or(self.text.get(self.at..)).unwrap_or_default();
         let mut before = self.byte(self.at - 1);
-        let mut passed = 0;
-        for &byte in rest {
-            let plain = match CLASSES.get(usize::from(byte)) {
-                Some(Class::Plain) => true,
-                Some(Class::Dot) => !matches!(before, b'0' | b'w' | b'W'),
-                Some(Class::Colon) => !matches!(before | 0x20, b'p' | b's' | b'i' | b'd'),
-                _ => false,
-            };
-            if !plain {
-                break;
-            }
+        let passed = rest.iter().position(|&byte| {
+            let plain = is_plain(byte)
+                || byte == b'.' && !matches!(before, b'0' | b'w' | b'W')
+                || byte == b':' && !matches!(before | 0x20, b'p' | b's' | b'i' | b'd');
             before = byte;
-            passed += 1;
-        }
-        self.at += passed;
+            !plain
+        });
+        self.at += passed.unwrap_or(rest.len());
     }
 
     /// Takes one character that is not plain; false where the candidate ends.
     fn step(&mut self) -> bool {
+        let Some(&byte) = self.text.get(self.at) else { return false };
+        if byte.is_ascii() && !matches!(byte, b'&' | b'\\' | b'{' | b'$') {
+            let goes_on = self.goes_on_with(char::from(byte), 1);
+            self.at += usize::from(goes_on);
+            return goes_on;
+        }
         let Some(token) = self.text.get(self.at..).and_then(token) else { return false };
         let Token { character, len } = token;
         if character.is_ascii() {
@@ -323,7 +323,7 @@ impl<'s, 't> Walk<'s, 't> {
     }
 
     /// Trims the candidate and decodes it.
-    pub(super) fn finish(mut self) -> Option<Found<'t>> {
+    pub(super) fn finish(&mut self) -> Option<Found<'t>> {
         self.flags.set(Flag::InUrl, self.context.url);
         let (start, at) = (self.start, self.at);
         let Some(mut decoded) = self.decoded.take() else {
@@ -332,7 +332,8 @@ impl<'s, 't> Walk<'s, 't> {
             let end = start + name.len();
             let name = match self.without_percent_encoding(name) {
                 Some(name) => Cow::Owned(name),
-                None => Cow::Borrowed(Name::lenient(name, Rules::Current).ok()?),
+                None if self.encoded_slash => return None,
+                None => Cow::Borrowed(checked(name)),
             };
             return Some(Found { name, span: start..end, flags: self.flags });
         };
@@ -344,8 +345,9 @@ impl<'s, 't> Walk<'s, 't> {
         text.truncate(len);
         let name = match self.without_percent_encoding(&text) {
             Some(name) => name,
+            None if self.encoded_slash => return None,
             None => {
-                Name::lenient(&text, Rules::Current).ok()?;
+                checked(&text);
                 Doi::checked(text)
             }
         };
@@ -359,7 +361,8 @@ impl<'s, 't> Walk<'s, 't> {
         if self.encoded_slash && self.context.encoded {
             name = trim(before_encoded_end(name), emphasis);
         }
-        if !self.options.keep_tails {
+        // The shortest tail is `/pdf`, after at least one character.
+        if !self.options.keep_tails && name.len() > suffix + 4 {
             let kept = cut_tails(name, suffix, self.context.url, emphasis);
             self.flags.set(Flag::TailCut, kept.len() < name.len());
             name = kept;
@@ -385,32 +388,31 @@ impl<'s, 't> Walk<'s, 't> {
     }
 }
 
-/// What a byte means for the walk.
-#[derive(Clone, Copy)]
-enum Class {
-    /// Every name may contain it, and nothing follows from it.
-    Plain,
-    Dot,
-    Colon,
-    Other,
+/// Looks at a candidate as a name. The prefix was read digit by digit, and the walk stopped at every character that
+/// a name may not have, so it is one.
+fn checked(name: &str) -> &Name {
+    debug_assert!(Name::lenient(name, Rules::Current).is_ok(), "{name:?}");
+    cast::name(name)
 }
 
-static CLASSES: [Class; 256] = {
-    let mut classes = [Class::Other; 256];
-    let mut byte = 0;
-    while byte < 128u8 {
-        #[allow(clippy::indexing_slicing, reason = "checked when compiled")]
-        if byte.is_ascii_alphanumeric()
-            || matches!(byte, b'-' | b'_' | b'/' | b'+' | b'=' | b'@' | b'~' | b'!' | b'^')
-        {
-            classes[byte as usize] = Class::Plain;
+/// True for what every name may contain and nothing follows from.
+fn is_plain(byte: u8) -> bool {
+    static PLAIN: [bool; 256] = {
+        let mut plain = [false; 256];
+        let mut byte = 0;
+        while byte < 128u8 {
+            #[allow(clippy::indexing_slicing, reason = "checked when compiled")]
+            if byte.is_ascii_alphanumeric()
+                || matches!(byte, b'-' | b'_' | b'/' | b'+' | b'=' | b'@' | b'~' | b'!' | b'^')
+            {
+                plain[byte as usize] = true;
+            }
+            byte += 1;
         }
-        byte += 1;
-    }
-    classes[b'.' as usize] = Class::Dot;
-    classes[b':' as usize] = Class::Colon;
-    classes
-};
+        plain
+    };
+    PLAIN.get(usize::from(byte)).is_some_and(|plain| *plain)
+}
 
 /// Characters outside ASCII at which a name ends: white space, dashes and quotes of the sentence, CJK text, what is
 /// not graphic. `next` is the byte that follows.
@@ -420,6 +422,8 @@ fn ends_name(character: char, next: u8) -> bool {
             true
         }
         '‘' | '’' => !next.is_ascii_alphanumeric(),
+        // Latin letters and combining marks, the most frequent here, are all graphic.
+        '\u{C0}'..='\u{36F}' => false,
         _ => {
             is_cjk(character)
                 || character.is_whitespace()
