@@ -1,0 +1,89 @@
+//! Reading a plain name allocates nothing.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use std::fmt::{self, Write as _};
+
+use tendot_names::{Form, Reader, find_iter};
+
+struct Counting;
+
+thread_local! {
+    static COUNT: Cell<usize> = const { Cell::new(0) };
+}
+
+#[allow(unsafe_code, reason = "an allocator can't be written without it")]
+// SAFETY: every call is passed on to the system's allocator unchanged.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        COUNT.with(|count| count.set(count.get() + 1));
+        // SAFETY: the caller keeps the contract of `GlobalAlloc::alloc`.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        // SAFETY: the caller keeps the contract of `GlobalAlloc::dealloc`.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+fn allocations(work: impl FnOnce()) -> usize {
+    let before = COUNT.with(Cell::get);
+    work();
+    COUNT.with(Cell::get) - before
+}
+
+/// Takes text and forgets it.
+struct Nowhere;
+
+impl fmt::Write for Nowhere {
+    fn write_str(&mut self, _: &str) -> fmt::Result {
+        Ok(())
+    }
+}
+
+#[test]
+fn plain_names_are_read_without_allocating() {
+    for text in [
+        "10.1000/182",
+        "doi:10.1000/182",
+        "https://doi.org/10.1000/182",
+        "DOI: 10.1000/182 ",
+        "http://dx.doi.org/10.1000/456#789",
+        "10.1000/日本語",
+        "10/abc",
+        "not a name",
+    ] {
+        for reader in [Reader::strict(), Reader::lenient()] {
+            assert_eq!(allocations(|| drop(reader.read(text))), 0, "{text}");
+        }
+    }
+}
+
+#[test]
+fn the_counter_counts() {
+    assert!(allocations(|| drop(Reader::strict().read("doi:10.1000/a%20b"))) > 0);
+}
+
+#[test]
+fn forms_are_written_without_allocating() {
+    let reading =
+        Reader::strict().read("10.1002/(SICI)1097-4571(199806)49:8<693::AID-ASI4>3.0.CO;2-0").unwrap();
+    let name = reading.name().unwrap();
+    for form in Form::ALL {
+        if let Some(written) = name.written_as(form) {
+            assert_eq!(allocations(|| write!(Nowhere, "{written}").unwrap()), 0, "{form:?}");
+        }
+    }
+}
+
+#[test]
+fn plain_names_are_found_without_allocating() {
+    let text = b"see 10.1000/182, (10.1016/S0378-4754(00)00270-6) and https://doi.org/10.1000/183.";
+    let mut count = 0;
+    assert_eq!(allocations(|| count = find_iter(text).count()), 0);
+    assert_eq!(count, 3);
+}
