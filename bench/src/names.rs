@@ -8,7 +8,14 @@ pub fn name(random: &mut Random) -> String {
     let n = random.between(1, 9_999_999);
     match random.below(12) {
         0 => format!("10.1016/j.{}.{year}.{:02}.{:03}", letters(random, 6), random.between(1, 12), n % 1000),
-        1 => format!("10.1016/S{:04}-{:04}({:02})00{:03}-{}", n % 10000, n / 7 % 10000, year % 100, n % 1000, n % 10),
+        1 => format!(
+            "10.1016/S{:04}-{:04}({:02})00{:03}-{}",
+            n % 10000,
+            n / 7 % 10000,
+            year % 100,
+            n % 1000,
+            n % 10
+        ),
         2 => format!("10.1007/s{:05}-{:03}-{:04}-{}", n % 100_000, year % 1000, n % 10000, n % 10),
         3 => format!("10.1007/978-3-{:03}-{:05}-{}_{}", n % 1000, n % 100_000, n % 10, n % 40),
         4 => format!("10.1371/journal.pone.{n:07}"),
@@ -19,7 +26,16 @@ pub fn name(random: &mut Random) -> String {
         9 => format!("10.1093/{}/{}{:03}", letters(random, 7), letters(random, 3), n % 1000),
         10 => format!("10.48550/arXiv.{:02}{:02}.{:05}", year % 100, random.between(1, 12), n % 100_000),
         _ if n % 3 == 0 => {
-            format!("10.1002/(SICI)1097-{:04}({year}06){}:{}<{}::AID-{}{}>3.0.CO;2-{}", n % 10000, n % 90, n % 12, n % 900, letters(random, 3).to_uppercase(), n % 40, n % 10)
+            format!(
+                "10.1002/(SICI)1097-{:04}({year}06){}:{}<{}::AID-{}{}>3.0.CO;2-{}",
+                n % 10000,
+                n % 90,
+                n % 12,
+                n % 900,
+                letters(random, 3).to_uppercase(),
+                n % 40,
+                n % 10
+            )
         }
         _ => format!("10.1111/j.{:04}-{:04}.{year}.{:05}.x", n % 10000, n / 3 % 10000, n % 100_000),
     }

@@ -1,18 +1,35 @@
 //! The project's chores: `cargo xtask test` and friends, exactly what CI runs.
 
+mod bench;
+mod fuzz;
 mod process;
+mod test;
 mod unicode;
 
 use std::path::Path;
 
+const USAGE: &str = "\
+usage: cargo xtask COMMAND
+
+  test                    everything that CI checks
+  fuzz [TARGET] [SECONDS] fuzz one target or all (read, forms, extract), each for so many seconds [default: 60]
+  bench                   measure speed against other programs, as ratios
+  unicode                 make the table of characters anew";
+
 fn root() -> &'static Path {
-    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or(Path::new("."))
 }
 
 fn main() -> anyhow::Result<()> {
-    let argument = std::env::args().nth(1);
-    match argument.as_deref() {
-        Some("unicode") => unicode::unicode(),
-        _ => anyhow::bail!("usage: cargo xtask test"),
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    match arguments.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
+        ["test"] => test::test(),
+        ["fuzz"] => fuzz::fuzz(None, 60),
+        ["fuzz", seconds] if seconds.parse::<u32>().is_ok() => fuzz::fuzz(None, seconds.parse()?),
+        ["fuzz", target] => fuzz::fuzz(Some(target), 60),
+        ["fuzz", target, seconds] => fuzz::fuzz(Some(target), seconds.parse()?),
+        ["bench"] => bench::bench(),
+        ["unicode"] => unicode::unicode(),
+        _ => anyhow::bail!("{USAGE}"),
     }
 }

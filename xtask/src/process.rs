@@ -37,6 +37,12 @@ pub(crate) fn is_there(program: &str) -> bool {
         .is_ok_and(|status| status.success())
 }
 
+/// Installs packages of the system, for machines on which something is missing.
+pub(crate) fn install(packages: &[&str]) -> Result<()> {
+    run(Command::new("apt-get").args(["update", "-qq"]))?;
+    run(Command::new("apt-get").args(["install", "-y", "-qq", "--no-install-recommends"]).args(packages))
+}
+
 fn line(command: &Command) -> String {
     let mut line = command.get_program().to_string_lossy().into_owned();
     for argument in command.get_args() {

@@ -65,7 +65,9 @@ fn worst(only: &str) {
                 text.push(0xE6);
             }
         }
-        for (mode, extractor) in [("", Extractor::new()), (", lines joined", Extractor::new().join_lines(true))] {
+        for (mode, extractor) in
+            [("", Extractor::new()), (", lines joined", Extractor::new().join_lines(true))]
+        {
             let times = (0..5).map(|_| seconds(|| black_box(extractor.find_iter(&text).count())).0).collect();
             let nanoseconds = median(times) * 1e9 / text.len() as f64;
             slowest = slowest.max(nanoseconds);

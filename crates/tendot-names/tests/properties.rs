@@ -106,6 +106,8 @@ proptest! {
 
     #[test]
     fn strict_and_lenient_agree_where_nothing_was_changed(text in written_text()) {
+        // White space at the end is part of a name to a strict reading only.
+        prop_assume!(!text.ends_with(char::is_whitespace));
         if let Ok(strict) = Reader::strict().read(&text) {
             let lenient = Reader::lenient().read(&text);
             prop_assert!(lenient.is_ok(), "{:?}", text);

@@ -2,7 +2,7 @@
 
 use crate::escape::triplet;
 
-/// How far back a candidate's surroundings are looked at.
+/// How far back from a candidate its address or label is looked for, and from there whatever was opened before.
 pub(super) const REACH: usize = 256;
 
 /// Where a candidate stands.
@@ -112,7 +112,7 @@ pub(super) fn is_open_before(text: &[u8], floor: usize, lead: usize, open: u8, c
 pub(super) fn is_quoted(text: &[u8], floor: usize, lead: usize) -> bool {
     let bottom = floor.max(lead.saturating_sub(REACH));
     let line = text.get(bottom..lead).unwrap_or_default();
-    let begins_here = bottom == 0 || bottom == floor;
+    let is_known = lead - bottom < REACH;
     let mut open = false;
     for &byte in line.iter().rev() {
         match byte {
@@ -121,7 +121,7 @@ pub(super) fn is_quoted(text: &[u8], floor: usize, lead: usize) -> bool {
             _ => {}
         }
     }
-    open && begins_here
+    open && is_known
 }
 
 pub(super) fn ends_with(text: &[u8], end: &[u8]) -> bool {

@@ -61,7 +61,7 @@ impl Scan {
                 }
                 // `10` may be the beginning of `10.`.
                 self.at = self.at.max(text.len().saturating_sub(2));
-                return Next::NeedMore(self.at.saturating_sub(REACH));
+                return Next::NeedMore(self.at.saturating_sub(2 * REACH));
             };
             match self.candidate(text, start, last) {
                 Outcome::Name(found, resume) => {
@@ -76,7 +76,7 @@ impl Scan {
                 }
                 Outcome::Undecided => {
                     self.at = start;
-                    return Next::NeedMore(start.saturating_sub(REACH));
+                    return Next::NeedMore(start.saturating_sub(2 * REACH));
                 }
             }
         }

@@ -1,0 +1,98 @@
+//! Speed, as ratios to other programs that run in the same minute on the same input.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+use anyhow::{Context as _, Result, ensure};
+
+use crate::process::{install, is_there, output, run};
+use crate::root;
+
+/// Crossref's pattern, its dot escaped.
+const CROSSREF_PATTERN: &str = r"10\.\d{4,9}/[-._;()/:A-Z0-9]+";
+
+const MEGABYTES: &str = "240";
+
+const ROUNDS: usize = 7;
+
+#[allow(clippy::print_stdout, reason = "the report is what this command is for")]
+pub(crate) fn bench() -> Result<()> {
+    let folder = root().join("target/bench");
+    std::fs::create_dir_all(&folder)?;
+    run(Command::new("cargo").args(["build", "--release", "--package=tendot"]).current_dir(root()))?;
+    run(Command::new("cargo").args(["build", "--release"]).current_dir(root().join("bench")))?;
+    let programs = root().join("bench/target/release");
+
+    println!("\nReading and normalizing 1,000,000 written forms");
+    let lines = folder.join("forms.txt");
+    run(Command::new(programs.join("read")).arg("write").arg(&lines))?;
+    let python = python_with_idutils(&folder)?;
+    let idutils = output(Command::new(python).arg(root().join("bench/idutils_rate.py")).arg(&lines))?;
+    let rust = output(Command::new(programs.join("read")).arg("run").arg(&lines))?;
+    let rates: Vec<(&str, f64, &str)> =
+        idutils.lines().chain(rust.lines()).map(rate).collect::<Option<_>>().context("three words a line")?;
+    let ours = rates.last().context("our own rate")?.1;
+    for (who, rate, accepted) in &rates {
+        println!(
+            "{who:>8} {:>12.0} a second, {accepted} accepted; tendot is {:.1} times as fast",
+            rate,
+            ours / rate
+        );
+    }
+
+    println!("\nFinding names in {MEGABYTES} MB of text");
+    let corpus = folder.join("corpus");
+    run(Command::new(programs.join("find")).arg("write").arg(&corpus).arg(MEGABYTES))?;
+    if !is_there("rg") {
+        install(&["ripgrep"])?;
+    }
+    let mut times = [const { Vec::new() }; 3];
+    for _ in 0..ROUNDS {
+        let [ripgrep, one, two] = &mut times;
+        ripgrep.push(seconds(
+            Command::new("rg").args(["-j1", "-o", "-i", "-I", CROSSREF_PATTERN]).arg(&corpus),
+        )?);
+        one.push(seconds(tendot().args(["extract", "--threads=1"]).arg(&corpus))?);
+        two.push(seconds(tendot().args(["extract", "--threads=2"]).arg(&corpus))?);
+    }
+    let [ripgrep, one, two] = times.map(median);
+    println!("  ripgrep -o, one thread: {ripgrep:.3} s");
+    println!("  tendot, one thread:     {one:.3} s, {:.2} times as fast as ripgrep", ripgrep / one);
+    println!("  tendot, two threads:    {two:.3} s, {:.2} times as fast as one", one / two);
+
+    println!("\nInputs made to be slow, the library alone");
+    run(Command::new(programs.join("find")).arg("worst"))
+}
+
+fn tendot() -> Command {
+    Command::new(root().join("target/release/tendot"))
+}
+
+/// `name rate accepted`
+fn rate(line: &str) -> Option<(&str, f64, &str)> {
+    let mut words = line.split(' ');
+    Some((words.next()?, words.next()?.parse().ok()?, words.next()?))
+}
+
+fn python_with_idutils(folder: &Path) -> Result<std::path::PathBuf> {
+    let environment = folder.join("python");
+    let python = environment.join("bin/python");
+    if !python.exists() {
+        run(Command::new("python3").args(["-m", "venv"]).arg(&environment))?;
+        run(Command::new(&python).args(["-m", "pip", "install", "--quiet", "idutils==1.7.1"]))?;
+    }
+    Ok(python)
+}
+
+fn seconds(command: &mut Command) -> Result<f64> {
+    let start = Instant::now();
+    let status = command.stdout(Stdio::null()).status()?;
+    ensure!(status.success(), "{command:?} failed: {status}");
+    Ok(start.elapsed().as_secs_f64())
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_unstable_by(f64::total_cmp);
+    values[values.len() / 2]
+}

@@ -1,0 +1,76 @@
+//! Everything that CI checks.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::process::Command;
+
+use anyhow::{Result, ensure};
+
+use crate::fuzz::fuzz;
+use crate::process::{output, run};
+use crate::root;
+
+pub(crate) fn test() -> Result<()> {
+    let cargo = |arguments: &[&str]| {
+        let mut command = Command::new("cargo");
+        command.args(arguments).current_dir(root());
+        command
+    };
+    crates_are_described()?;
+    ensure_components(&["clippy", "rustfmt"])?;
+    run(&mut cargo(&["fmt", "--check"]))?;
+    run(&mut cargo(&["clippy", "--workspace", "--all-targets", "--all-features", "--", "-D", "warnings"]))?;
+    for folder in ["bench", "fuzz"] {
+        run(cargo(&["fmt", "--check"]).current_dir(root().join(folder)))?;
+        run(cargo(&["clippy", "--all-targets", "--", "-D", "warnings"]).current_dir(root().join(folder)))?;
+    }
+    // The library for a machine without an operating system, with each of its features alone.
+    ensure_target("wasm32-unknown-unknown")?;
+    for features in ["", "alloc", "memchr", "alloc,memchr", "serde"] {
+        run(&mut cargo(&[
+            "build",
+            "--package=tendot-names",
+            "--target=wasm32-unknown-unknown",
+            "--no-default-features",
+            "--features",
+            features,
+        ]))?;
+    }
+    run(&mut cargo(&["test", "--workspace", "--all-features"]))?;
+    run(&mut cargo(&["test", "--package=tendot-names", "--no-default-features", "--features=alloc"]))?;
+    run(cargo(&["doc", "--workspace", "--all-features", "--no-deps"]).env("RUSTDOCFLAGS", "-D warnings"))?;
+    fuzz(None, 20)
+}
+
+/// The crates that ARCHITECTURE.md describes are those that exist.
+fn crates_are_described() -> Result<()> {
+    let mut existing = BTreeSet::new();
+    for entry in fs::read_dir(root().join("crates"))? {
+        existing.insert(entry?.file_name().to_string_lossy().into_owned());
+    }
+    let text = fs::read_to_string(root().join("ARCHITECTURE.md"))?;
+    let described: BTreeSet<String> = text
+        .lines()
+        .filter_map(|line| line.strip_prefix("| `")?.split_once('`').map(|(name, _)| name.to_owned()))
+        .collect();
+    ensure!(existing == described, "ARCHITECTURE.md describes {described:?}, but crates/ has {existing:?}");
+    Ok(())
+}
+
+fn ensure_components(components: &[&str]) -> Result<()> {
+    let installed = output(Command::new("rustup").args(["component", "list", "--installed"]))?;
+    for component in components {
+        if !installed.lines().any(|line| line.starts_with(component)) {
+            run(Command::new("rustup").args(["component", "add", component]))?;
+        }
+    }
+    Ok(())
+}
+
+fn ensure_target(target: &str) -> Result<()> {
+    let installed = output(Command::new("rustup").args(["target", "list", "--installed"]))?;
+    if !installed.lines().any(|line| line == target) {
+        run(Command::new("rustup").args(["target", "add", target]))?;
+    }
+    Ok(())
+}
