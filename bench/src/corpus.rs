@@ -7,11 +7,14 @@ use std::path::Path;
 use crate::names::name;
 use crate::random::Random;
 
+/// Makes a piece of text with one name in it.
+type Piece = fn(&mut Random) -> String;
+
 /// Writes about `megabytes` of text into files of about ten megabytes each.
 pub fn write(folder: &Path, megabytes: u64) -> io::Result<()> {
     fs::create_dir_all(folder)?;
     let mut random = Random::new(2641);
-    let kinds: [(&str, fn(&mut Random) -> String); 5] =
+    let kinds: [(&str, Piece); 5] =
         [("txt", paper), ("bib", bibtex), ("xml", jats), ("json", json), ("csv", csv)];
     for file in 0..megabytes / 10 {
         let (extension, write) = kinds[(file % 5) as usize];

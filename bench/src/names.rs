@@ -25,7 +25,7 @@ pub fn name(random: &mut Random) -> String {
         8 => format!("10.3390/{}{:08}", letters(random, 4), n),
         9 => format!("10.1093/{}/{}{:03}", letters(random, 7), letters(random, 3), n % 1000),
         10 => format!("10.48550/arXiv.{:02}{:02}.{:05}", year % 100, random.between(1, 12), n % 100_000),
-        _ if n % 3 == 0 => {
+        _ if n.is_multiple_of(3) => {
             format!(
                 "10.1002/(SICI)1097-{:04}({year}06){}:{}<{}::AID-{}{}>3.0.CO;2-{}",
                 n % 10000,

@@ -1,6 +1,6 @@
 //! Serialization: a name is its string, as written.
 //!
-//! Deserializing is strict. To take what people write, name the module [`lenient`](self::lenient) at the field.
+//! Deserializing is strict. To take what people write, name the module [`lenient`] at the field.
 //!
 //! ```
 //! use serde::{Deserialize, Serialize};
