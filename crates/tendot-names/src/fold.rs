@@ -2,36 +2,31 @@
 
 use alloc::vec::Vec;
 
-const ONES: u128 = u128::MAX / 255;
-const HIGHS: u128 = ONES << 7;
-
 /// Appends `text` with its ASCII letters in upper case.
 pub(crate) fn append_upper(out: &mut Vec<u8>, text: &[u8]) {
     let end = out.len() + text.len();
     out.reserve(text.len() + 16);
     let mut rest = text;
     while let Some((chunk, after)) = rest.split_first_chunk::<16>() {
-        out.extend_from_slice(&upper(u128::from_le_bytes(*chunk)));
+        out.extend_from_slice(&upper(*chunk));
         rest = after;
     }
     match text.last_chunk::<16>() {
         // The last sixteen bytes, moved so that those which are left come first; what follows them is dropped. A
         // copy of a length known to the compiler costs less than one that is not.
         Some(last) if !rest.is_empty() => {
-            out.extend_from_slice(&upper(u128::from_le_bytes(*last) >> (8 * (16 - rest.len()))));
+            let left = u128::from_le_bytes(*last) >> (8 * (16 - rest.len()));
+            out.extend_from_slice(&upper(left.to_le_bytes()));
             out.truncate(end);
         }
         _ => out.extend(rest.iter().map(u8::to_ascii_uppercase)),
     }
 }
 
-fn upper(word: u128) -> [u8; 16] {
-    let ascii = word & !HIGHS;
-    // The highest bit tells: at least `a`, more than `z`.
-    let from_a = ascii + ONES * (0x80 - u128::from(b'a'));
-    let beyond_z = ascii + ONES * (0x7F - u128::from(b'z'));
-    let lower = from_a & !beyond_z & !word & HIGHS;
-    (word & !(lower >> 2)).to_le_bytes()
+fn upper(mut chunk: [u8; 16]) -> [u8; 16] {
+    // Of a length known to the compiler, so this is a few instructions.
+    chunk.make_ascii_uppercase();
+    chunk
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! Taking labels, schemes and proxy addresses off the front of a name, and queries and fragments off its end.
 
+use crate::character::is_printable_ascii;
 use crate::escape::Literal;
 use crate::notes::{Note, Notes};
 use crate::read::WrittenAs;
@@ -60,10 +61,10 @@ pub(crate) fn plain(text: &str) -> Option<Plain<'_>> {
     }
     let bytes = name.as_bytes();
     let (fits, encoded) = match form {
-        WrittenAs::Name => (survey::<false>(bytes).printable, false),
+        WrittenAs::Name => (is_printable_ascii(bytes), false),
         WrittenAs::Urn => (bytes.iter().all(|byte| is_urn_byte(*byte)), bytes.contains(&b'%')),
         _ => {
-            let Survey { printable, percent, query_or_fragment } = survey::<true>(bytes);
+            let Survey { printable, percent, query_or_fragment } = survey(bytes);
             (printable && !(query_or_fragment && form == WrittenAs::ProxyUrl), percent)
         }
     };
@@ -78,40 +79,42 @@ struct Survey {
     query_or_fragment: bool,
 }
 
-/// Looks at all bytes, eight at a time, because this is most of the work of reading a name. `%`, `?` and `#` are
-/// looked for only with `MARKS`.
+/// Looks at all bytes, sixteen at a time, because this is most of the work of reading a name.
 #[inline]
-fn survey<const MARKS: bool>(bytes: &[u8]) -> Survey {
-    const ONES: u64 = u64::MAX / 255;
-    const HIGHS: u64 = ONES << 7;
-    let has = |word: u64, byte: u8| {
-        let zeroed = word ^ (ONES * u64::from(byte));
-        zeroed.wrapping_sub(ONES) & !zeroed & HIGHS
+fn survey(bytes: &[u8]) -> Survey {
+    const UNPRINTABLE: u8 = 1;
+    const PERCENT: u8 = 2;
+    const END: u8 = 4;
+    let judge = |byte: u8| {
+        u8::from(byte.wrapping_sub(b' ') > b'~' - b' ') * UNPRINTABLE
+            | u8::from(byte == b'%') * PERCENT
+            | u8::from((byte == b'?') | (byte == b'#')) * END
     };
-    // Not ASCII, below the space, or DEL.
-    let unprintable =
-        |word: u64| (word | word.wrapping_sub(ONES * 0x20) & !word | word.wrapping_add(ONES)) & HIGHS;
-    let (mut faults, mut percent, mut ends) = (0, 0, 0);
-    let mut look = |word: u64| {
-        faults |= unprintable(word);
-        if MARKS {
-            percent |= has(word, b'%');
-            ends |= has(word, b'?') | has(word, b'#');
+    // Each of sixteen places collects what was found there, which is vectorized.
+    let mut places = [0u8; 16];
+    let mut look = |chunk: &[u8; 16]| {
+        for (place, byte) in places.iter_mut().zip(chunk) {
+            *place |= judge(*byte);
         }
     };
-    match bytes.last_chunk::<8>() {
+    let found = match bytes.last_chunk::<16>() {
         Some(last) => {
             let mut rest = bytes;
-            while let Some((chunk, after)) = rest.split_first_chunk::<8>() {
-                look(u64::from_le_bytes(*chunk));
+            while let Some((chunk, after)) = rest.split_first_chunk::<16>() {
+                look(chunk);
                 rest = after;
             }
-            // The last eight again, since some of them may be left: cheaper than a shorter read.
-            look(u64::from_le_bytes(*last));
+            // The last sixteen again, since some of them may be left: cheaper than a shorter read.
+            look(last);
+            places.iter().fold(0, |found, place| found | place)
         }
-        None => bytes.iter().for_each(|byte| look(ONES * u64::from(*byte))),
+        None => bytes.iter().fold(0, |found, byte| found | judge(*byte)),
+    };
+    Survey {
+        printable: found & UNPRINTABLE == 0,
+        percent: found & PERCENT != 0,
+        query_or_fragment: found & END != 0,
     }
-    Survey { printable: faults == 0, percent: percent != 0, query_or_fragment: ends != 0 }
 }
 
 /// Takes off the one form that a strict reading allows.
@@ -425,13 +428,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn eight_bytes_at_a_time_are_judged_like_each_alone() {
+    fn sixteen_bytes_at_a_time_are_judged_like_each_alone() {
         for byte in 0..=255u8 {
             for len in [1, 7, 8, 9, 15, 16, 17, 33] {
                 for at in 0..len {
                     let mut bytes = alloc::vec![b'a'; len];
                     bytes[at] = byte;
-                    let found = survey::<true>(&bytes);
+                    let found = survey(&bytes);
                     assert_eq!(found.printable, matches!(byte, b' '..=b'~'));
                     assert_eq!(found.percent, byte == b'%');
                     assert_eq!(found.query_or_fragment, b"?#".contains(&byte));
