@@ -214,19 +214,23 @@ fn without_note(suffix: &[u8]) -> Option<usize> {
     positive(at)
 }
 
-/// False for most suffixes: each note has one of these signs. No step depends on the one before, so this is
-/// vectorized.
+/// False for most suffixes: each note has the beginning of one of these. No step depends on the one before, so this
+/// is vectorized.
 fn may_have_note(suffix: &[u8]) -> bool {
     let second = suffix.get(1..).unwrap_or_default();
     let third = suffix.get(2..).unwrap_or_default();
-    let marked = suffix.iter().fold(false, |found, byte| found | matches!(byte, b'#' | b'[' | b';' | b')'));
-    let worded = suffix.iter().zip(second).zip(third).fold(false, |found, ((a, b), c)| {
-        let pub_ = (a | 0x20 == b'p') & (b | 0x20 == b'u') & (c | 0x20 == b'b');
-        let eco = (a | 0x20 == b'e') & (b | 0x20 == b'c') & (c | 0x20 == b'o');
-        let dots = (*a == b'.') & (*b == b'.') & (*c == b'.');
-        found | pub_ | eco | dots
-    });
-    marked | worded
+    suffix.iter().zip(second).zip(third).fold(false, |found, ((a, b), c)| {
+        let (first, second, third) = (a | 0x20, b | 0x20, c | 0x20);
+        let word = (first == b'p') & (second == b'u') & (third == b'b')
+            | (first == b'e') & (second == b'c') & (third == b'o')
+            | (first == b'.') & (second == b'.') & (third == b'.');
+        let mark = (*a == b'#')
+            & ((second == b's') | (second == b'p') | (second == b'm') | (second == b'a') | (second == b'c'))
+            | (*a == b'[') & (second == b'd')
+            | (*a == b';') & (second == b'j')
+            | (*a == b')') & ((second == b'a') | (second == b'l'));
+        found | word | mark
+    })
 }
 
 /// `.epub`, `(epub2010` and `.ecollection2014` at the end.
@@ -243,8 +247,7 @@ fn glued_epub(suffix: &[u8]) -> Option<usize> {
 }
 
 fn starts_with_ignore_case(text: &[u8], word: &[u8]) -> bool {
-    text.first().is_some_and(|first| first.eq_ignore_ascii_case(word.first().unwrap_or(&0)))
-        && text.get(..word.len()).is_some_and(|start| start.eq_ignore_ascii_case(word))
+    text.len() >= word.len() && text.iter().zip(word).all(|(a, b)| a.eq_ignore_ascii_case(b))
 }
 
 fn find_ignore_case(text: &[u8], word: &[u8]) -> Option<usize> {
