@@ -86,9 +86,10 @@ fn survey(bytes: &[u8]) -> Survey {
     const PERCENT: u8 = 2;
     const END: u8 = 4;
     let judge = |byte: u8| {
-        u8::from(byte.wrapping_sub(b' ') > b'~' - b' ') * UNPRINTABLE
-            | u8::from(byte == b'%') * PERCENT
-            | u8::from((byte == b'?') | (byte == b'#')) * END
+        let unprintable = u8::from(byte.wrapping_sub(b' ') > b'~' - b' ') * UNPRINTABLE;
+        let percent = u8::from(byte == b'%') * PERCENT;
+        let end = u8::from((byte == b'?') | (byte == b'#')) * END;
+        unprintable | percent | end
     };
     // Each of sixteen places collects what was found there, which is vectorized.
     let mut places = [0u8; 16];
