@@ -1,7 +1,7 @@
 //! Why a command could not be carried out, and how it is told.
 
 use std::fmt::Display;
-use std::io;
+use std::io::{self, IsTerminal as _};
 
 use anstyle::{AnsiColor, Style};
 
@@ -47,6 +47,13 @@ impl Failure {
 pub(crate) fn tell_error(message: &str) {
     let style: Style = AnsiColor::Red.on_default().bold();
     anstream::eprintln!("{style}error:{style:#} {message}");
+}
+
+/// Somebody who forgot the arguments should not sit before a command that seems to hang.
+pub(crate) fn tell_that_input_is_awaited() {
+    if io::stdin().is_terminal() {
+        anstream::eprintln!("reading standard input; Ctrl-D ends it, `--help` tells more");
+    }
 }
 
 /// Text from outside, fit for a terminal: control and other invisible characters escaped, long text shortened.

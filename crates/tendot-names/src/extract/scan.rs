@@ -110,6 +110,18 @@ impl Scan {
         }
     }
 
+    /// True when what follows the text can't change that a candidate ended at `end`: white space did, and the name
+    /// does not go on in the next line.
+    fn is_decided(&self, text: &[u8], end: usize) -> bool {
+        let after = text.get(end..).unwrap_or_default();
+        let spaces = after.iter().take_while(|byte| matches!(byte, b' ' | b'\t')).count();
+        match after.get(spaces) {
+            None => false,
+            Some(b'\n' | b'\r') => !self.options.join_lines && text.get(end - 1) != Some(&b'.'),
+            Some(_) => spaces > 0,
+        }
+    }
+
     /// Judges the `10.` at `start`.
     fn candidate<'t>(&self, text: &'t [u8], start: usize, last: bool) -> Outcome<'t> {
         if !may_begin(text, start) {
@@ -135,12 +147,8 @@ impl Scan {
         let context = Context::before(text, self.floor, start);
         let mut walk = Walk::new(&self.options, self.floor, text, start..end, slash, context);
         let resume = walk.run();
-        if !last && resume + AHEAD > text.len() {
-            // A line's end decides, unless the name may go on in the next line.
-            let ends_line = matches!(text.get(resume), Some(b'\n' | b'\r'));
-            if !ends_line || self.options.join_lines || text.get(resume - 1) == Some(&b'.') {
-                return Outcome::Undecided;
-            }
+        if !last && resume + AHEAD > text.len() && !self.is_decided(text, resume) {
+            return Outcome::Undecided;
         }
         let too_long = resume - start > self.options.max_len;
         match walk.finish() {

@@ -13,7 +13,7 @@ use tendot_names::{Extractor, Found};
 
 use crate::args::ExtractArguments;
 use crate::extract::{Hit, Part, Paths, SearchError, Sink, in_order, search};
-use crate::failure::{shown, tell_error};
+use crate::failure::{shown, tell_error, tell_that_input_is_awaited};
 use crate::output::Output;
 use crate::{Answer, Failure};
 
@@ -255,6 +255,7 @@ impl Report {
 
     fn standard_input(&mut self, extractor: Extractor) -> Result<(), Failure> {
         self.lines = 0;
+        tell_that_input_is_awaited();
         let result = if self.json {
             search(io::stdin().lock(), extractor, 0, &mut Live::<true>(self))
         } else {

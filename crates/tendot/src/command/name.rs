@@ -8,7 +8,7 @@ use serde::Serialize;
 use tendot_names::{Error, Form, Name, Note, Reader, Reading, Rules, ShortDoi, Target, Written, repair};
 
 use crate::args::NameArguments;
-use crate::failure::{shown, tell_error};
+use crate::failure::{shown, tell_error, tell_that_input_is_awaited};
 use crate::lines::Lines;
 use crate::output::Output;
 use crate::{Answer, Failure};
@@ -29,6 +29,7 @@ pub(crate) fn run(arguments: NameArguments) -> Result<Answer, Failure> {
         first: true,
     };
     if names.is_empty() {
+        tell_that_input_is_awaited();
         let mut lines = Lines::new(io::stdin().lock());
         loop {
             if lines.would_wait() {
