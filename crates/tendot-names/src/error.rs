@@ -140,7 +140,7 @@ impl ErrorKind {
                 "a suffix that begins with one character and a slash is reserved by Z39.84"
             }
             Self::UnknownForm => "this address is not one of the written forms of a DOI name",
-            Self::BadUrn => "this character must be percent-encoded in a URN",
+            Self::BadUrn => "this is not a URN as RFC 8141 defines them",
             Self::BadPercentEncoding => "a percent sign is not followed by two hexadecimal digits",
             Self::TooLong => "the name is longer than allowed here",
         }

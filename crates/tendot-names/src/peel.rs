@@ -1,7 +1,7 @@
 //! Taking labels, schemes and proxy addresses off the front of a name, and queries and fragments off its end.
 
 use crate::character::is_printable_ascii;
-use crate::escape::Literal;
+use crate::escape::{Literal, Malformed, decode};
 use crate::notes::{Note, Notes};
 use crate::read::WrittenAs;
 use crate::{Error, ErrorKind};
@@ -13,6 +13,8 @@ pub(crate) struct Peeled<'a> {
     /// Where `text` begins in the input.
     pub(crate) offset: usize,
     pub(crate) form: WrittenAs,
+    /// It stood after `urn:eidr:`, perhaps inside an address: its first `:` stands for `/`.
+    pub(crate) eidr: bool,
     pub(crate) notes: Notes,
 }
 
@@ -120,7 +122,7 @@ fn survey(bytes: &[u8]) -> Survey {
 
 /// Takes off the one form that a strict reading allows.
 pub(crate) fn strict(text: &str) -> Result<Peeled<'_>, Error> {
-    let bare = Peeled { text, offset: 0, form: WrittenAs::Name, notes: Notes::default() };
+    let bare = Peeled { text, offset: 0, form: WrittenAs::Name, eidr: false, notes: Notes::default() };
     if text.starts_with("10.") {
         return Ok(bare);
     }
@@ -149,24 +151,37 @@ fn strict_urn(peeled: Peeled<'_>) -> Result<Peeled<'_>, Error> {
         return Err(bad(at));
     }
     let components = peeled.text.get(name.text.len()..).unwrap_or_default();
-    let begin = name.text.len();
+    let mut at = name.text.len();
     let (resolution_and_query, fragment) = components.split_once('#').unwrap_or((components, ""));
-    let inner = resolution_and_query.get(2..).unwrap_or_default();
     if !resolution_and_query.is_empty() {
-        let well_begun = resolution_and_query.starts_with("?+") || resolution_and_query.starts_with("?=");
-        let empty = inner.is_empty() || inner.starts_with("?=") || inner.ends_with("?=");
-        if !well_begun || empty {
-            return Err(bad(begin));
+        let (resolution, query) = match resolution_and_query.strip_prefix("?+") {
+            Some(rest) => rest.split_once("?=").map_or((Some(rest), None), |(r, q)| (Some(r), Some(q))),
+            None => (None, resolution_and_query.strip_prefix("?=")),
+        };
+        if resolution.is_none() && query.is_none() {
+            return Err(bad(at));
+        }
+        for component in [resolution, query].into_iter().flatten() {
+            at += 2;
+            check_component(component).map_err(|error| error.moved(peeled.offset + at))?;
+            if component.is_empty() || component.starts_with(['/', '?']) {
+                return Err(bad(at));
+            }
+            at += component.len();
         }
     }
-    let allowed = |byte: u8| is_urn_byte(byte) || byte == b'?';
-    if let Some(at) = inner.bytes().position(|byte| !allowed(byte)) {
-        return Err(bad(begin + 2 + at));
-    }
-    if let Some(at) = fragment.bytes().position(|byte| !allowed(byte)) {
-        return Err(bad(begin + resolution_and_query.len() + 1 + at));
-    }
+    check_component(fragment).map_err(|error| error.moved(peeled.offset + at + 1))?;
     Ok(name)
+}
+
+/// What may stand in an r-, q- or f-component, percent-encoding well formed.
+fn check_component(text: &str) -> Result<(), Error> {
+    if let Some(at) = text.bytes().position(|byte| !is_urn_byte(byte) && byte != b'?') {
+        return Err(Error::new(ErrorKind::BadUrn, at));
+    }
+    decode(text, Malformed::Refuse)
+        .map(|_| ())
+        .map_err(|error| Error::new(ErrorKind::BadPercentEncoding, error.at()))
 }
 
 /// `pchar` of RFC 3986 and the slash.
@@ -176,7 +191,7 @@ fn is_urn_byte(byte: u8) -> bool {
 
 /// Takes off everything that a lenient reading may take off.
 pub(crate) fn peel(text: &str) -> Result<Peeled<'_>, Error> {
-    let mut peeled = Peeled { text, offset: 0, form: WrittenAs::Name, notes: Notes::default() };
+    let mut peeled = Peeled { text, offset: 0, form: WrittenAs::Name, eidr: false, notes: Notes::default() };
     loop {
         let before = peeled.text.len();
         peeled = peeled.trimmed().unwrapped();
@@ -209,17 +224,32 @@ pub(crate) fn peel(text: &str) -> Result<Peeled<'_>, Error> {
         }
         peeled = peeled.one_slash().extra_slashes().without_api_path();
     }
-    let whole = peeled.text;
+    let whole = peeled;
     peeled = peeled.cut_tail();
     if peeled.form == WrittenAs::Urn || peeled.form == WrittenAs::UrnEidr {
-        if whole
-            .get(peeled.text.len()..)
-            .is_some_and(|tail| tail.starts_with('?') && !tail.starts_with("?+") && !tail.starts_with("?="))
-        {
+        let tail = whole.text.get(peeled.text.len()..).unwrap_or_default();
+        if tail.starts_with('?') && !tail.starts_with("?+") && !tail.starts_with("?=") {
             peeled.notes = peeled.notes.with(Note::QueryCut);
-        }
-        if !peeled.text.bytes().all(is_urn_byte) {
+        } else if strict_urn(whole).is_err() {
             peeled.notes = peeled.notes.with(Note::RawInUrn);
+        }
+    }
+    Ok(peeled)
+}
+
+/// Takes off what shows only once an address is decoded: `doi%3A10.1000%2F182`. Nothing is trimmed, since what was
+/// encoded is data.
+pub(crate) fn peel_decoded(text: &str) -> Result<Peeled<'_>, Error> {
+    let mut peeled = Peeled { text, offset: 0, form: WrittenAs::Name, eidr: false, notes: Notes::default() };
+    while !peeled.text.starts_with("10.") {
+        if let Some(lead) = scheme(peeled.text) {
+            peeled = peeled.without(lead);
+        } else if let Some(Address { lead, scheme: true, .. }) =
+            address(peeled.text).map_err(|error| error.moved(peeled.offset))?
+        {
+            peeled = peeled.without(lead).one_slash();
+        } else {
+            break;
         }
     }
     Ok(peeled)
@@ -232,7 +262,8 @@ impl<'a> Peeled<'a> {
         if is_second && !(self.form.is_address() && lead.form.is_address()) {
             notes = notes.with(Note::LabelDropped);
         }
-        Self { form: self.form.or_outer(lead.form), notes, ..self.from(lead.len) }
+        let eidr = self.eidr || lead.form == WrittenAs::UrnEidr;
+        Self { form: self.form.or_outer(lead.form), eidr, notes, ..self.from(lead.len) }
     }
 
     fn from(self, at: usize) -> Self {
@@ -274,7 +305,7 @@ impl<'a> Peeled<'a> {
             return self;
         }
         let noted = self.notes.with(Note::Unwrapped);
-        if let Some(rest) = self.text.strip_prefix(':') {
+        if let Some(rest) = self.text.strip_prefix(':').filter(|_| !self.eidr) {
             return Self { text: rest, offset: self.offset + 1, notes: noted, ..self };
         }
         let without_colon = self.text.strip_suffix(':').unwrap_or(self.text).trim_end();
@@ -335,8 +366,7 @@ fn scheme(text: &str) -> Option<Lead> {
         [b'd' | b'D', ..] => ("doi:", WrittenAs::Doi),
         [b'u' | b'U', _, _, _, b'd' | b'D', ..] => ("urn:doi:", WrittenAs::Urn),
         [b'u' | b'U', ..] => ("urn:eidr:", WrittenAs::UrnEidr),
-        [b'i' | b'I', _, _, _, _, b'd' | b'D', ..] => ("info:doi/", WrittenAs::Info),
-        [b'i' | b'I', ..] => ("info:hdl/", WrittenAs::Info),
+        [b'i' | b'I', ..] => ("info:doi/", WrittenAs::Info),
         [b'h' | b'H', b'd' | b'D', ..] => ("hdl:", WrittenAs::Hdl),
         _ => return None,
     };
@@ -345,8 +375,11 @@ fn scheme(text: &str) -> Option<Lead> {
 
 /// A label as people write it: `DOI 10.1000/182`, `DOI：10.1000/182`, `doi10.1000/182`, `URL:https://…`.
 fn label(text: &str) -> Option<Lead> {
-    if starts_with_ignore_case(text, "url:") {
+    if starts_with_ignore_case(text, "url:http") {
         return Some(Lead { form: WrittenAs::Name, len: 4 });
+    }
+    if starts_with_ignore_case(text, "info:hdl/") {
+        return Some(Lead { form: WrittenAs::Info, len: 9 });
     }
     if !starts_with_ignore_case(text, "doi") {
         return None;
@@ -375,8 +408,6 @@ fn address(text: &str) -> Result<Option<Address>, Error> {
         (8, Some(":443"))
     } else if starts_with_ignore_case(text, "http://") {
         (7, Some(":80"))
-    } else if text.starts_with("//") {
-        (2, None)
     } else if starts_with_ignore_case(text, "urn:") {
         return Err(other_urn(text));
     } else if has_other_scheme(text) {
@@ -397,7 +428,7 @@ fn address(text: &str) -> Result<Option<Address>, Error> {
     let known =
         HOSTS.into_iter().find(|(known, _)| host.len() == known.len() && host.eq_ignore_ascii_case(known));
     match known {
-        Some((_, form)) if scheme_len > 0 || after_scheme.len() > authority_len => {
+        Some((_, form)) if default_port.is_some() || after_scheme.len() > authority_len => {
             let lead = Lead { form, len: scheme_len + authority_len };
             Ok(Some(Address { lead, scheme: default_port.is_some(), port }))
         }

@@ -11,7 +11,7 @@ use crate::character::is_stray_invisible;
 use crate::escape::{Malformed, decode, position_before_decoding};
 use crate::fold::append_upper;
 use crate::notes::{Note, Notes};
-use crate::peel::{self, Peeled, Plain, peel};
+use crate::peel::{self, Peeled, Plain, peel, peel_decoded};
 use crate::{Doi, Error, ErrorKind, Name, Rules, ShortDoi, cast};
 
 /// Reads names in any written form.
@@ -107,10 +107,10 @@ impl Reader {
 
     /// Decodes and checks what is left once labels and addresses are taken off.
     fn read_peeled<'a>(&self, peeled: Peeled<'a>, notes: Notes) -> Result<Reading<'a>, Error> {
-        let Peeled { text, offset, form, notes: peeled_notes } = peeled;
+        let Peeled { text, offset, form, eidr, notes: peeled_notes } = peeled;
         let mut notes = notes.and(peeled_notes);
-        if form == WrittenAs::UrnEidr {
-            return self.read_eidr(text, offset, notes);
+        if eidr {
+            return self.read_eidr(text, offset, form, notes);
         }
         let encoded = if form == WrittenAs::Name { self.lenient && hides_its_slash(text) } else { true };
         if !encoded {
@@ -128,7 +128,7 @@ impl Reader {
             |error: Error| Error::new(error.kind(), offset + position_before_decoding(text, error.at()));
         if self.lenient && matches!(decoded.text, Cow::Owned(_)) && !decoded.text.starts_with("10.") {
             // `https://doi.org/doi%3A10.1000%2F182`: the label shows only now. It is not decoded again.
-            let inner = peel(&decoded.text).map_err(place)?;
+            let inner = peel_decoded(&decoded.text).map_err(place)?;
             if inner.offset > 0 {
                 let form = form.or_outer(inner.form);
                 let notes = notes.and(inner.notes).with(Note::LabelDropped);
@@ -140,17 +140,24 @@ impl Reader {
     }
 
     /// RFC 7972 writes `:` where the name has its first `/`.
-    fn read_eidr<'a>(&self, text: &str, offset: usize, notes: Notes) -> Result<Reading<'a>, Error> {
+    fn read_eidr<'a>(
+        &self,
+        text: &str,
+        offset: usize,
+        form: WrittenAs,
+        notes: Notes,
+    ) -> Result<Reading<'a>, Error> {
         let name = match text.split_once(':') {
             Some((prefix, suffix)) if !prefix.contains('/') => [prefix, "/", suffix].concat(),
-            _ if self.lenient => String::from(text),
+            _ if self.lenient || text.is_empty() => String::from(text),
             _ => return Err(Error::new(ErrorKind::MissingSlash, offset + text.len())),
         };
         let malformed = if self.lenient { Malformed::Keep } else { Malformed::Refuse };
         let decoded = decode(&name, malformed).map_err(|error| error.moved(offset))?;
+        let notes = if decoded.stray_percent { notes.with(Note::PercentKept) } else { notes };
         let place =
             |error: Error| Error::new(error.kind(), offset + position_before_decoding(&name, error.at()));
-        Ok(self.finish(decoded.text, WrittenAs::UrnEidr, notes).map_err(place)?.into_owned())
+        Ok(self.finish(decoded.text, form, notes).map_err(place)?.into_owned())
     }
 
     fn finish<'a>(&self, text: Cow<'a, str>, form: WrittenAs, notes: Notes) -> Result<Reading<'a>, Error> {
