@@ -35,7 +35,9 @@ pub fn repair(field: &str) -> Option<Repaired<'_>> {
     let found = extractor.find_iter(mended.as_bytes()).next();
     let Some(found) = found else {
         let target = Reader::lenient().read(field).ok()?.into_target();
-        return Some(Repaired { target, before: "", after: "" });
+        let is_more_than_punctuation =
+            target.as_str().split('/').skip(1).any(|part| part.contains(char::is_alphanumeric));
+        return is_more_than_punctuation.then_some(Repaired { target, before: "", after: "" });
     };
     let name = cut_field_tail(found.name.as_str());
     let (before, after) = match mended {
@@ -70,7 +72,8 @@ fn cut_field_tail(name: &str) -> &str {
             && text.bytes().all(|byte| byte.is_ascii_digit())
     };
     if let Some((rest, last)) = name.rsplit_once('(')
-        && !rest.contains('(')
+        // Pages of the civil engineers, `128:12(1987)`, look the same.
+        && !name.starts_with("10.1061/")
         && rest.split_once('/').is_some_and(|(_, suffix)| !suffix.is_empty())
         && year(last.strip_suffix(')').unwrap_or(last))
     {

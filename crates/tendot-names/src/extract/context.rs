@@ -29,7 +29,7 @@ impl Context {
         let behind = text.get(bottom..start).unwrap_or_default();
         let mut rest = behind;
         while let [before @ .., byte] = rest
-            && (is_address_byte(*byte) || *byte == b'\\' && follows_slash(behind, before.len()))
+            && (is_address_byte(*byte) || is_escape_in_address(behind, before.len()))
         {
             rest = before;
         }
@@ -39,22 +39,33 @@ impl Context {
         if attached.is_empty() {
             return context;
         }
-        let encoded = attached.len() >= 3
-            && matches!(attached.get(attached.len() - 3..).and_then(triplet), Some(b'/' | b':' | b'='));
+        let before = attached.last_chunk::<3>().and_then(|bytes| triplet(bytes));
+        let encoded = before.is_some_and(|byte| b"/:=\"'([,;| ".contains(&byte));
         let urn = ends_with(attached, b"urn:doi:");
         context.fragment = urn || ends_with(attached, b"info:doi/");
         context.encoded = encoded;
         context.url = encoded || urn || is_address(attached);
         context.query = attached.contains(&b'?') || attached.contains(&b'&') && attached.contains(&b'=');
-        if matches!(attached.first(), Some(b'_' | b'*' | b'~' | b'\'')) {
-            context.opener = attached.first().copied().unwrap_or(0);
+        if let Some(first @ (b'_' | b'*' | b'~' | b'\'' | b'=')) = attached.first() {
+            context.opener = *first;
+        }
+        if let Some(quote @ (b'"' | b'\'')) = before {
+            context.opener = quote;
         }
         context
     }
 }
 
-fn follows_slash(behind: &[u8], at: usize) -> bool {
-    behind.get(at + 1) == Some(&b'/')
+/// True when the byte at `at` belongs to an escape of something that an address may contain: `&amp;`, `\/`, `\u0026`.
+fn is_escape_in_address(behind: &[u8], at: usize) -> bool {
+    let (before, from) = behind.split_at_checked(at).unwrap_or_default();
+    match from {
+        [b';', ..] => [&b"&amp"[..], b"&#38", b"&#x26"].iter().any(|entity| ends_with(before, entity)),
+        [b'\\', after @ ..] => {
+            after.starts_with(b"/") || after.starts_with(b"&") || after.starts_with(b"u0026")
+        }
+        _ => false,
+    }
 }
 
 /// True for what can be part of an address before the name. Brackets and quotes are left out: they open something.
@@ -65,10 +76,18 @@ fn is_address_byte(byte: u8) -> bool {
 fn is_address(attached: &[u8]) -> bool {
     ends_with(attached, b"doi.org/")
         || ends_with(attached, b"handle.net/")
-        || attached.starts_with(b"www.")
+        || begins_with_host(attached)
         || attached.windows(3).any(|bytes| bytes == b"://")
         || attached.windows(5).any(|bytes| bytes == br":\/\/")
         || attached.windows(9).any(|bytes| bytes.eq_ignore_ascii_case(b"%3A%2F%2F"))
+}
+
+/// `tandfonline.com/doi/`: an address without scheme.
+fn begins_with_host(attached: &[u8]) -> bool {
+    let Some(end) = attached.iter().position(|byte| *byte == b'/') else { return false };
+    let host = attached.get(..end).unwrap_or_default();
+    let top = host.iter().rev().take_while(|byte| byte.is_ascii_alphabetic()).count();
+    top >= 2 && host.len() > top && host.get(host.len() - top - 1) == Some(&b'.')
 }
 
 /// True when a label stands before the name, or the address of a proxy: then a short registrant code is believed.
@@ -78,6 +97,10 @@ pub(super) fn is_labelled(text: &[u8], start: usize) -> bool {
         .iter()
         .any(|lead| ends_with(behind, lead))
     {
+        return true;
+    }
+    let attached = behind.rsplit(|byte| !is_address_byte(*byte)).next().unwrap_or_default();
+    if attached.windows(5).any(|bytes| bytes.eq_ignore_ascii_case(b"/doi/")) || ends_with(attached, b"?id=") {
         return true;
     }
     let mut rest = behind;

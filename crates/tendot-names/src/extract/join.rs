@@ -28,14 +28,27 @@ pub(super) fn goes_on(last: u8, next: &[u8]) -> bool {
     if begins_anew {
         return false;
     }
+    let alone = next.get(word.len()).is_none_or(|byte| matches!(byte, b'\n' | b'\r'));
     match last {
         b'-' | b'_' | b'(' => first.is_ascii_alphanumeric(),
-        b'/' | b':' => first.is_ascii_digit() || first.is_ascii_alphabetic() && has_digit,
-        b'.' => first.is_ascii_digit() || first.is_ascii_lowercase() && has_digit,
+        // A slash ends no sentence, but the next line may begin one.
+        b'/' | b':' => {
+            !first.is_ascii_uppercase() && (first.is_ascii_alphanumeric() || *first == b'(') || has_digit
+        }
+        b'.' if first.is_ascii_digit() => !is_list_number(word),
+        b'.' => {
+            first.is_ascii_lowercase() && (has_digit || alone && word.ends_with(b"."))
+                || word.starts_with(b"CO;")
+        }
         _ => {
             let second = word.get(1).copied().unwrap_or(0);
             matches!(first, b'.' | b'-' | b'/' | b'_')
                 && (second.is_ascii_digit() || second.is_ascii_lowercase())
         }
     }
+}
+
+/// `12.`, as references are numbered.
+fn is_list_number(word: &[u8]) -> bool {
+    word.len() <= 4 && word.strip_suffix(b".").is_some_and(|digits| digits.iter().all(u8::is_ascii_digit))
 }

@@ -7,12 +7,13 @@ use crate::escape::triplet;
 /// True when a name may begin at `start`: not inside a number or word, but right after a label, a percent-encoded
 /// character or an escaped line end.
 pub(super) fn may_begin(text: &[u8], start: usize) -> bool {
-    let before = text.get(start.saturating_sub(5)..start).unwrap_or_default();
+    let before = text.get(start.saturating_sub(6)..start).unwrap_or_default();
     match before {
         [] => true,
         [.., byte] if !byte.is_ascii_alphanumeric() && *byte != b'.' => true,
         [.., b'%', high, low] if high.is_ascii_hexdigit() && low.is_ascii_hexdigit() => true,
         [.., b'\\', b'n' | b'r' | b't'] => true,
+        [b'\\', b'u', digits @ ..] if digits.len() == 4 && digits.iter().all(u8::is_ascii_hexdigit) => true,
         [rest @ .., d, o, i] if [*d, *o, *i].eq_ignore_ascii_case(b"doi") => {
             !rest.last().is_some_and(u8::is_ascii_alphabetic)
         }

@@ -11,7 +11,11 @@ pub(super) fn trim(text: &str, emphasis: u8) -> &str {
     while let Some(last) = rest.chars().next_back() {
         let cut = match last {
             '.' | ',' | ';' | ':' | '?' | '!' | '/' | '*' | '"' | '\'' | '`' | '\\' | '|' | '&' => true,
-            '…' | '“' | '”' | '„' | '‘' | '’' | '«' | '»' | '‹' | '›' => true,
+            '…' | '“' | '”' | '„' | '‘' | '’' | '«' | '»' | '‹' | '›' | '❞' | '″' | '´' => {
+                true
+            }
+            '⟩' | '⟫' | '⟧' | '❩' | '⦆' | '﹚' => true,
+            '،' | '؛' | '؟' | '۔' | '।' | '‽' | '‥' | '⋯' | '﹐' => true,
             '(' | '[' | '{' | '<' => true,
             ')' | ']' | '}' | '>' => {
                 let counts = unmatched.get_or_insert_with(|| count_unmatched_closers(rest));
@@ -23,7 +27,7 @@ pub(super) fn trim(text: &str, emphasis: u8) -> &str {
                     _ => false,
                 }
             }
-            '_' | '~' | '$' => u32::from(last) == u32::from(emphasis),
+            '_' | '~' | '$' | '=' => u32::from(last) == u32::from(emphasis),
             _ => false,
         };
         if !cut {
@@ -72,7 +76,7 @@ pub(super) fn bracket_kind(bracket: char) -> usize {
 }
 
 /// Endings that publishers' addresses append to a name, wherever they are seen.
-const TAILS: [&str; 12] = [
+const TAILS: [&str; 14] = [
     "/abstract",
     "/epdf",
     "/full",
@@ -84,18 +88,19 @@ const TAILS: [&str; 12] = [
     "/suppinfo",
     "/summary",
     ".pdf",
-    "/-/dcsupplemental",
+    "/html",
+    ".full",
+    ".full-text",
 ];
 
 /// Endings that are believed only in an address.
-const ADDRESS_TAILS: [&str; 31] = [
+const ADDRESS_TAILS: [&str; 32] = [
     "/citation",
     "/citations",
     "/citedby",
     "/download",
     "/epub",
     "/figures",
-    "/html",
     "/keywords",
     "/metrics",
     "/pdfft",
@@ -112,30 +117,29 @@ const ADDRESS_TAILS: [&str; 31] = [
     ".epub",
     ".extract",
     ".figures-only",
-    ".full",
-    ".full-text",
     ".htm",
     ".html",
     ".long",
     ".short",
     ".xml",
     "+html",
+    ".supplementary-material",
+    ".svg",
+    ".png",
+    ".jpg",
 ];
 
 /// Notes that are glued to a name; everything from them on is cut.
-const NOTES: [&str; 12] = [
+const NOTES: [&str; 9] = [
     ".....",
     ";jsessionid",
     "#sthash",
-    "#page",
-    "#metadata_info",
-    "#abstract",
-    "#citeas",
     "[doi]",
     ")accessed",
     ")lastaccessed",
     "articlepublishedonline",
     "epubaheadofprint",
+    "/-/dc",
 ];
 
 /// Cuts tails and notes off, as many as there are. Nothing is cut from the prefix; the suffix begins at `suffix`.
@@ -152,7 +156,7 @@ fn cut_once(suffix: &str, whole: &str, in_address: bool) -> Option<usize> {
     let bytes = suffix.as_bytes();
     let last = *bytes.last()? | 0x20;
     // No tail ends in a digit, as most suffixes do.
-    if last.is_ascii_alphabetic() || last == b']' | 0x20 {
+    if last.is_ascii_alphabetic() || *bytes.last()? == b']' {
         let address_tails = if in_address { &ADDRESS_TAILS[..] } else { &[] };
         let tail = TAILS
             .iter()
@@ -176,12 +180,21 @@ fn cut_once(suffix: &str, whole: &str, in_address: bool) -> Option<usize> {
     without_version(suffix, whole).or_else(|| without_note(bytes))
 }
 
-/// `[CrossRef]`, `[PubMed]`, `[12]` at the end. SICI names have more after their brackets.
+/// `[CrossRef]`, `[PubMed]` at the end, or the first word of `[Google Scholar]` and `(registering DOI)`. SICI names
+/// have more after their brackets.
 fn without_bracketed_note(suffix: &str) -> Option<usize> {
-    let inner = suffix.strip_suffix(']')?;
-    let open = inner.rfind('[')?;
-    let note = inner.get(open + 1..)?;
-    if note.bytes().all(|byte| byte.is_ascii_alphanumeric()) { positive(open) } else { None }
+    let (open, note) = match suffix.strip_suffix(']') {
+        Some(inner) => {
+            let open = inner.rfind('[')?;
+            (open, inner.get(open + 1..)?)
+        }
+        None => {
+            let open = suffix.rfind(['[', '('])?;
+            (open, suffix.get(open + 1..)?)
+        }
+    };
+    let is_word = note.len() > 2 && note.bytes().all(|byte| byte.is_ascii_alphabetic());
+    if is_word { positive(open) } else { None }
 }
 
 /// The version that bioRxiv and medRxiv append in addresses: `10.1101/097196v2`.
@@ -202,7 +215,7 @@ fn without_note(suffix: &[u8]) -> Option<usize> {
     let begins_note = |at: &usize| {
         let rest = suffix.get(*at..).unwrap_or_default();
         let first = rest.first().map(u8::to_ascii_lowercase);
-        matches!(first, Some(b'.' | b';' | b'#' | b'[' | b')' | b'a' | b'e'))
+        matches!(first, Some(b'.' | b';' | b'#' | b'[' | b')' | b'/' | b'a' | b'e'))
             && NOTES.iter().any(|note| starts_with_ignore_case(rest, note.as_bytes()))
     };
     let at = (1..suffix.len()).find(begins_note).or_else(|| glued_epub(suffix)).or_else(|| {
@@ -224,10 +237,10 @@ fn may_have_note(suffix: &[u8]) -> bool {
         let word = (first == b'p') & (second == b'u') & (third == b'b')
             | (first == b'e') & (second == b'c') & (third == b'o')
             | (first == b'.') & (second == b'.') & (third == b'.');
-        let mark = (*a == b'#')
-            & ((second == b's') | (second == b'p') | (second == b'm') | (second == b'a') | (second == b'c'))
+        let mark = (*a == b'#') & (second == b's')
             | (*a == b'[') & (second == b'd')
             | (*a == b';') & (second == b'j')
+            | (*a == b'/') & (*b == b'-') & (*c == b'/')
             | (*a == b')') & ((second == b'a') | (second == b'l'));
         found | word | mark
     })

@@ -17,9 +17,7 @@ pub(super) fn token(text: &[u8]) -> Option<Token> {
     match first {
         b'&' => Some(entity(text).unwrap_or(Token { character: '&', len: 1 })),
         b'\\' => escape(rest).map(|token| Token { len: token.len + 1, ..token }),
-        b'{' if rest.first() == Some(&b'\\') => {
-            Some(tex_group(rest).unwrap_or(Token { character: '{', len: 1 }))
-        }
+        b'{' => Some(tex_group(rest).unwrap_or(Token { character: '{', len: 1 })),
         b'$' => Some(tex_math(rest).unwrap_or(Token { character: '$', len: 1 })),
         0..0x80 => Some(Token { character: char::from(first), len: 1 }),
         _ => multibyte(text),
@@ -104,20 +102,36 @@ fn escape(rest: &[u8]) -> Option<Token> {
             Some(Token { character: char::from_u32(code)?, len: 5 })
         }
         b't' => TEX.into_iter().find(|(name, _)| rest.starts_with(name)).map(|(name, character)| {
-            let braces = rest.get(name.len()..name.len() + 2) == Some(b"{}");
-            Token { character, len: name.len() + if braces { 2 } else { 0 } }
+            // TeX takes braces or a space after the word for its end.
+            let end = match rest.get(name.len()..) {
+                Some([b'{', b'}', ..]) => 2,
+                Some([b' ', after, ..]) if after.is_ascii_alphanumeric() => 1,
+                _ => 0,
+            };
+            Token { character, len: name.len() + end }
         }),
         b'"' | b'\'' | b'\\' => None,
+        b'&' => Some(entity(rest).unwrap_or(Token { character: '&', len: 1 })),
         byte if byte.is_ascii_punctuation() => Some(Token { character: char::from(*byte), len: 1 }),
         _ => None,
     }
 }
 
-/// `{\_}` and `{\textless}`.
+/// `{\_}`, `{\textless}`, `{[}` and `{$<$}`; also `{\&}lt;`.
 fn tex_group(rest: &[u8]) -> Option<Token> {
-    let token = escape(rest.get(1..)?)?;
-    let len = token.len + 3;
-    (rest.get(len - 2) == Some(&b'}')).then_some(Token { len, ..token })
+    if let Some(entity) = rest.strip_prefix(br"\&}") {
+        let known = [(&b"lt;"[..], '<'), (b"gt;", '>'), (b"amp;", '&')];
+        if let Some((name, character)) = known.into_iter().find(|(name, _)| entity.starts_with(name)) {
+            return Some(Token { character, len: 4 + name.len() });
+        }
+    }
+    let inner = match rest {
+        [b'\\', after @ ..] => escape(after).map(|token| Token { len: token.len + 1, ..token })?,
+        [b'$', after @ ..] => tex_math(after)?,
+        [byte, b'}', ..] if byte.is_ascii_punctuation() => Token { character: char::from(*byte), len: 1 },
+        _ => return None,
+    };
+    (rest.get(inner.len) == Some(&b'}')).then_some(Token { len: inner.len + 2, ..inner })
 }
 
 /// `$<$`, `$>$`, `$_$`.

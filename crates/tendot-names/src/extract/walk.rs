@@ -1,6 +1,7 @@
 //! The walk over one candidate, from its slash to the first character that is not part of it.
 
 use alloc::borrow::Cow;
+use alloc::string::String;
 use core::ops::Range;
 
 use super::context::{Context, ends_with, is_open_before, is_quoted};
@@ -11,7 +12,7 @@ use super::tail::{bracket_kind, cut_tails, trim};
 use super::token::{Token, token};
 use super::{Extractor, Flag, Flags, Found};
 use crate::character::{fault, is_noncharacter, is_stray_invisible};
-use crate::escape::{Malformed, decode, triplet};
+use crate::escape::{Malformed, decode, position_before_decoding, triplet};
 use crate::{Doi, ErrorKind, Name, Rules, cast};
 
 /// One candidate.
@@ -35,6 +36,8 @@ pub(super) struct Walk<'s, 't> {
     decoded: Option<Decoded>,
     percent: bool,
     encoded_slash: bool,
+    /// The next name follows at once.
+    before_next_name: bool,
     flags: Flags,
 }
 
@@ -65,6 +68,7 @@ impl<'s, 't> Walk<'s, 't> {
             decoded: None,
             percent: encoded_slash,
             encoded_slash,
+            before_next_name: false,
             flags: Flags::default(),
         };
         if first != Some(b'/') && !encoded_slash {
@@ -97,8 +101,8 @@ impl<'s, 't> Walk<'s, 't> {
         let mut before = self.byte(self.at - 1);
         let passed = rest.iter().position(|&byte| {
             let plain = is_plain(byte)
-                || byte == b'.' && !matches!(before, b'0' | b'w' | b'W')
-                || byte == b':' && !matches!(before | 0x20, b'p' | b's' | b'i' | b'd');
+                || byte == b'.' && !matches!(before | 0x20, b'0' | b'w' | b'i')
+                || byte == b':' && !matches!(before | 0x20, b'p' | b's' | b'i' | b'd' | b'n' | b'l' | b'o');
             before = byte;
             !plain
         });
@@ -208,17 +212,20 @@ impl<'s, 't> Walk<'s, 't> {
     /// `<` is part of a name in SICI codes: `<693::AID-ASI4>3.0.CO;2-0`. Otherwise it begins a tag.
     fn opens_sici_part(&mut self, len: usize) -> bool {
         let after = self.text.get(self.at + len..).unwrap_or_default();
-        let inner = after
-            .iter()
-            .take(64)
-            .take_while(|byte| byte.is_ascii_alphanumeric() || b":.-_+,;/()".contains(byte))
-            .count();
+        let join_lines = self.options.join_lines;
+        let is_inner = |byte: &u8| {
+            byte.is_ascii_alphanumeric()
+                || b":.-_+,;/()".contains(byte)
+                || join_lines && matches!(byte, b'\n' | b'\r')
+        };
+        let inner = after.iter().take(64).take_while(|byte| is_inner(byte)).count();
         let has_colon = after.get(..inner).unwrap_or_default().contains(&b':');
         let close = after.get(inner..).and_then(token).filter(|token| token.character == '>');
         let Some(close) = close else { return false };
         let version = after.get(inner + close.len..).unwrap_or_default();
-        let is_sici =
-            has_colon && matches!(version, [a, b'.', b, ..] if a.is_ascii_digit() && b.is_ascii_digit());
+        // An issue's code has nothing between the brackets.
+        let is_sici = (has_colon || inner == 0)
+            && matches!(version, [a, b'.', b, ..] if a.is_ascii_digit() && b.is_ascii_digit());
         if is_sici {
             self.count('<', 1);
         }
@@ -228,10 +235,21 @@ impl<'s, 't> Walk<'s, 't> {
     /// Another name or an address may begin shortly before the dot at the current place.
     fn ends_at_dot(&mut self) -> bool {
         let before = self.text.get(self.suffix..self.at).unwrap_or_default();
+        let after = self.text.get(self.at + 1..).unwrap_or_default();
         let cut = match before {
-            [rest @ .., b'1', b'0'] => self.next_name(rest),
+            [rest @ .., b'1', b'0'] => {
+                let cut = self.next_name(rest);
+                self.before_next_name = cut.is_some();
+                cut
+            }
             [rest @ .., a, b, c] if [*a, *b, *c].eq_ignore_ascii_case(b"www") => {
                 rest.last().is_some_and(|byte| *byte != b'/').then_some(rest.len())
+            }
+            [rest @ .., d, o, i]
+                if [*d, *o, *i].eq_ignore_ascii_case(b"doi") && after.starts_with(b"org/10.") =>
+            {
+                let host = rest.strip_suffix(b"dx.").or(rest.strip_suffix(b"www.")).unwrap_or(rest);
+                Some(host.len())
             }
             _ => None,
         };
@@ -241,7 +259,9 @@ impl<'s, 't> Walk<'s, 't> {
     /// Where the candidate ends if the `10.` after `before` begins another name.
     fn next_name(&self, before: &[u8]) -> Option<usize> {
         let begin = self.suffix + before.len();
-        if matches!(before.last(), None | Some(b'/' | b'_')) || !may_begin(self.text, begin) {
+        let after_slash = matches!(before.last(), None | Some(b'/' | b'_'))
+            || before.last_chunk::<3>().and_then(|bytes| triplet(bytes)) == Some(b'/');
+        if after_slash || !may_begin(self.text, begin) {
             return None;
         }
         let Prefix { end, digits, .. } = prefix(self.text, begin);
@@ -262,30 +282,26 @@ impl<'s, 't> Walk<'s, 't> {
     fn ends_at_colon(&mut self) -> bool {
         let before = self.text.get(self.suffix..self.at).unwrap_or_default();
         let after = self.text.get(self.at + 1..).unwrap_or_default();
-        let word = before.iter().rev().take(5).take_while(|byte| byte.is_ascii_alphabetic()).count();
-        let word = before.get(before.len() - word..).unwrap_or_default();
-        let is = |end: &[u8]| ends_with(word, end);
-        let keep_tails = self.options.keep_tails;
-        let len = if is(b"http") && (after.starts_with(b"//") || after.starts_with(br"\/\/")) {
-            Some(4)
-        } else if is(b"https") && (after.starts_with(b"//") || after.starts_with(br"\/\/")) {
-            Some(5)
-        } else if is(b"doi")
-            && (after.starts_with(b"10.") || after.first().is_none_or(u8::is_ascii_whitespace))
-        {
-            Some(3)
-        } else if is(b"pmcid") && !keep_tails {
-            Some(5)
-        } else if is(b"pmid") && !keep_tails {
-            Some(4)
-        } else {
-            None
-        };
-        let cut = len.map(|len| before.len() - len);
-        if matches!(len, Some(4 | 5)) && !is(b"http") && !is(b"https") {
-            self.flags.set(Flag::TailCut, true);
-        }
-        self.end_at(cut)
+        let letters = before.iter().rev().take(5).take_while(|byte| byte.is_ascii_alphabetic()).count();
+        let word = before.get(before.len() - letters..).unwrap_or_default();
+        let goes_on_with =
+            |beginnings: &[&[u8]]| beginnings.iter().any(|beginning| after.starts_with(beginning));
+        let ends_word = after.first().is_none_or(u8::is_ascii_whitespace);
+        // Each word that could begin something new, with what must follow.
+        let words: [(&[u8], bool); 8] = [
+            (b"https", goes_on_with(&[b"//", br"\/\/"])),
+            (b"http", goes_on_with(&[b"//", br"\/\/"])),
+            (b"doi", goes_on_with(&[b"10.", b"http"]) || ends_word),
+            (b"urn", goes_on_with(&[b"doi:", b"DOI:", b"eidr:"])),
+            (b"hdl", goes_on_with(&[b"10."])),
+            (b"info", goes_on_with(&[b"doi/10."])),
+            (b"pmcid", !self.options.keep_tails),
+            (b"pmid", !self.options.keep_tails),
+        ];
+        let found = words.into_iter().find(|(begins, follows)| *follows && ends_with(word, begins));
+        let Some((begins, _)) = found else { return false };
+        self.flags.set(Flag::TailCut, begins.starts_with(b"pm"));
+        self.end_at(Some(before.len() - begins.len()))
     }
 
     /// Moves the current place back to `cut`, an offset in the suffix.
@@ -325,41 +341,65 @@ impl<'s, 't> Walk<'s, 't> {
     /// Trims the candidate and decodes it.
     pub(super) fn finish(&mut self) -> Option<Found<'t>> {
         self.flags.set(Flag::InUrl, self.context.url);
+        self.drop_glued_end();
         let (start, at) = (self.start, self.at);
         let Some(mut decoded) = self.decoded.take() else {
             let raw = str::from_utf8(self.text.get(start..at)?).ok()?;
-            let name = self.trimmed(raw, self.suffix - start)?;
-            let end = start + name.len();
-            let name = match self.without_percent_encoding(name) {
+            let (len, name) = self.settle(raw, self.suffix - start)?;
+            let name = match name {
                 Some(name) => Cow::Owned(name),
-                None if self.encoded_slash => return None,
-                None => Cow::Borrowed(checked(name)),
+                None => Cow::Borrowed(checked(raw.get(..len)?)),
             };
-            return Some(Found { name, span: start..end, flags: self.flags });
+            return Some(Found { name, span: start..start + len, flags: self.flags });
         };
         decoded.catch_up(self.text, at);
         let suffix = if self.encoded_slash { self.suffix - start } else { decoded.text.find('/')? + 1 };
-        let len = self.trimmed(&decoded.text, suffix)?.len();
+        let (len, name) = self.settle(&decoded.text, suffix)?;
         let end = decoded.place_of(start, len);
-        let mut text = decoded.text;
-        text.truncate(len);
-        let name = match self.without_percent_encoding(&text) {
-            Some(name) => name,
-            None if self.encoded_slash => return None,
-            None => {
-                checked(&text);
-                Doi::checked(text)
-            }
-        };
+        let name = name.unwrap_or_else(|| {
+            let mut text = decoded.text;
+            text.truncate(len);
+            checked(&text);
+            Doi::checked(text)
+        });
         Some(Found { name: Cow::Owned(name), span: start..end, flags: self.flags })
+    }
+
+    /// Leaves to the next name its label, and to a comment its end.
+    fn drop_glued_end(&mut self) {
+        let raw = self.text.get(self.suffix..self.at).unwrap_or_default();
+        let after = self.text.get(self.at..).unwrap_or_default();
+        if ends_with(raw, b"doi") && after.first().is_some_and(|byte| matches!(byte, b' ' | b'\t')) {
+            let next = after.get(1..).unwrap_or_default();
+            if next.starts_with(b"10.") || next.starts_with(b"http") {
+                self.at -= 3;
+            }
+        } else if raw.ends_with(b"--") && after.starts_with(b">") {
+            self.at -= 2;
+        }
+    }
+
+    /// How much of the candidate is the name, whose suffix begins at `suffix`; and the name itself where
+    /// percent-encoding was removed from it.
+    fn settle(&mut self, raw: &str, suffix: usize) -> Option<(usize, Option<Doi>)> {
+        let name = self.trimmed(raw, suffix)?;
+        match if self.percent { self.without_percent_encoding(name) } else { None } {
+            Some((len, doi)) => Some((len, Some(doi))),
+            None if self.encoded_slash => None,
+            None => Some((name.len(), None)),
+        }
     }
 
     /// Cuts off what is not part of the name; nothing if nothing is left of the suffix, which begins at `suffix`.
     fn trimmed<'n>(&mut self, raw: &'n str, suffix: usize) -> Option<&'n str> {
         let emphasis = self.context.opener;
         let mut name = trim(raw, emphasis);
-        if self.encoded_slash && self.context.encoded {
-            name = trim(before_encoded_end(name), emphasis);
+        if self.before_next_name {
+            let is_separator = |c: char| matches!(c, '=' | '~' | '@' | '#' | '→' | '·' | '│');
+            name = trim(name.trim_end_matches(is_separator), emphasis);
+        }
+        if self.percent {
+            name = trim(self.before_encoded_end(name), emphasis);
         }
         // The shortest tail is `/pdf`, after at least one character.
         if !self.options.keep_tails && name.len() > suffix + 4 {
@@ -367,25 +407,49 @@ impl<'s, 't> Walk<'s, 't> {
             self.flags.set(Flag::TailCut, kept.len() < name.len());
             name = kept;
         }
-        let has_substance = |byte: u8| byte.is_ascii_alphanumeric() || byte >= 0x80;
         name.get(suffix..)?.bytes().any(has_substance).then_some(name)
     }
 
-    /// The name without percent-encoding, if it has any. In plain text it is decoded only when all of it can be;
-    /// after a label or in an address, a `%` that begins no triplet is kept.
-    fn without_percent_encoding(&mut self, name: &str) -> Option<Doi> {
-        if !self.percent {
-            return None;
+    /// In an address that is itself encoded, the characters that end a name are encoded too; in a query, spaces are.
+    fn before_encoded_end<'n>(&self, name: &'n str) -> &'n str {
+        let nested = self.encoded_slash && self.context.encoded;
+        let ends = |byte: u8| nested && b"?#&".contains(&byte) || byte == b' ' && self.context.query;
+        let end = name.as_bytes().windows(3).position(|bytes| triplet(bytes).is_some_and(ends));
+        end.and_then(|end| name.get(..end)).unwrap_or(name)
+    }
+
+    /// The name without percent-encoding, if it has any, and how much of `name` it takes. In plain text it is decoded
+    /// only when all of it can be; after a label or in an address, a `%` that begins no triplet is kept.
+    fn without_percent_encoding(&mut self, name: &str) -> Option<(usize, Doi)> {
+        let is_bare = self.context.lead == self.start && !self.encoded_slash;
+        let malformed = if is_bare && !self.context.url { Malformed::Refuse } else { Malformed::Keep };
+        let decoded = decode(name, malformed).ok()?.text;
+        let mut kept = decoded.trim_end();
+        // What was encoded in an address is data; elsewhere the text around the name may have been encoded with it.
+        if is_bare || self.context.encoded || self.before_next_name {
+            kept = trim(kept, self.context.opener).trim_end();
         }
-        let certain = self.context.url || self.encoded_slash || self.context.lead < self.start;
-        let malformed = if certain { Malformed::Keep } else { Malformed::Refuse };
-        let text = decode(name, malformed).ok()?.text.into_owned();
-        if text == name || Name::lenient(&text, Rules::Current).is_err() {
+        let suffix = kept.find('/')? + 1;
+        if self.context.encoded && !self.options.keep_tails {
+            let shorter = cut_tails(kept, suffix, true, self.context.opener);
+            self.flags.set(Flag::TailCut, shorter.len() < kept.len());
+            kept = shorter;
+        }
+        let is_name =
+            kept.get(suffix..)?.bytes().any(has_substance) && Name::lenient(kept, Rules::Current).is_ok();
+        if *decoded == *name || !is_name {
             return None;
         }
         self.flags.set(Flag::Decoded, true);
-        Some(Doi::checked(text))
+        let len =
+            if kept.len() < decoded.len() { position_before_decoding(name, kept.len()) } else { name.len() };
+        Some((len, Doi::checked(String::from(kept))))
     }
+}
+
+/// True for what makes a suffix more than punctuation.
+fn has_substance(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || byte >= 0x80
 }
 
 /// Looks at a candidate as a name. The prefix was read digit by digit, and the walk stopped at every character that
@@ -451,10 +515,4 @@ fn is_query(after: &[u8]) -> bool {
         .take_while(|byte| byte.is_ascii_alphanumeric() || b"_-.".contains(byte))
         .count();
     key > 0 && after.get(key) == Some(&b'=')
-}
-
-/// In an address that is itself encoded, the characters that end a name are encoded too.
-fn before_encoded_end(name: &str) -> &str {
-    let end = name.as_bytes().windows(3).position(|bytes| matches!(triplet(bytes), Some(b'?' | b'#' | b'&')));
-    end.and_then(|end| name.get(..end)).unwrap_or(name)
 }
