@@ -35,7 +35,7 @@ pub(super) fn goes_on(last: u8, next: &[u8]) -> bool {
         b'/' | b':' => {
             !first.is_ascii_uppercase() && (first.is_ascii_alphanumeric() || *first == b'(') || has_digit
         }
-        b'.' if first.is_ascii_digit() => !is_list_number(word),
+        b'.' if first.is_ascii_digit() => alone || !is_list_number(word),
         b'.' => {
             first.is_ascii_lowercase() && (has_digit || alone && word.ends_with(b"."))
                 || word.starts_with(b"CO;")

@@ -1,7 +1,8 @@
 //! The beginning of a name: where one may stand, its prefix, its slash.
 
 use super::context::ends_with;
-use super::token::token;
+use super::token::{multibyte, token};
+use crate::character::is_stray_invisible;
 use crate::escape::triplet;
 
 /// True when a name may begin at `start`: not inside a number or word, but right after a label, a percent-encoded
@@ -29,41 +30,53 @@ pub(super) struct Prefix {
     pub(super) digits: usize,
     /// It could as well be an address of the Internet: `10.0.0.1`.
     pub(super) is_ip_address: bool,
+    /// Characters stand in it that are to be dropped.
+    pub(super) has_invisible: bool,
 }
 
 /// The directory indicator and registrant code at `start`.
 pub(super) fn prefix(text: &[u8], start: usize) -> Prefix {
-    let mut end = start + 3;
-    let mut digits = 0;
-    let mut groups = 1;
-    let mut small = true;
+    let mut found = Prefix { end: start + 3, digits: 0, is_ip_address: false, has_invisible: false };
+    let mut at = start + 3;
+    let (mut groups, mut group, mut value, mut small) = (0, 0usize, 0u32, true);
     loop {
-        let group =
-            text.get(end..).unwrap_or_default().iter().take_while(|byte| byte.is_ascii_digit()).count();
-        if group == 0 {
-            // The dot before it is not part of the prefix.
-            if groups > 1 {
-                end -= 1;
+        match text.get(at) {
+            Some(digit @ b'0'..=b'9') => {
+                groups += u32::from(group == 0);
+                group += 1;
+                value = (value * 10 + u32::from(digit - b'0')).min(1000);
+                small &= value <= 255;
+                found.digits += 1;
+                at += 1;
+                found.end = at;
             }
-            break;
+            // A dot is part of the prefix only when another group follows.
+            Some(b'.') if group > 0 => {
+                (group, value) = (0, 0);
+                at += 1;
+            }
+            Some(0x80..) => {
+                let invisible = multibyte(text.get(at..).unwrap_or_default());
+                let Some(invisible) = invisible.filter(|token| is_stray_invisible(token.character)) else {
+                    break;
+                };
+                found.has_invisible = true;
+                at += invisible.len;
+                if group > 0 || found.digits == 0 {
+                    found.end = at;
+                }
+            }
+            _ => break,
         }
-        let value = text.get(end..end + group).unwrap_or_default();
-        small &= group < 3 || group == 3 && value <= b"255";
-        digits += group;
-        groups += 1;
-        end += group;
-        if text.get(end) != Some(&b'.') {
-            break;
-        }
-        end += 1;
     }
-    Prefix { end, digits, is_ip_address: groups == 4 && small }
+    found.is_ip_address = groups == 3 && small;
+    found
 }
 
 /// True when the text stops where the prefix may go on or its slash may follow.
 pub(super) fn is_open_ended(text: &[u8], end: usize) -> bool {
     let rest = text.get(end..).unwrap_or_default();
-    rest.is_empty() || rest.len() < 8 && matches!(rest.first(), Some(b'.' | b'%' | b'\\' | b'&'))
+    rest.is_empty() || rest.len() < 8 && matches!(rest.first(), Some(b'.' | b'%' | b'\\' | b'&' | 0x80..))
 }
 
 /// The length of the slash at the beginning of `text`, however it is written.
@@ -105,6 +118,7 @@ mod tests {
             ("10.0.0.256/1", 10, 5, false),
             ("10.1000./1", 7, 4, false),
             ("10.x/1", 3, 0, false),
+            ("10.\u{200B}1000\u{2060}/1", 13, 4, false),
         ] {
             let found = prefix(text.as_bytes(), 0);
             assert_eq!(

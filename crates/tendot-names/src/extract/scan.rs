@@ -1,6 +1,6 @@
 //! The walk over the text, from one `10.` to the next.
 
-use super::context::{Context, REACH, is_labelled};
+use super::context::{Context, REACH, ends_with, is_labelled};
 use super::prefix::{Prefix, is_eidr, is_open_ended, may_begin, prefix, slash};
 use super::walk::Walk;
 use super::{Extractor, Found, Next};
@@ -104,6 +104,8 @@ impl Scan {
             let count = digits.iter().take_while(|byte| byte.is_ascii_digit()).count();
             match digits.get(count) {
                 Some(b'/' | b'.' | b'%' | b'\\' | b'&' | b':') if count > 0 => return Some(start),
+                // Perhaps an invisible character, which is dropped.
+                Some(0xC2 | 0xE2 | 0xEF) => return Some(start),
                 None => return Some(start),
                 _ => at = start + 3 + count,
             }
@@ -113,11 +115,15 @@ impl Scan {
     /// True when what follows the text can't change that a candidate ended at `end`: white space did, and the name
     /// does not go on in the next line.
     fn is_decided(&self, text: &[u8], end: usize) -> bool {
-        let after = text.get(end..).unwrap_or_default();
+        let (before, after) = text.split_at_checked(end).unwrap_or_default();
+        if ends_with(before, b"doi") {
+            // Perhaps the label of the next name.
+            return false;
+        }
         let spaces = after.iter().take_while(|byte| matches!(byte, b' ' | b'\t')).count();
         match after.get(spaces) {
             None => false,
-            Some(b'\n' | b'\r') => !self.options.join_lines && text.get(end - 1) != Some(&b'.'),
+            Some(b'\n' | b'\r') => !self.options.join_lines && before.last() != Some(&b'.'),
             Some(_) => spaces > 0,
         }
     }
@@ -127,7 +133,7 @@ impl Scan {
         if !may_begin(text, start) {
             return Outcome::Not(start + 3);
         }
-        let Prefix { end, digits, is_ip_address } = prefix(text, start);
+        let Prefix { end, digits, is_ip_address, has_invisible } = prefix(text, start);
         if end - start > LONGEST_PREFIX {
             return Outcome::Not(end);
         }
@@ -146,6 +152,9 @@ impl Scan {
         }
         let context = Context::before(text, self.floor, start);
         let mut walk = Walk::new(&self.options, self.floor, text, start..end, slash, context);
+        if has_invisible {
+            walk.drop_invisible_in_prefix(end);
+        }
         let resume = walk.run();
         if !last && resume + AHEAD > text.len() && !self.is_decided(text, resume) {
             return Outcome::Undecided;

@@ -14,6 +14,7 @@ pub(super) fn trim(text: &str, emphasis: u8) -> &str {
             '…' | '“' | '”' | '„' | '‘' | '’' | '«' | '»' | '‹' | '›' | '❞' | '″' | '´' => {
                 true
             }
+            '·' | '†' | '‡' | '§' | '¶' => true,
             '⟩' | '⟫' | '⟧' | '❩' | '⦆' | '﹚' => true,
             '،' | '؛' | '؟' | '۔' | '।' | '‽' | '‥' | '⋯' | '﹐' => true,
             '(' | '[' | '{' | '<' => true,
@@ -172,10 +173,12 @@ fn cut_once(suffix: &str, whole: &str, in_address: bool) -> Option<usize> {
             return Some(kept);
         }
     }
-    if in_address
-        && let Some(at) = find_ignore_case(bytes, b"/suppl_file/").or(find_ignore_case(bytes, b"/asset/"))
-    {
-        return positive(at);
+    if in_address {
+        const FOLDERS: [&[u8]; 4] = [b"/suppl_file/", b"/asset/", b"/transform/", b"/type/journal_article"];
+        let folder = FOLDERS.into_iter().filter_map(|folder| find_ignore_case(bytes, folder)).min();
+        if let Some(at) = folder.and_then(positive) {
+            return Some(at);
+        }
     }
     without_version(suffix, whole).or_else(|| without_note(bytes))
 }
@@ -193,7 +196,9 @@ fn without_bracketed_note(suffix: &str) -> Option<usize> {
             (open, suffix.get(open + 1..)?)
         }
     };
-    let is_word = note.len() > 2 && note.bytes().all(|byte| byte.is_ascii_alphabetic());
+    let is_closed = suffix.ends_with(']');
+    let is_word =
+        note.len() > if is_closed { 0 } else { 1 } && note.bytes().all(|byte| byte.is_ascii_alphabetic());
     if is_word { positive(open) } else { None }
 }
 

@@ -9,7 +9,7 @@ use super::decoded::Decoded;
 use super::join::{goes_on, next_line};
 use super::prefix::{Prefix, may_begin, prefix, slash};
 use super::tail::{bracket_kind, cut_tails, trim};
-use super::token::{Token, token};
+use super::token::{Token, multibyte, token};
 use super::{Extractor, Flag, Flags, Found};
 use crate::character::{fault, is_noncharacter, is_stray_invisible};
 use crate::escape::{Malformed, decode, position_before_decoding, triplet};
@@ -76,6 +76,22 @@ impl<'s, 't> Walk<'s, 't> {
         }
         walk.at = walk.suffix;
         walk
+    }
+
+    /// Drops what is invisible before `end`, where the slash stands.
+    pub(super) fn drop_invisible_in_prefix(&mut self, end: usize) {
+        let slash = self.decoded.take();
+        self.at = self.start;
+        while self.at < end {
+            match multibyte(self.text.get(self.at..).unwrap_or_default()) {
+                Some(invisible) => self.replace(invisible.len, None),
+                None => self.at += 1,
+            }
+        }
+        if slash.is_some() {
+            self.replace(self.suffix - end, Some('/'));
+        }
+        self.at = self.suffix;
     }
 
     fn byte(&self, at: usize) -> u8 {
@@ -162,6 +178,8 @@ impl<'s, 't> Walk<'s, 't> {
             '*' => opener != b'*',
             '<' => self.opens_sici_part(len),
             '>' => self.closes_bracket('<', '>', next) && self.depth.get(3).is_some_and(|depth| *depth >= 0),
+            // `[/doi]`
+            '[' if next == b'/' => false,
             '(' | '[' | '{' => {
                 self.count(character, 1);
                 true
@@ -171,7 +189,8 @@ impl<'s, 't> Walk<'s, 't> {
             '}' => self.closes_bracket('{', '}', next),
             '?' => !self.context.url && !is_query(self.text.get(self.at + 1..).unwrap_or_default()),
             '#' => !self.context.url && !self.context.fragment,
-            '&' => !self.context.query,
+            '&' if self.context.query => false,
+            '&' => !self.options.labelled || !is_query(self.text.get(self.at + len..).unwrap_or_default()),
             _ if Some(character as u8) == self.options.field_separator && len == 1 => {
                 opener == b'"' || self.is_quoted()
             }
@@ -288,9 +307,10 @@ impl<'s, 't> Walk<'s, 't> {
             |beginnings: &[&[u8]]| beginnings.iter().any(|beginning| after.starts_with(beginning));
         let ends_word = after.first().is_none_or(u8::is_ascii_whitespace);
         // Each word that could begin something new, with what must follow.
-        let words: [(&[u8], bool); 8] = [
+        let words: [(&[u8], bool); 9] = [
             (b"https", goes_on_with(&[b"//", br"\/\/"])),
             (b"http", goes_on_with(&[b"//", br"\/\/"])),
+            (b"ftp", goes_on_with(&[b"//"])),
             (b"doi", goes_on_with(&[b"10.", b"http"]) || ends_word),
             (b"urn", goes_on_with(&[b"doi:", b"DOI:", b"eidr:"])),
             (b"hdl", goes_on_with(&[b"10."])),
@@ -374,6 +394,8 @@ impl<'s, 't> Walk<'s, 't> {
             if next.starts_with(b"10.") || next.starts_with(b"http") {
                 self.at -= 3;
             }
+        } else if ends_with(raw, b";pmid") || ends_with(raw, b",pmid") {
+            self.at -= 5;
         } else if raw.ends_with(b"--") && after.starts_with(b">") {
             self.at -= 2;
         }
@@ -403,7 +425,8 @@ impl<'s, 't> Walk<'s, 't> {
         }
         // The shortest tail is `/pdf`, after at least one character.
         if !self.options.keep_tails && name.len() > suffix + 4 {
-            let kept = cut_tails(name, suffix, self.context.url, emphasis);
+            let in_address = self.context.url || self.options.labelled;
+            let kept = cut_tails(name, suffix, in_address, emphasis);
             self.flags.set(Flag::TailCut, kept.len() < name.len());
             name = kept;
         }
@@ -482,7 +505,7 @@ fn is_plain(byte: u8) -> bool {
 /// not graphic. `next` is the byte that follows.
 fn ends_name(character: char, next: u8) -> bool {
     match character {
-        '—' | '―' | '…' | '“' | '”' | '„' | '«' | '»' | '‹' | '›' | '•' | '\u{FFFD}' => {
+        '—' | '―' | '⸺' | '⸻' | '…' | '“' | '”' | '„' | '«' | '»' | '‹' | '›' | '•' | '\u{FFFD}' => {
             true
         }
         '‘' | '’' => !next.is_ascii_alphanumeric(),
