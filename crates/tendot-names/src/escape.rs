@@ -64,7 +64,9 @@ impl Literal {
 
     /// True when the byte is written as it is.
     pub(crate) const fn contains(self, byte: u8) -> bool {
-        byte < 128 && self.0 >> byte & 1 == 1
+        // Two halves, because a shift of 128 bits takes several instructions.
+        let half = if byte < 64 { self.0 as u64 } else { (self.0 >> 64) as u64 };
+        byte < 128 && half >> (byte & 63) & 1 == 1
     }
 }
 
