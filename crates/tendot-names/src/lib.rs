@@ -35,6 +35,9 @@ mod repair;
 pub mod serde;
 #[cfg(feature = "alloc")]
 mod short;
+// Documentation only, and run as tests.
+#[cfg(all(any(doc, doctest), feature = "alloc"))]
+pub mod standards;
 
 pub use error::{Error, ErrorKind};
 pub use form::{Form, Written};

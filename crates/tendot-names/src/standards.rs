@@ -1,0 +1,168 @@
+//! The examples of the standards, each with its clause, as they come out here.
+//!
+//! # ANSI/NISO Z39.84-2005
+//!
+//! Section 4: names are compared without regard to the case of `a` to `z`.
+//!
+//! ```
+//! # use tendot_names::*;
+//! assert_eq!(Name::new("10.123/ABC")?, Name::new("10.123/AbC")?);
+//! # Ok::<(), Error>(())
+//! ```
+//!
+//! Section 4.3: a suffix does not begin with one character and a slash.
+//!
+//! ```
+//! # use tendot_names::*;
+//! let error = Name::with_rules("10.1000/x/y", Rules::Z3984).unwrap_err();
+//! assert_eq!(error.kind(), ErrorKind::ReservedSuffix);
+//! ```
+//!
+//! Appendix C: three names.
+//!
+//! ```
+//! # use tendot_names::*;
+//! for (name, suffix) in [
+//!     (
+//!         "10.1002/(SICI)1097-4571(199806)49:8<693::AID-ASI4>3.0.CO:2-0",
+//!         "(SICI)1097-4571(199806)49:8<693::AID-ASI4>3.0.CO:2-0",
+//!     ),
+//!     ("10.1001/PUBS.JAMA(278)3,JOC7055-ABSY:", "PUBS.JAMA(278)3,JOC7055-ABSY:"),
+//!     ("10.1006/rwei.1999.0001", "rwei.1999.0001"),
+//! ] {
+//!     assert_eq!(Name::with_rules(name, Rules::Z3984)?.suffix(), suffix);
+//! }
+//! # Ok::<(), Error>(())
+//! ```
+//!
+//! Appendix E: names in addresses. The directory holds `10.1000/456#789`, an address `%23`; a bare `#` ends it.
+//!
+//! ```
+//! # use tendot_names::*;
+//! let read = |text| Reader::strict().read(text).map(|reading| reading.target().as_str().to_owned());
+//! assert_eq!(read("http://dx.doi.org/10.123/456")?, "10.123/456");
+//! assert_eq!(read("http://dx.doi.org/10.1000/456%23789")?, "10.1000/456#789");
+//! assert_eq!(read("http://dx.doi.org/10.1000/456#789")?, "10.1000/456");
+//! assert_eq!(read("http://dx.doi.org/10.1006/rwei.1999%22.0001")?, "10.1006/rwei.1999\".0001");
+//!
+//! // "nihongo": 65E5 672C 8A9E, in UTF-8 E6 97 A5 E6 9C AC E8 AA 9E
+//! let name = Name::new("10.1000/\u{65E5}\u{672C}\u{8A9E}")?;
+//! assert_eq!(name.url().to_string(), "https://doi.org/10.1000/%E6%97%A5%E6%9C%AC%E8%AA%9E");
+//! # Ok::<(), Error>(())
+//! ```
+//!
+//! Appendix E, tables 1 and 2: what is encoded in an address.
+//!
+//! ```
+//! # use tendot_names::*;
+//! let name = Name::new("10.1000/%\"# <>{}^[]`|\\")?;
+//! let minimal = name.written_as(Form::UrlMinimal).unwrap().to_string();
+//! assert_eq!(minimal, "https://doi.org/10.1000/%25%22%23%20<>{}^[]`|\\");
+//! let readable = name.written_as(Form::Url).unwrap().to_string();
+//! assert_eq!(readable, "https://doi.org/10.1000/%25%22%23%20%3C%3E%7B%7D%5E%5B%5D%60%7C%5C");
+//! # Ok::<(), Error>(())
+//! ```
+//!
+//! # The 2002 draft
+//!
+//! Section 2.3, (a) to (d). In (c) the suffix is what follows the first slash; the draft prints a part of it.
+//!
+//! ```
+//! # use tendot_names::*;
+//! for (uri, prefix, suffix) in [
+//!     ("doi:alpha-beta/182.342-24", "alpha-beta", "182.342-24"),
+//!     ("doi:10.abc/ab/cd/ef", "10.abc", "ab/cd/ef"),
+//!     ("doi:1.23/2002/january/21/4690", "1.23", "2002/january/21/4690"),
+//! ] {
+//!     let reading = Reader::strict().rules(Rules::Minimal2002).read(uri)?;
+//!     let name = reading.name().unwrap();
+//!     assert_eq!((name.prefix(), name.suffix()), (prefix, suffix));
+//! }
+//! # Ok::<(), Error>(())
+//! ```
+//!
+//! Section 2.3, (e) and (f): names inside requests to other services are found, not read. The examples' own prefixes
+//! are not registered ones, which extraction looks for.
+//!
+//! ```
+//! # use tendot_names::*;
+//! for request in [
+//!     "http://my.resolver.inc/resolve?id=doi%3A10.1000%2Fmsws",
+//!     "rtsp://service.net/query?doi%3A10.1000%2Fmsws",
+//! ] {
+//!     assert_eq!(find_iter(request.as_bytes()).next().unwrap().name.as_str(), "10.1000/msws");
+//! }
+//! ```
+//!
+//! # The 2003 draft
+//!
+//! Five written forms and their canonical one.
+//!
+//! ```
+//! # use tendot_names::*;
+//! for uri in [
+//!     "DOI:dk/P%C3%A6dagogi%2037(2),%20562",
+//!     "doi:DK/P%C3%A6dagogi%2037(2),%20562",
+//!     "doi:dk/P%c3%a6dagogi%2037(2),%20562",
+//!     "doi:dk/p%c3%a6dagogi%2037(2),%20562",
+//!     "doi:dk%2FP%C3%A6dagogi%2037%282%29%2C%20562",
+//! ] {
+//!     let reading = Reader::strict().rules(Rules::Minimal2002).read(uri)?;
+//!     let canonical = reading.name().unwrap().written_as(Form::Uri2003).unwrap().to_string();
+//!     assert_eq!(canonical, "doi:DK/P%C3%A6DAGOGI%2037(2),%20562");
+//! }
+//! # Ok::<(), Error>(())
+//! ```
+//!
+//! # The URN registration of 2020
+//!
+//! Syntax: prefix and suffix. Lexical equivalence: four representations of one name, and the EIDR namespace.
+//!
+//! ```
+//! # use tendot_names::*;
+//! let name = Name::new("10.1000/182")?;
+//! assert_eq!((name.prefix(), name.suffix()), ("10.1000", "182"));
+//!
+//! for text in [
+//!     "urn:doi:10.1000/456%23789",
+//!     "https://doi.org/10.1000/456%23789",
+//!     "doi:10.1000/456#789",
+//!     "10.1000/456#789",
+//!     "urn:doi:10.1000/456%23789?+resolver?=query#part",
+//! ] {
+//!     assert_eq!(text.parse::<Doi>()?.as_str(), "10.1000/456#789");
+//! }
+//!
+//! let eidr: Doi = "urn:eidr:10.5240:7791-8534-2C23-9030-8610-5".parse()?;
+//! assert_eq!(eidr, "urn:doi:10.5240/7791-8534-2C23-9030-8610-5".parse()?);
+//! # Ok::<(), Error>(())
+//! ```
+//!
+//! # The 2024 draft
+//!
+//! Section 1, example 2, and section 2, examples 1 and 2: URIs. Section 2, notes 1 to 3: equivalence. Section 3: the
+//! address at which a record is asked for.
+//!
+//! ```
+//! # use tendot_names::*;
+//! for (name, uri) in [
+//!     ("10.1103/PhysRevLett.59.381", "doi:10.1103/PhysRevLett.59.381"),
+//!     ("10.5594/SMPTE.ST2067-21.2020", "doi:10.5594/SMPTE.ST2067-21.2020"),
+//!     (
+//!         "10.26321/Á.GUTIÉRREZ.ZARZA.02.2018.03",
+//!         "doi:10.26321/%C3%81.GUTI%C3%89RREZ.ZARZA.02.2018.03",
+//!     ),
+//! ] {
+//!     assert_eq!(Name::new(name)?.uri().to_string(), uri);
+//!     assert_eq!(uri.parse::<Doi>()?.as_str(), name);
+//! }
+//!
+//! let different = |a, b| Name::new(a).ok() != Name::new(b).ok();
+//! assert!(different("10.26321/\u{C1}", "10.26321/A\u{301}"));
+//! assert!(different("10.1000/a-b", "10.1000/a\u{2212}b"));
+//! assert!(different("10.1000/a-b", "10.1000/a\u{2013}b"));
+//! assert!(different("10.26321/Á", "10.26321/á"));
+//!
+//! assert_eq!("https://doi.org/api/handles/10.1000/182".parse::<Doi>()?.as_str(), "10.1000/182");
+//! # Ok::<(), Error>(())
+//! ```
