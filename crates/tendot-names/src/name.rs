@@ -24,7 +24,7 @@ use crate::{Error, ErrorKind, Rules, cast};
 /// // 2024 draft, section 2, note 1: composed and decomposed letters are different names
 /// assert_ne!(Name::new("10.26321/\u{C1}")?, Name::new("10.26321/A\u{301}")?);
 ///
-/// // Example (c) of the 2002 draft, section 2.3: the first slash divides
+/// // The first slash divides (2002 draft, section 2.1)
 /// let name = Name::new("10.5594/SMPTE.ST2067-21.2020")?;
 /// assert_eq!((name.prefix(), name.suffix()), ("10.5594", "SMPTE.ST2067-21.2020"));
 /// # Ok::<(), tendot_names::Error>(())

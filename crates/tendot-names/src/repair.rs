@@ -3,17 +3,19 @@
 use alloc::borrow::Cow;
 use alloc::string::String;
 
+use crate::escape::position_before_decoding;
 use crate::{Doi, Extractor, Name, Reader, Target};
 
 /// A name taken out of a damaged field.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Repaired<'a> {
     /// The name, or shortDOI.
     pub target: Target<'a>,
     /// What stood before the name and is not part of it.
-    pub before: &'a str,
+    pub before: Cow<'a, str>,
     /// What stood after the name and is not part of it.
-    pub after: &'a str,
+    pub after: Cow<'a, str>,
 }
 
 /// Takes the name out of a field that should hold just one, and cuts off the damage that is known from reference
@@ -37,15 +39,25 @@ pub fn repair(field: &str) -> Option<Repaired<'_>> {
         let target = Reader::lenient().read(field).ok()?.into_target();
         let is_more_than_punctuation =
             target.as_str().split('/').skip(1).any(|part| part.contains(char::is_alphanumeric));
-        return is_more_than_punctuation.then_some(Repaired { target, before: "", after: "" });
+        let (before, after) = (Cow::Borrowed(""), Cow::Borrowed(""));
+        return is_more_than_punctuation.then_some(Repaired { target, before, after });
     };
     let name = cut_field_tail(found.name.as_str());
-    let (before, after) = match mended {
-        // An offset in the field is known only when nothing was taken out of its middle.
-        Cow::Owned(_) => ("", ""),
-        Cow::Borrowed(_) => {
-            let cut = found.name.as_str().len() - name.len();
-            (field.get(..found.span.start)?, field.get(found.span.end - cut..).unwrap_or_default())
+    let raw = mended.get(found.span.clone())?;
+    let end = if name.len() == found.name.as_str().len() {
+        found.span.end
+    } else {
+        // What was cut off may have been encoded.
+        found.span.start + position_before_decoding(raw, name.len())
+    };
+    let (before, after) = match &mended {
+        Cow::Borrowed(field) => (
+            Cow::Borrowed(field.get(..found.span.start)?),
+            Cow::Borrowed(field.get(end..).unwrap_or_default()),
+        ),
+        Cow::Owned(field) => {
+            let (before, after) = (field.get(..found.span.start)?, field.get(end..).unwrap_or_default());
+            (Cow::Owned(String::from(before)), Cow::Owned(String::from(after)))
         }
     };
     let name = mend(name);

@@ -229,7 +229,7 @@ proptest! {
         let name = format!("{prefix}/{suffix}");
         let repaired = repair(&name).unwrap();
         prop_assert_eq!(repaired.target.as_str(), &name);
-        prop_assert_eq!((repaired.before, repaired.after), ("", ""));
+        prop_assert_eq!((&*repaired.before, &*repaired.after), ("", ""));
     }
 }
 

@@ -1,7 +1,6 @@
 //! The command line.
 
 use std::ffi::OsString;
-use std::num::NonZero;
 use std::path::PathBuf;
 
 use clap::builder::PossibleValue;
@@ -106,7 +105,7 @@ pub(crate) struct ReadingArguments {
 /// Finds DOI names in text, files and folders
 ///
 /// One name a line, in order of appearance, decoded and without the punctuation around it. Folders are searched
-/// with all they contain, except hidden files.
+/// with all they contain, except hidden files and links.
 #[derive(Args, Debug)]
 #[command(after_long_help = "\
 Examples:
@@ -144,8 +143,8 @@ pub(crate) struct ExtractArguments {
     pub(crate) json: bool,
 
     /// How many files, or parts of a large one, are searched at the same time [default: one for each core]
-    #[arg(long, value_name = "N")]
-    pub(crate) threads: Option<NonZero<usize>>,
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..))]
+    pub(crate) threads: Option<u8>,
 }
 
 /// Prints the script that completes this command's arguments in a shell

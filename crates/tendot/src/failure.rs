@@ -1,7 +1,7 @@
 //! Why a command could not be carried out, and how it is told.
 
 use std::fmt::Display;
-use std::io::{self, IsTerminal as _};
+use std::io::{self, IsTerminal as _, Write as _};
 
 use anstyle::{AnsiColor, Style};
 
@@ -38,7 +38,7 @@ impl Failure {
         tell_error(&self.message);
         if let Some(hint) = &self.hint {
             let style = AnsiColor::Cyan.on_default();
-            anstream::eprintln!("\n{style}hint:{style:#} {hint}");
+            tell(format_args!("\n{style}hint:{style:#} {hint}"));
         }
     }
 }
@@ -46,29 +46,38 @@ impl Failure {
 /// Says `error: …` on stderr.
 pub(crate) fn tell_error(message: &str) {
     let style: Style = AnsiColor::Red.on_default().bold();
-    anstream::eprintln!("{style}error:{style:#} {message}");
+    tell(format_args!("{style}error:{style:#} {message}"));
+}
+
+/// Says a line on stderr. That nobody can hear it is no reason to stop.
+pub(crate) fn tell(line: impl Display) {
+    let _ = writeln!(anstream::stderr(), "{line}");
 }
 
 /// Somebody who forgot the arguments should not sit before a command that seems to hang.
 pub(crate) fn tell_that_input_is_awaited() {
     if io::stdin().is_terminal() {
-        anstream::eprintln!("reading standard input; Ctrl-D ends it, `--help` tells more");
+        tell("reading standard input; Ctrl-D ends it, `--help` tells more");
     }
 }
 
-/// Text from outside, fit for a terminal: control and other invisible characters escaped, long text shortened.
+/// Text from outside, fit for a terminal: shortened, and escaped as [`escaped`] does.
 pub(crate) fn shown(text: &[u8]) -> String {
     const LONGEST: usize = 120;
     let text = String::from_utf8_lossy(text);
-    let mut shown = String::new();
-    for (count, c) in text.chars().enumerate() {
-        if count == LONGEST {
-            shown.push('…');
-            break;
-        }
-        if c.is_control() || is_invisible(c) { shown.extend(c.escape_unicode()) } else { shown.push(c) }
+    match text.char_indices().nth(LONGEST) {
+        Some((end, _)) => format!("{}…", escaped(&text[..end])),
+        None => escaped(&text),
     }
-    shown
+}
+
+/// Control and other invisible characters escaped, so that they do not steer a terminal.
+pub(crate) fn escaped(text: &str) -> String {
+    let mut escaped = String::new();
+    for c in text.chars() {
+        if c.is_control() || is_invisible(c) { escaped.extend(c.escape_unicode()) } else { escaped.push(c) }
+    }
+    escaped
 }
 
 /// Characters that could make a terminal show something else than is there.

@@ -21,6 +21,7 @@ impl<R: Read> Lines<R> {
     pub(crate) fn next(&mut self) -> Result<Option<&[u8]>, Failure> {
         self.line.clear();
         let mut any = false;
+        let mut is_whole = true;
         loop {
             let buffer = self
                 .reader
@@ -33,6 +34,7 @@ impl<R: Read> Lines<R> {
             let end = memchr::memchr(b'\n', buffer);
             let part = &buffer[..end.unwrap_or(buffer.len())];
             let room = (LONGEST + 1).saturating_sub(self.line.len());
+            is_whole &= part.len() <= room;
             self.line.extend_from_slice(&part[..part.len().min(room)]);
             let taken = part.len() + usize::from(end.is_some());
             self.reader.consume(taken);
@@ -40,7 +42,7 @@ impl<R: Read> Lines<R> {
                 break;
             }
         }
-        if self.line.last() == Some(&b'\r') {
+        if is_whole && self.line.last() == Some(&b'\r') {
             self.line.pop();
         }
         Ok(any.then_some(self.line.as_slice()))

@@ -103,6 +103,7 @@ impl Default for Extractor {
 
 /// A name found in text.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Found<'t> {
     /// The name, decoded.
     pub name: Cow<'t, Name>,
@@ -135,7 +136,7 @@ pub enum Flag {
     TailCut,
     /// It may go on in the next line.
     MaybeTruncated,
-    /// It was put together from two lines.
+    /// It was put together from more than one line.
     Joined,
 }
 

@@ -23,6 +23,9 @@ pub(super) fn may_begin(text: &[u8], start: usize) -> bool {
     }
 }
 
+/// A longer prefix is taken for a number.
+pub(super) const LONGEST_PREFIX: usize = 64;
+
 /// A directory indicator and registrant code.
 pub(super) struct Prefix {
     pub(super) end: usize,
@@ -39,7 +42,7 @@ pub(super) fn prefix(text: &[u8], start: usize) -> Prefix {
     let mut found = Prefix { end: start + 3, digits: 0, is_ip_address: false, has_invisible: false };
     let mut at = start + 3;
     let (mut groups, mut group, mut value, mut small) = (0, 0usize, 0u32, true);
-    loop {
+    while at - start <= LONGEST_PREFIX {
         match text.get(at) {
             Some(digit @ b'0'..=b'9') => {
                 groups += u32::from(group == 0);

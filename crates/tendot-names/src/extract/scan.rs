@@ -1,7 +1,7 @@
 //! The walk over the text, from one `10.` to the next.
 
 use super::context::{Context, REACH, ends_with, is_labelled};
-use super::prefix::{Prefix, is_eidr, is_open_ended, may_begin, prefix, slash};
+use super::prefix::{LONGEST_PREFIX, Prefix, is_eidr, is_open_ended, may_begin, prefix, slash};
 use super::walk::Walk;
 use super::{Extractor, Found, Next};
 
@@ -27,16 +27,13 @@ pub struct Scan {
     at: usize,
     /// The end of the last candidate: nothing before it is looked at again, so all work is linear.
     floor: usize,
-    /// The text goes on with something too long to be a name, up to the next white space.
+    /// The text goes on with something too long to be a name, up to the next white space, quote or tag.
     in_overlong: bool,
     ten: Ten,
 }
 
 /// How many bytes beyond a candidate's end may decide about it.
 pub(super) const AHEAD: usize = 80;
-
-/// A longer prefix is taken for a number.
-const LONGEST_PREFIX: usize = 64;
 
 impl Scan {
     pub(super) fn new(options: Extractor) -> Self {
@@ -50,7 +47,7 @@ impl Scan {
         loop {
             if self.in_overlong {
                 let rest = text.get(self.at..).unwrap_or_default();
-                let end = rest.iter().position(|byte| *byte <= b' ');
+                let end = rest.iter().position(|byte| *byte <= b' ' || b"\"<>|".contains(byte));
                 self.at += end.unwrap_or(rest.len());
                 self.in_overlong = end.is_none();
             }
@@ -70,8 +67,13 @@ impl Scan {
                     return Next::Found(found);
                 }
                 Outcome::Not(resume) => self.at = resume,
+                Outcome::Rejected(resume) => {
+                    self.at = resume;
+                    self.floor = resume;
+                }
                 Outcome::TooLong(resume) => {
                     self.at = resume;
+                    self.floor = resume;
                     self.in_overlong = true;
                 }
                 Outcome::Undecided => {
@@ -134,11 +136,14 @@ impl Scan {
             return Outcome::Not(start + 3);
         }
         let Prefix { end, digits, is_ip_address, has_invisible } = prefix(text, start);
-        if end - start > LONGEST_PREFIX {
+        if end - start >= LONGEST_PREFIX {
             return Outcome::Not(end);
         }
         if !last && is_open_ended(text, end) {
             return Outcome::Undecided;
+        }
+        if digits == 0 {
+            return Outcome::Not(end);
         }
         let eidr = is_eidr(text, start, end);
         let slash = if eidr { Some(1) } else { slash(text.get(end..).unwrap_or_default()) };
@@ -164,7 +169,7 @@ impl Scan {
             // What is longer than the limit is a name only if its end was cut off, as a row of dots is.
             Some(found) if found.span.end < resume || !too_long => Outcome::Name(found, resume),
             _ if too_long => Outcome::TooLong(resume),
-            _ => Outcome::Not(resume),
+            _ => Outcome::Rejected(resume),
         }
     }
 }
@@ -200,6 +205,8 @@ enum Outcome<'t> {
     Name(Found<'t>, usize),
     /// None here; where to go on.
     Not(usize),
+    /// None here, after a walk; where to go on.
+    Rejected(usize),
     /// Too long to be a name; up to where it was looked at.
     TooLong(usize),
     /// The text ends too early.

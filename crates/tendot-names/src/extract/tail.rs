@@ -7,7 +7,8 @@ use super::context::ends_with;
 /// directly before the name, as Markdown's `_` does.
 pub(super) fn trim(text: &str, emphasis: u8) -> &str {
     let mut rest = text;
-    let mut unmatched: Option<[usize; 4]> = None;
+    // Opening minus closing brackets of each kind in what is left, counted once.
+    let mut balance: Option<[isize; 4]> = None;
     while let Some(last) = rest.chars().next_back() {
         let cut = match last {
             '.' | ',' | ';' | ':' | '?' | '!' | '/' | '*' | '"' | '\'' | '`' | '\\' | '|' | '&' => true,
@@ -17,12 +18,18 @@ pub(super) fn trim(text: &str, emphasis: u8) -> &str {
             '·' | '†' | '‡' | '§' | '¶' => true,
             '⟩' | '⟫' | '⟧' | '❩' | '⦆' | '﹚' => true,
             '،' | '؛' | '؟' | '۔' | '।' | '‽' | '‥' | '⋯' | '﹐' => true,
-            '(' | '[' | '{' | '<' => true,
+            '(' | '[' | '{' | '<' => {
+                if let Some(balance) = balance.as_mut().and_then(|counts| counts.get_mut(bracket_kind(last)))
+                {
+                    *balance -= 1;
+                }
+                true
+            }
             ')' | ']' | '}' | '>' => {
-                let counts = unmatched.get_or_insert_with(|| count_unmatched_closers(rest));
+                let counts = balance.get_or_insert_with(|| bracket_balance(rest));
                 match counts.get_mut(bracket_kind(last)) {
-                    Some(count) if *count > 0 => {
-                        *count -= 1;
+                    Some(balance) if *balance < 0 => {
+                        *balance += 1;
                         true
                     }
                     _ => false,
@@ -34,36 +41,25 @@ pub(super) fn trim(text: &str, emphasis: u8) -> &str {
         if !cut {
             break;
         }
-        if matches!(last, '(' | '[' | '{' | '<') {
-            // Its partner, if any, is already gone.
-            unmatched = None;
-        }
         rest = rest.get(..rest.len() - last.len_utf8()).unwrap_or_default();
     }
     rest
 }
 
-/// How many closing brackets of each kind have no opening one.
-fn count_unmatched_closers(text: &str) -> [usize; 4] {
-    let mut opened = [0usize; 4];
-    let mut unmatched = [0usize; 4];
+/// Opening minus closing brackets of each kind.
+fn bracket_balance(text: &str) -> [isize; 4] {
+    let mut balance = [0; 4];
     for byte in text.bytes() {
-        let kind = bracket_kind(char::from(byte));
-        match byte {
-            b'(' | b'[' | b'{' | b'<' => {
-                if let Some(count) = opened.get_mut(kind) {
-                    *count += 1;
-                }
-            }
-            b')' | b']' | b'}' | b'>' => match (opened.get_mut(kind), unmatched.get_mut(kind)) {
-                (Some(open), _) if *open > 0 => *open -= 1,
-                (_, Some(count)) => *count += 1,
-                _ => {}
-            },
-            _ => {}
+        let by = match byte {
+            b'(' | b'[' | b'{' | b'<' => 1,
+            b')' | b']' | b'}' | b'>' => -1,
+            _ => continue,
+        };
+        if let Some(balance) = balance.get_mut(bracket_kind(char::from(byte))) {
+            *balance += by;
         }
     }
-    unmatched
+    balance
 }
 
 /// A number for each kind of bracket.
@@ -143,10 +139,15 @@ const NOTES: [&str; 9] = [
     "/-/dc",
 ];
 
-/// Cuts tails and notes off, as many as there are. Nothing is cut from the prefix; the suffix begins at `suffix`.
+/// How many tails are cut off one name: more than anybody has seen, few enough to keep the work linear.
+const MOST_CUTS: usize = 8;
+
+/// Cuts tails and notes off. Nothing is cut from the prefix; the suffix begins at `suffix`.
 pub(super) fn cut_tails(text: &str, suffix: usize, in_address: bool, emphasis: u8) -> &str {
     let mut rest = text;
-    while let Some(kept) = rest.get(suffix..).and_then(|suffix| cut_once(suffix, rest, in_address)) {
+    for _ in 0..MOST_CUTS {
+        let kept = rest.get(suffix..).and_then(|suffix| cut_once(suffix, rest, in_address));
+        let Some(kept) = kept else { break };
         rest = trim(rest.get(..suffix + kept).unwrap_or_default(), emphasis);
     }
     rest

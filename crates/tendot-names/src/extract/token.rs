@@ -65,8 +65,10 @@ fn entity(text: &[u8]) -> Option<Token> {
     if text.get(1) == Some(&b'#') {
         return numeric_entity(text);
     }
+    let second = text.get(1)?.to_ascii_lowercase();
     NAMED
         .into_iter()
+        .filter(|(name, _)| name.get(1) == Some(&second))
         .find(|(name, _)| text.get(..name.len()).is_some_and(|start| start.eq_ignore_ascii_case(name)))
         .map(|(name, character)| Token { character, len: name.len() })
 }

@@ -100,7 +100,7 @@ impl<'s, 't> Walk<'s, 't> {
 
     /// Goes to the first character that is not part of the candidate, and says where that is.
     pub(super) fn run(&mut self) -> usize {
-        let limit = self.start + self.options.max_len;
+        let limit = self.start.saturating_add(self.options.max_len);
         while self.at <= limit {
             self.pass_plain(limit);
             if !self.step() && !self.joins_next_line() {
@@ -113,7 +113,8 @@ impl<'s, 't> Walk<'s, 't> {
     /// Passes over characters from which nothing follows; dots and colons are among them unless the byte before
     /// shows that something else could begin there.
     fn pass_plain(&mut self, limit: usize) {
-        let rest = self.text.get(self.at..=limit).or(self.text.get(self.at..)).unwrap_or_default();
+        let rest = self.text.get(self.at..).unwrap_or_default();
+        let rest = rest.get(..=limit - self.at).unwrap_or(rest);
         let mut before = self.byte(self.at - 1);
         let passed = rest.iter().position(|&byte| {
             let plain = is_plain(byte)
@@ -187,7 +188,7 @@ impl<'s, 't> Walk<'s, 't> {
             ')' => self.closes_bracket('(', ')', next),
             ']' => self.closes_bracket('[', ']', next),
             '}' => self.closes_bracket('{', '}', next),
-            '?' => !self.context.url && !is_query(self.text.get(self.at + 1..).unwrap_or_default()),
+            '?' => !self.context.url && !is_query(self.text.get(self.at + len..).unwrap_or_default()),
             '#' => !self.context.url && !self.context.fragment,
             '&' if self.context.query => false,
             '&' => !self.options.labelled || !is_query(self.text.get(self.at + len..).unwrap_or_default()),

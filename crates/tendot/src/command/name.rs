@@ -96,8 +96,11 @@ impl Printer {
 
     fn read<'a>(&self, input: &'a [u8]) -> Result<Read<'a>, Error> {
         if self.repair
+            && input.len() <= crate::lines::LONGEST
             && let Ok(field) = str::from_utf8(input)
             && let Some(repaired) = repair(field)
+            // A name that other rules forbid is left to the reader, which says why.
+            && self.reader.read(repaired.target.as_str()).is_ok()
         {
             // The form and the notes are those of the whole, where that can be read.
             let whole = self.reader.read(field).ok();
@@ -125,10 +128,10 @@ struct Read<'a> {
 }
 
 /// What a repair cut off.
-#[derive(Clone, Copy, Serialize)]
+#[derive(Serialize)]
 struct Cut<'a> {
-    before: &'a str,
-    after: &'a str,
+    before: Cow<'a, str>,
+    after: Cow<'a, str>,
 }
 
 /// What both names and shortDOIs can tell.
@@ -197,7 +200,7 @@ struct Described<'a> {
     rules: RulesObeyed,
     notes: Vec<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    cut: Option<Cut<'a>>,
+    cut: Option<&'a Cut<'a>>,
 }
 
 #[derive(Serialize)]
@@ -231,7 +234,7 @@ impl<'a> Described<'a> {
                 minimal2002: target.obeys(Rules::Minimal2002),
             },
             notes: read.notes.iter().map(|note| note.code()).collect(),
-            cut: read.cut,
+            cut: read.cut.as_ref(),
         }
     }
 }
@@ -286,7 +289,7 @@ fn text(read: &Read<'_>) -> String {
     }
     row("obeys", &obeyed.join(", "));
     row("changed", &read.notes.iter().map(|note| note.code()).collect::<Vec<_>>().join(", "));
-    if let Some(cut) = read.cut {
+    if let Some(cut) = &read.cut {
         row("cut before", &shown(cut.before.as_bytes()));
         row("cut after", &shown(cut.after.as_bytes()));
     }

@@ -4,7 +4,7 @@ use serde::Serialize;
 use tendot_names::{ErrorKind, Reader, Target};
 
 use crate::args::SameArguments;
-use crate::failure::shown;
+use crate::failure::{shown, tell};
 use crate::output::Output;
 use crate::{Answer, Failure};
 
@@ -28,7 +28,7 @@ pub(crate) fn run(arguments: &SameArguments) -> Result<Answer, Failure> {
     if same {
         return Ok(Answer::Yes);
     }
-    anstream::eprintln!("`{a}` and `{b}` are different names", a = a.as_str(), b = b.as_str());
+    tell(format_args!("`{}` and `{}` are different names", a.as_str(), b.as_str()));
     Ok(Answer::No)
 }
 

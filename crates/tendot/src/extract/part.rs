@@ -30,7 +30,10 @@ impl Part {
             file.seek(SeekFrom::Start(at))?;
             let mut buffer = [0; 4096];
             loop {
-                let read = file.read(&mut buffer)?;
+                let read = match file.read(&mut buffer) {
+                    Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                    read => read?,
+                };
                 let end = memchr::memchr(b'\n', &buffer[..read]);
                 at += end.map_or(read, |end| end + 1) as u64;
                 if end.is_some() || read == 0 || at >= range.end {
@@ -43,8 +46,8 @@ impl Part {
         Ok(Self { file, at, range, done })
     }
 
-    /// The offset of the first line.
-    pub(crate) const fn start(&self) -> u64 {
+    /// The offset of what is read next; before anything was read, that of the first line.
+    pub(crate) const fn position(&self) -> u64 {
         self.at
     }
 }
@@ -84,7 +87,7 @@ mod tests {
             let mut whole = Vec::new();
             for start in (0..text.len() as u64).step_by(size as usize) {
                 let mut part = Part::open(file.path(), start..start + size).unwrap();
-                let before = part.start();
+                let before = part.position();
                 let mut lines = Vec::new();
                 part.read_to_end(&mut lines).unwrap();
                 if !lines.is_empty() {

@@ -1,27 +1,45 @@
-//! Many jobs at the same time, results in the order of the jobs, few of them in memory.
+//! Many jobs at the same time, their results in the order of the jobs, few of them in memory.
 
 use std::num::NonZero;
 use std::sync::Mutex;
 use std::sync::mpsc::{self, Receiver, SyncSender};
 use std::thread;
 
-/// Does each of `jobs` with `work` on one of `threads` threads, and gives the results to `take`, in order. Stops at
-/// the first error of `take`.
+/// Takes the results of one job, piece by piece.
+pub(crate) struct Results<R>(SyncSender<R>);
+
+/// Nobody wants results any more.
+#[derive(Debug)]
+pub(crate) struct Unwanted;
+
+impl<R> Results<R> {
+    /// Hands a piece over; waits while the one who takes them is behind.
+    pub(crate) fn send(&self, piece: R) -> Result<(), Unwanted> {
+        self.0.send(piece).map_err(|_| Unwanted)
+    }
+}
+
+/// How many pieces of a job may wait.
+const PIECES: usize = 4;
+
+/// Does each of `jobs` with `work` on one of `threads` threads, and gives the pieces of their results to `take`, in
+/// order. Stops at the first error of `take`.
+///
+/// No job waits for a later one: jobs are begun in order, and the pieces of the first unfinished one are taken.
 pub(crate) fn in_order<J: Send, R: Send, E>(
     threads: NonZero<usize>,
     jobs: impl Iterator<Item = J> + Send,
-    work: impl Fn(J) -> R + Sync,
+    work: impl Fn(J, &Results<R>) + Sync,
     mut take: impl FnMut(R) -> Result<(), E>,
 ) -> Result<(), E> {
     thread::scope(|scope| {
-        let ahead = threads.get() * 2;
-        let (job_sender, job_receiver) = mpsc::sync_channel::<(J, SyncSender<R>)>(ahead);
-        let (result_sender, result_receiver) = mpsc::sync_channel::<Receiver<R>>(ahead);
+        let (job_sender, job_receiver) = mpsc::sync_channel::<(J, Results<R>)>(threads.get());
+        let (result_sender, result_receiver) = mpsc::sync_channel::<Receiver<R>>(threads.get());
         scope.spawn(move || {
             for job in jobs {
-                let (sender, receiver) = mpsc::sync_channel(1);
+                let (sender, receiver) = mpsc::sync_channel(PIECES);
                 // Both fail only when nobody wants results any more.
-                if result_sender.send(receiver).is_err() || job_sender.send((job, sender)).is_err() {
+                if result_sender.send(receiver).is_err() || job_sender.send((job, Results(sender))).is_err() {
                     return;
                 }
             }
@@ -32,18 +50,15 @@ pub(crate) fn in_order<J: Send, R: Send, E>(
             scope.spawn(move || {
                 loop {
                     let job = jobs.lock().map(|jobs| jobs.recv());
-                    let Ok(Ok((job, sender))) = job else { return };
-                    // Nobody waits for it after an error.
-                    let _ = sender.send(work(job));
+                    let Ok(Ok((job, results))) = job else { return };
+                    work(job, &results);
                 }
             });
         }
         drop(job_receiver);
-        for result in result_receiver {
-            match result.recv() {
-                Ok(result) => take(result)?,
-                // Its worker panicked; the scope passes that on.
-                Err(_) => break,
+        for results in result_receiver {
+            for piece in results {
+                take(piece)?;
             }
         }
         Ok(())
@@ -59,9 +74,11 @@ mod tests {
     #[test]
     fn results_come_in_order() {
         let mut results = Vec::new();
-        let slow_at_first = |job: u64| {
+        let slow_at_first = |job: u64, pieces: &Results<u64>| {
             thread::sleep(std::time::Duration::from_micros(500 / (job + 1)));
-            job * job
+            for piece in 0..10 {
+                pieces.send(job * 10 + piece).unwrap();
+            }
         };
         let threads = NonZero::new(4).unwrap();
         in_order(threads, 0..100, slow_at_first, |result| {
@@ -69,20 +86,18 @@ mod tests {
             Ok::<(), ()>(())
         })
         .unwrap();
-        assert_eq!(results, (0..100).map(|job| job * job).collect::<Vec<u64>>());
+        assert_eq!(results, (0..1000).collect::<Vec<u64>>());
     }
 
     #[test]
     fn an_error_stops_the_work() {
         let started = AtomicUsize::new(0);
         let threads = NonZero::new(2).unwrap();
-        let stopped = in_order(
-            threads,
-            0..1_000_000,
-            |_| started.fetch_add(1, Ordering::Relaxed),
-            |result| if result < 10 { Ok(()) } else { Err("enough") },
-        );
-        assert_eq!(stopped, Err("enough"));
+        let work = |_: i32, pieces: &Results<usize>| {
+            let _ = pieces.send(started.fetch_add(1, Ordering::Relaxed));
+        };
+        let take = |result| if result < 10 { Ok(()) } else { Err("enough") };
+        assert_eq!(in_order(threads, 0..1_000_000, work, take), Err("enough"));
         assert!(started.load(Ordering::Relaxed) < 1000);
     }
 }

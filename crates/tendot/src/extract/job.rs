@@ -1,0 +1,202 @@
+//! Something to search: standard input, a file, or a part of a large one.
+
+use std::fs::{File, Metadata};
+use std::io::{self, Read};
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use tendot_names::{Extractor, Found};
+
+use super::pool::{Results, Unwanted};
+use super::search::{Hit, SearchError, Sink, search};
+use super::{Part, separator};
+
+/// What is to be searched, and how.
+pub(crate) struct Job {
+    path: Arc<Path>,
+    what: What,
+    field_separator: Option<u8>,
+}
+
+enum What {
+    StandardInput,
+    /// All of it, wherever it ends: a pipe, a file that is not cut into parts.
+    Whole {
+        is_regular: bool,
+    },
+    Part(Range<u64>),
+    Unreadable(io::Error),
+}
+
+/// What a search tells, in this order: names, many times; then one of the others.
+pub(crate) enum Told {
+    /// Names found so far, one a line, and how many.
+    Names(Vec<u8>, u64),
+    /// Names with all about them. Lines are counted from the beginning of the part.
+    Hits(Arc<Path>, Vec<Hit>),
+    /// The end of a part: how many lines (if they were counted) and bytes it had, and whether the file goes on.
+    End { lines: u64, bytes: u64, is_last: bool },
+    /// It could not be read, or not to its end.
+    Failed(Arc<Path>, io::Error),
+}
+
+impl Job {
+    /// The jobs that one path makes. Large files are searched in parts when `in_parts`.
+    pub(crate) fn all_of(
+        path: Result<(PathBuf, Option<Metadata>), (PathBuf, io::Error)>,
+        in_parts: bool,
+    ) -> Box<dyn Iterator<Item = Self> + Send> {
+        let one = |path: PathBuf, what, field_separator| -> Box<dyn Iterator<Item = Self> + Send> {
+            Box::new(std::iter::once(Self { path: path.into(), what, field_separator }))
+        };
+        let (path, metadata) = match path {
+            Ok((path, Some(metadata))) => (path, metadata),
+            Ok((path, None)) => return one(path, What::StandardInput, None),
+            Err((path, error)) => return one(path, What::Unreadable(error), None),
+        };
+        let is_regular = metadata.is_file();
+        let field_separator = match separator::of_table(&path, is_regular) {
+            Ok(separator) => separator,
+            Err(error) => return one(path, What::Unreadable(error), None),
+        };
+        if !in_parts || !is_regular || metadata.len() < 2 * Part::SIZE {
+            return one(path, What::Whole { is_regular }, field_separator);
+        }
+        if let Err(error) = File::open(&path) {
+            // Told once, not for every part.
+            return one(path, What::Unreadable(error), None);
+        }
+        let path: Arc<Path> = path.into();
+        let parts = metadata.len().div_ceil(Part::SIZE);
+        Box::new((0..parts).map(move |part| {
+            let start = part * Part::SIZE;
+            // The last part goes to the end, wherever that is by then.
+            let end = if part + 1 == parts { u64::MAX } else { start + Part::SIZE };
+            Self { path: path.clone(), what: What::Part(start..end), field_separator }
+        }))
+    }
+
+    /// Searches, and tells what is found as it is found.
+    pub(crate) fn search(self, extractor: Extractor, with_lines: bool, results: &Results<Told>) {
+        let Self { path, what, field_separator } = self;
+        let extractor = extractor.field_separator(field_separator);
+        let found = match what {
+            What::Unreadable(error) => Err(SearchError::Read(error)),
+            What::StandardInput => {
+                let collect = Collect {
+                    path: path.clone(),
+                    results,
+                    live: true,
+                    found: Vec::new(),
+                    hits: Vec::new(),
+                    count: 0,
+                };
+                collect.search(io::stdin().lock(), 0, extractor, with_lines).map(|lines| (lines, 0, true))
+            }
+            What::Whole { is_regular } => {
+                search_part(&path, 0..u64::MAX, !is_regular, extractor, with_lines, results)
+            }
+            What::Part(range) => search_part(&path, range, false, extractor, with_lines, results),
+        };
+        // What nobody wants to know is not told.
+        let _ = match found {
+            Ok((lines, bytes, is_last)) => results.send(Told::End { lines, bytes, is_last }),
+            Err(SearchError::Read(error)) => results.send(Told::Failed(path, error)),
+            Err(SearchError::Take(Unwanted)) => Ok(()),
+        };
+    }
+}
+
+fn search_part(
+    path: &Arc<Path>,
+    range: Range<u64>,
+    live: bool,
+    extractor: Extractor,
+    with_lines: bool,
+    results: &Results<Told>,
+) -> Result<(u64, u64, bool), SearchError<Unwanted>> {
+    let is_last = range.end == u64::MAX;
+    let mut part = Part::open(path, range).map_err(SearchError::Read)?;
+    let start = part.position();
+    let collect =
+        Collect { path: path.clone(), results, live, found: Vec::new(), hits: Vec::new(), count: 0 };
+    let lines = collect.search(&mut part, start, extractor, with_lines)?;
+    Ok((lines, part.position() - start, is_last))
+}
+
+/// Gathers names and hands them over in pieces, so that memory does not grow with what is found.
+struct Collect<'a> {
+    path: Arc<Path>,
+    results: &'a Results<Told>,
+    /// Somebody may be waiting for each name while the input is slow.
+    live: bool,
+    found: Vec<u8>,
+    hits: Vec<Hit>,
+    count: u64,
+}
+
+impl Collect<'_> {
+    const BYTES: usize = 1 << 15;
+    const HITS: usize = 256;
+
+    fn search(
+        mut self,
+        reader: impl Read,
+        start: u64,
+        extractor: Extractor,
+        with_lines: bool,
+    ) -> Result<u64, SearchError<Unwanted>> {
+        let lines = if with_lines {
+            search(reader, extractor, start, &mut WithLines(&mut self))?
+        } else {
+            search(reader, extractor, start, &mut self)?
+        };
+        self.hand_over().map_err(SearchError::Take)?;
+        Ok(lines)
+    }
+
+    fn hand_over(&mut self) -> Result<(), Unwanted> {
+        if !self.found.is_empty() {
+            let names = std::mem::replace(&mut self.found, Vec::with_capacity(Self::BYTES));
+            self.results.send(Told::Names(names, std::mem::take(&mut self.count)))?;
+        }
+        if !self.hits.is_empty() {
+            self.results.send(Told::Hits(self.path.clone(), std::mem::take(&mut self.hits)))?;
+        }
+        Ok(())
+    }
+}
+
+impl Sink for Collect<'_> {
+    type Error = Unwanted;
+    const LINES: bool = false;
+
+    fn take(&mut self, found: &Found<'_>, _: &[u8], _: u64, _: u64) -> Result<(), Unwanted> {
+        self.found.extend_from_slice(found.name.as_str().as_bytes());
+        self.found.push(b'\n');
+        self.count += 1;
+        if self.found.len() < Self::BYTES { Ok(()) } else { self.hand_over() }
+    }
+
+    fn wait(&mut self) -> Result<(), Unwanted> {
+        if self.live { self.hand_over() } else { Ok(()) }
+    }
+}
+
+/// The same, with places and flags.
+struct WithLines<'a, 'b>(&'a mut Collect<'b>);
+
+impl Sink for WithLines<'_, '_> {
+    type Error = Unwanted;
+    const LINES: bool = true;
+
+    fn take(&mut self, found: &Found<'_>, text: &[u8], base: u64, line: u64) -> Result<(), Unwanted> {
+        self.0.hits.push(Hit::new(found, text, base, line));
+        if self.0.hits.len() < Collect::HITS { Ok(()) } else { self.0.hand_over() }
+    }
+
+    fn wait(&mut self) -> Result<(), Unwanted> {
+        self.0.wait()
+    }
+}
