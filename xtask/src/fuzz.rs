@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, ensure};
 
 use crate::process::{install, is_there, output, run};
 use crate::root;
@@ -19,6 +19,9 @@ const TARGETS: [&str; 3] = ["read", "forms", "extract"];
 
 /// Runs every target, or one, for so many seconds each, beginning with the cases of the vectors.
 pub(crate) fn fuzz(only: Option<&str>, seconds: u32) -> Result<()> {
+    if let Some(only) = only {
+        ensure!(TARGETS.contains(&only), "there is no fuzz target `{only}`; there are {TARGETS:?}");
+    }
     if !is_there("c++") {
         install(&["g++"])?;
     }
@@ -50,7 +53,9 @@ pub(crate) fn fuzz(only: Option<&str>, seconds: u32) -> Result<()> {
 fn seeds(folder: &Path) -> Result<std::path::PathBuf> {
     let seeds = folder.join("corpus/seeds");
     fs::create_dir_all(&seeds)?;
-    let cases = fs::read_to_string(root().join("conformance/vectors/names.jsonl"))?;
+    let vectors = root().join("conformance/vectors");
+    let cases = fs::read_to_string(vectors.join("names.jsonl"))?
+        + &fs::read_to_string(vectors.join("names-more.jsonl"))?;
     for (number, line) in cases.lines().enumerate() {
         let case: serde_json::Value = serde_json::from_str(line)?;
         if let Some(input) = case["input"].as_str() {

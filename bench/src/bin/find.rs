@@ -55,15 +55,29 @@ fn worst(only: &str) {
         ("emoji", "", "10.1000/\u{1F414}\u{1F414} "),
         ("CJK", "", "的10.1000/a文"),
         ("no UTF-8", "", "10.1000/a"),
+        ("brackets turned round", "10.1000/a", ")("),
+        ("notes without end", "10.1000/a", "[a]"),
+        ("invisible numbers", "10.1000/a", "\u{200B}10.1."),
+        ("suffixes of punctuation", "", "10.1000/!"),
+        ("escaped ampersands", "10.1000/a", "\\&"),
+        ("percent at the end", "", "10.1000/a% "),
     ];
     let mut slowest = 0.0f64;
     for (what, lead, repeated) in inputs.iter().filter(|(what, ..)| what.contains(only)) {
-        let mut text = lead.as_bytes().to_vec();
+        // What has a lead is a candidate almost as long as one may be, on every line.
+        let line_end: &[u8] = if lead.is_empty() { b"" } else { b"\n" };
+        let line_len = if lead.is_empty() { 8 << 20 } else { 2000 };
+        let mut text = Vec::new();
         while text.len() < 8 << 20 {
-            text.extend_from_slice(repeated.as_bytes());
-            if *what == "no UTF-8" {
-                text.push(0xE6);
+            let end = text.len() + line_len;
+            text.extend_from_slice(lead.as_bytes());
+            while text.len() < end {
+                text.extend_from_slice(repeated.as_bytes());
+                if *what == "no UTF-8" {
+                    text.push(0xE6);
+                }
             }
+            text.extend_from_slice(line_end);
         }
         for (mode, extractor) in
             [("", Extractor::new()), (", lines joined", Extractor::new().join_lines(true))]

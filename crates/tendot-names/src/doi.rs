@@ -144,3 +144,24 @@ impl fmt::Debug for Doi {
         f.debug_tuple("Doi").field(&&*self.0).finish()
     }
 }
+
+impl AsRef<str> for Doi {
+    fn as_ref(&self) -> &str {
+        self.as_str()
+    }
+}
+
+impl From<Doi> for String {
+    fn from(doi: Doi) -> Self {
+        doi.into_string()
+    }
+}
+
+impl TryFrom<String> for Doi {
+    type Error = Error;
+
+    /// A bare name only, by the current rules.
+    fn try_from(text: String) -> Result<Self, Error> {
+        Self::with_rules(text, Rules::Current)
+    }
+}

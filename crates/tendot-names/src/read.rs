@@ -12,7 +12,7 @@ use crate::escape::{Malformed, decode, position_before_decoding};
 use crate::fold::append_upper;
 use crate::notes::{Note, Notes};
 use crate::peel::{self, Peeled, Plain, peel, peel_decoded};
-use crate::{Doi, Error, ErrorKind, Name, Rules, ShortDoi, cast};
+use crate::{Doi, Error, ErrorKind, Form, Name, Rules, ShortDoi, Written, cast};
 
 /// Reads names in any written form.
 ///
@@ -268,6 +268,30 @@ impl Target<'_> {
         match self {
             Self::Doi(name) => name.as_str(),
             Self::Short(short) => short.as_str(),
+        }
+    }
+
+    /// The part before the first slash.
+    pub fn prefix(&self) -> &str {
+        match self {
+            Self::Doi(name) => name.prefix(),
+            Self::Short(short) => short.prefix(),
+        }
+    }
+
+    /// The part after the first slash.
+    pub fn suffix(&self) -> &str {
+        match self {
+            Self::Doi(name) => name.suffix(),
+            Self::Short(short) => short.suffix(),
+        }
+    }
+
+    /// In another form; nothing when there is none, as with [`Form::Eidr`] for names of others.
+    pub fn written_as(&self, form: Form) -> Option<Written<'_>> {
+        match self {
+            Self::Doi(name) => name.written_as(form),
+            Self::Short(short) => short.written_as(form),
         }
     }
 

@@ -137,7 +137,9 @@ impl Scan {
         }
         let Prefix { end, digits, is_ip_address, has_invisible } = prefix(text, start);
         if end - start >= LONGEST_PREFIX {
-            return Outcome::Not(end);
+            let rest = text.get(end..).unwrap_or_default();
+            let run = rest.iter().take_while(|byte| byte.is_ascii_digit() || **byte == b'.').count();
+            return Outcome::Not(end + run);
         }
         if !last && is_open_ended(text, end) {
             return Outcome::Undecided;

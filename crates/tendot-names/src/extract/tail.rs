@@ -9,41 +9,74 @@ pub(super) fn trim(text: &str, emphasis: u8) -> &str {
     let mut rest = text;
     // Opening minus closing brackets of each kind in what is left, counted once.
     let mut balance: Option<[isize; 4]> = None;
-    while let Some(last) = rest.chars().next_back() {
-        let cut = match last {
-            '.' | ',' | ';' | ':' | '?' | '!' | '/' | '*' | '"' | '\'' | '`' | '\\' | '|' | '&' => true,
-            '…' | '“' | '”' | '„' | '‘' | '’' | '«' | '»' | '‹' | '›' | '❞' | '″' | '´' => {
-                true
-            }
-            '·' | '†' | '‡' | '§' | '¶' => true,
-            '⟩' | '⟫' | '⟧' | '❩' | '⦆' | '﹚' => true,
-            '،' | '؛' | '؟' | '۔' | '।' | '‽' | '‥' | '⋯' | '﹐' => true,
-            '(' | '[' | '{' | '<' => {
+    while let Some(&last) = rest.as_bytes().last() {
+        let len = match last {
+            b'.' | b',' | b';' | b':' | b'?' | b'!' | b'/' | b'*' | b'"' | b'\'' | b'`' | b'\\' | b'|'
+            | b'&' => 1,
+            b'(' | b'[' | b'{' | b'<' => {
                 if let Some(balance) = balance.as_mut().and_then(|counts| counts.get_mut(bracket_kind(last)))
                 {
                     *balance -= 1;
                 }
-                true
+                1
             }
-            ')' | ']' | '}' | '>' => {
+            b')' | b']' | b'}' | b'>' => {
                 let counts = balance.get_or_insert_with(|| bracket_balance(rest));
                 match counts.get_mut(bracket_kind(last)) {
-                    Some(balance) if *balance < 0 => {
-                        *balance += 1;
-                        true
-                    }
-                    _ => false,
+                    Some(balance) if *balance < 0 => *balance += 1,
+                    _ => break,
                 }
+                1
             }
-            '_' | '~' | '$' | '=' => u32::from(last) == u32::from(emphasis),
-            _ => false,
+            b'_' | b'~' | b'$' | b'=' if last == emphasis => 1,
+            0x80.. => match rest.chars().next_back() {
+                Some(last) if is_punctuation(last) => last.len_utf8(),
+                _ => break,
+            },
+            _ => break,
         };
-        if !cut {
-            break;
-        }
-        rest = rest.get(..rest.len() - last.len_utf8()).unwrap_or_default();
+        rest = rest.get(..rest.len() - len).unwrap_or_default();
     }
     rest
+}
+
+/// Punctuation outside ASCII that ends no name: quotes, closing brackets, marks of notes, and of other scripts' sentences.
+fn is_punctuation(character: char) -> bool {
+    matches!(
+        character,
+        '…' | '“'
+            | '”'
+            | '„'
+            | '‘'
+            | '’'
+            | '«'
+            | '»'
+            | '‹'
+            | '›'
+            | '❞'
+            | '″'
+            | '´'
+            | '⟩'
+            | '⟫'
+            | '⟧'
+            | '❩'
+            | '⦆'
+            | '﹚'
+            | '·'
+            | '†'
+            | '‡'
+            | '§'
+            | '¶'
+            | '،'
+            | '؛'
+            | '؟'
+            | '۔'
+            | '।'
+            | '‽'
+            | '‥'
+            | '⋯'
+            | '﹐'
+    )
 }
 
 /// Opening minus closing brackets of each kind.
@@ -55,7 +88,7 @@ fn bracket_balance(text: &str) -> [isize; 4] {
             b')' | b']' | b'}' | b'>' => -1,
             _ => continue,
         };
-        if let Some(balance) = balance.get_mut(bracket_kind(char::from(byte))) {
+        if let Some(balance) = balance.get_mut(bracket_kind(byte)) {
             *balance += by;
         }
     }
@@ -63,11 +96,11 @@ fn bracket_balance(text: &str) -> [isize; 4] {
 }
 
 /// A number for each kind of bracket.
-pub(super) fn bracket_kind(bracket: char) -> usize {
+pub(super) fn bracket_kind(bracket: u8) -> usize {
     match bracket {
-        '(' | ')' => 0,
-        '[' | ']' => 1,
-        '{' | '}' => 2,
+        b'(' | b')' => 0,
+        b'[' | b']' => 1,
+        b'{' | b'}' => 2,
         _ => 3,
     }
 }

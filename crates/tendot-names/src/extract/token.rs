@@ -66,6 +66,9 @@ fn entity(text: &[u8]) -> Option<Token> {
         return numeric_entity(text);
     }
     let second = text.get(1)?.to_ascii_lowercase();
+    if !second.is_ascii_alphabetic() {
+        return None;
+    }
     NAMED
         .into_iter()
         .filter(|(name, _)| name.get(1) == Some(&second))

@@ -110,20 +110,47 @@ impl<'s, 't> Walk<'s, 't> {
         self.at
     }
 
-    /// Passes over characters from which nothing follows; dots and colons are among them unless the byte before
-    /// shows that something else could begin there.
+    /// Passes over characters from which nothing follows: dots and colons are among them unless the byte before
+    /// shows that something else could begin there, and brackets that are opened and closed inside the candidate.
     fn pass_plain(&mut self, limit: usize) {
         let rest = self.text.get(self.at..).unwrap_or_default();
         let rest = rest.get(..=limit - self.at).unwrap_or(rest);
+        let [mut round, mut square, ..] = self.depth;
         let mut before = self.byte(self.at - 1);
-        let passed = rest.iter().position(|&byte| {
+        let mut passed = 0;
+        for (index, &byte) in rest.iter().enumerate() {
             let plain = is_plain(byte)
-                || byte == b'.' && !matches!(before | 0x20, b'0' | b'w' | b'i')
-                || byte == b':' && !matches!(before | 0x20, b'p' | b's' | b'i' | b'd' | b'n' | b'l' | b'o');
+                || match byte {
+                    b'.' => !matches!(before | 0x20, b'0' | b'w' | b'i'),
+                    b':' => !matches!(before | 0x20, b'p' | b's' | b'i' | b'd' | b'n' | b'l' | b'o'),
+                    b',' | b';' => self.options.field_separator != Some(byte),
+                    b'(' => {
+                        round += 1;
+                        true
+                    }
+                    b')' if round > 0 => {
+                        round -= 1;
+                        true
+                    }
+                    b'[' if rest.get(index + 1) != Some(&b'/') => {
+                        square += 1;
+                        true
+                    }
+                    b']' if square > 0 => {
+                        square -= 1;
+                        true
+                    }
+                    _ => false,
+                };
+            if !plain {
+                break;
+            }
             before = byte;
-            !plain
-        });
-        self.at += passed.unwrap_or(rest.len());
+            passed = index + 1;
+        }
+        let [.., curly, angle] = self.depth;
+        self.depth = [round, square, curly, angle];
+        self.at += passed;
     }
 
     /// Takes one character that is not plain; false where the candidate ends.
@@ -200,14 +227,14 @@ impl<'s, 't> Walk<'s, 't> {
     }
 
     fn count(&mut self, bracket: char, by: isize) {
-        if let Some(depth) = self.depth.get_mut(bracket_kind(bracket)) {
+        if let Some(depth) = self.depth.get_mut(bracket_kind(bracket as u8)) {
             *depth += by;
         }
     }
 
     /// True when a closing bracket is part of the candidate: it closes one inside, or none that was open before.
     fn closes_bracket(&mut self, open: char, close: char, next: u8) -> bool {
-        let kind = bracket_kind(close);
+        let kind = bracket_kind(close as u8);
         let inside = self.depth.get(kind).is_some_and(|depth| *depth > 0);
         self.count(close, -1);
         if inside {

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::io;
 
 use serde::Serialize;
-use tendot_names::{Error, Form, Name, Note, Reader, Reading, Rules, ShortDoi, Target, Written, repair};
+use tendot_names::{Error, Form, Name, Note, Reader, Reading, Rules, Target, repair};
 
 use crate::args::NameArguments;
 use crate::failure::{shown, tell_error, tell_that_input_is_awaited};
@@ -134,47 +134,8 @@ struct Cut<'a> {
     after: Cow<'a, str>,
 }
 
-/// What both names and shortDOIs can tell.
-trait Parts {
-    fn prefix(&self) -> &str;
-    fn suffix(&self) -> &str;
-    fn written_as(&self, form: Form) -> Option<Written<'_>>;
-    fn obeys(&self, rules: Rules) -> bool;
-    fn kind(&self) -> &'static str;
-}
-
-impl Parts for Target<'_> {
-    fn prefix(&self) -> &str {
-        match self {
-            Self::Doi(name) => name.prefix(),
-            Self::Short(short) => short.prefix(),
-        }
-    }
-
-    fn suffix(&self) -> &str {
-        match self {
-            Self::Doi(name) => name.suffix(),
-            Self::Short(short) => short.suffix(),
-        }
-    }
-
-    fn written_as(&self, form: Form) -> Option<Written<'_>> {
-        match self {
-            Self::Doi(name) => name.written_as(form),
-            Self::Short(short) => ShortDoi::written_as(short, form),
-        }
-    }
-
-    fn obeys(&self, rules: Rules) -> bool {
-        Name::with_rules(self.as_str(), rules).is_ok()
-    }
-
-    fn kind(&self) -> &'static str {
-        match self {
-            Self::Doi(_) => "doi",
-            Self::Short(_) => "short",
-        }
-    }
+fn obeys(target: &Target<'_>, rules: Rules) -> bool {
+    Name::with_rules(target.as_str(), rules).is_ok()
 }
 
 fn written(target: &Target<'_>, form: Form) -> String {
@@ -216,7 +177,7 @@ impl<'a> Described<'a> {
         Self {
             input: String::from_utf8_lossy(input),
             ok: true,
-            kind: target.kind(),
+            kind: if matches!(target, Target::Doi(_)) { "doi" } else { "short" },
             form: read.form,
             name: target.as_str(),
             prefix: target.prefix(),
@@ -229,9 +190,9 @@ impl<'a> Described<'a> {
             url_minimal: written(target, Form::UrlMinimal),
             url_full: written(target, Form::UrlFull),
             rules: RulesObeyed {
-                current: target.obeys(Rules::Current),
-                z3984: target.obeys(Rules::Z3984),
-                minimal2002: target.obeys(Rules::Minimal2002),
+                current: obeys(target, Rules::Current),
+                z3984: obeys(target, Rules::Z3984),
+                minimal2002: obeys(target, Rules::Minimal2002),
             },
             notes: read.notes.iter().map(|note| note.code()).collect(),
             cut: read.cut.as_ref(),
@@ -240,7 +201,7 @@ impl<'a> Described<'a> {
 }
 
 #[derive(Serialize)]
-struct Refused<'a> {
+pub(super) struct Refused<'a> {
     input: Cow<'a, str>,
     ok: bool,
     error: Fault,
@@ -254,7 +215,7 @@ struct Fault {
 }
 
 impl<'a> Refused<'a> {
-    fn new(input: &'a [u8], error: &Error) -> Self {
+    pub(super) fn new(input: &'a [u8], error: &Error) -> Self {
         let error = Fault { code: error.kind().code(), message: error.kind().explanation(), at: error.at() };
         Self { input: String::from_utf8_lossy(input), ok: false, error }
     }
@@ -264,14 +225,14 @@ impl<'a> Refused<'a> {
 fn text(read: &Read<'_>) -> String {
     let target = &read.target;
     let obeyed: Vec<_> =
-        Rules::ALL.into_iter().filter(|rules| target.obeys(*rules)).map(Rules::as_str).collect();
+        Rules::ALL.into_iter().filter(|rules| obeys(target, *rules)).map(Rules::as_str).collect();
     let mut text = format!("{}\n", target.as_str());
     let mut row = |key: &str, value: &str| {
         if !value.is_empty() {
             let _ = writeln!(text, "  {key:<12}{value}");
         }
     };
-    row("kind", if target.kind() == "doi" { "DOI name" } else { "shortDOI" });
+    row("kind", if matches!(target, Target::Doi(_)) { "DOI name" } else { "shortDOI" });
     row("written as", read.form);
     row("prefix", target.prefix());
     row("suffix", target.suffix());

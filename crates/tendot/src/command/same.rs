@@ -3,6 +3,7 @@
 use serde::Serialize;
 use tendot_names::{ErrorKind, Reader, Target};
 
+use super::name::Refused;
 use crate::args::SameArguments;
 use crate::failure::{shown, tell};
 use crate::output::Output;
@@ -17,8 +18,8 @@ struct Comparison<'a> {
 
 pub(crate) fn run(arguments: &SameArguments) -> Result<Answer, Failure> {
     let reader = arguments.reading.reader();
-    let a = target(&reader, arguments.a.as_encoded_bytes())?;
-    let b = target(&reader, arguments.b.as_encoded_bytes())?;
+    let a = target(&reader, arguments.a.as_encoded_bytes(), arguments.json)?;
+    let b = target(&reader, arguments.b.as_encoded_bytes(), arguments.json)?;
     let same = a == b;
     if arguments.json {
         let mut output = Output::new();
@@ -32,10 +33,15 @@ pub(crate) fn run(arguments: &SameArguments) -> Result<Answer, Failure> {
     Ok(Answer::No)
 }
 
-fn target<'a>(reader: &Reader, text: &'a [u8]) -> Result<Target<'a>, Failure> {
+fn target<'a>(reader: &Reader, text: &'a [u8], json: bool) -> Result<Target<'a>, Failure> {
     match reader.read_bytes(text) {
         Ok(reading) => Ok(reading.into_target()),
         Err(error) => {
+            if json {
+                let mut output = Output::new();
+                output.json(&Refused::new(text, &error))?;
+                output.flush()?;
+            }
             let failure = Failure::new(format!("`{}` is no DOI name: {error}", shown(text)));
             Err(match error.kind() {
                 ErrorKind::UnknownForm => failure.hint("`tendot extract` finds names inside other addresses"),
