@@ -24,17 +24,14 @@ pub(crate) fn test() -> Result<()> {
         run(cargo(&["fmt", "--check"]).current_dir(root().join(folder)))?;
         run(cargo(&["clippy", "--all-targets", "--", "-D", "warnings"]).current_dir(root().join(folder)))?;
     }
-    // The library for a machine without an operating system, with each of its features alone.
-    ensure_target("wasm32-unknown-unknown")?;
-    for features in ["", "alloc", "memchr", "alloc,memchr", "serde"] {
-        run(&mut cargo(&[
-            "build",
-            "--package=tendot-names",
-            "--target=wasm32-unknown-unknown",
-            "--no-default-features",
-            "--features",
-            features,
-        ]))?;
+    // The library for browsers and for machines without an operating system, with each of its features alone.
+    for target in ["wasm32-unknown-unknown", "thumbv7m-none-eabi"] {
+        ensure_target(target)?;
+        for features in ["", "alloc", "memchr", "alloc,memchr", "serde"] {
+            let arguments =
+                ["build", "--package=tendot-names", "--no-default-features", "--features", features];
+            run(cargo(&arguments).args(["--target", target]))?;
+        }
     }
     run(&mut cargo(&["test", "--workspace", "--all-features"]))?;
     run(&mut cargo(&["test", "--package=tendot-names", "--no-default-features", "--features=alloc"]))?;

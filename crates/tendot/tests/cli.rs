@@ -371,6 +371,26 @@ fn memory_does_not_grow_with_the_input() {
 }
 
 #[test]
+fn memory_does_not_grow_with_a_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("names.txt");
+    fs::write(&path, "10.1000/182\n".repeat(3_000_000)).unwrap();
+    for arguments in
+        [&["extract", "--threads=2"][..], &["extract", "--json"], &["extract", "--join-lines", "--json"]]
+    {
+        let mut child = tendot().args(arguments).arg(&path).stdout(Stdio::null()).spawn().unwrap();
+        let mut peak = 0;
+        while child.try_wait().unwrap().is_none() {
+            let status = fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap_or_default();
+            let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap_or("0");
+            peak = peak.max(line.split_whitespace().next().unwrap().parse::<u64>().unwrap());
+            std::thread::sleep(std::time::Duration::from_millis(2));
+        }
+        assert!(0 < peak && peak < 48 * 1024, "{arguments:?}: {peak} KiB");
+    }
+}
+
+#[test]
 fn usage_errors_are_2() {
     for arguments in [
         &["nonsense"][..],
