@@ -32,8 +32,8 @@ pub struct Scan {
     ten: Ten,
 }
 
-/// How many bytes beyond a candidate's end may decide about it.
-pub(super) const AHEAD: usize = 80;
+/// How many bytes beyond a candidate's end may decide about it: most of all the rest of a SICI code, with its escapes.
+pub(super) const AHEAD: usize = 128;
 
 impl Scan {
     pub(super) fn new(options: Extractor) -> Self {
