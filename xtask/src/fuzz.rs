@@ -17,8 +17,9 @@ const FLAGS: &str = "--cfg fuzzing -Cpasses=sancov-module -Cllvm-args=-sanitizer
 
 const TARGETS: [&str; 3] = ["read", "forms", "extract"];
 
-/// Runs every target, or one, for so many seconds each, beginning with the cases of the vectors.
-pub(crate) fn fuzz(only: Option<&str>, seconds: u32) -> Result<()> {
+/// Runs every target, or one, for so many seconds each, beginning with the cases of the vectors. With a `seed`, every
+/// run tries the same inputs in the same order, as far as it gets: a check of changes must not fail by chance.
+pub(crate) fn fuzz(only: Option<&str>, seconds: u32, seed: Option<u32>) -> Result<()> {
     if let Some(only) = only {
         ensure!(TARGETS.contains(&only), "there is no fuzz target `{only}`; there are {TARGETS:?}");
     }
@@ -42,6 +43,7 @@ pub(crate) fn fuzz(only: Option<&str>, seconds: u32) -> Result<()> {
         run(Command::new(folder.join("target").join(host).join("release").join(target))
             .arg(format!("-max_total_time={seconds}"))
             .args(["-timeout=5", "-max_len=4096", "-print_final_stats=1", "-verbosity=0"])
+            .args(seed.map(|seed| format!("-seed={seed}")))
             .arg(format!("-artifact_prefix={}/", artifacts.display()))
             .arg(corpus)
             .arg(&seeds))?;

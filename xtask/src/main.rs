@@ -24,10 +24,10 @@ fn main() -> anyhow::Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match arguments.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
         ["test"] => test::test(),
-        ["fuzz"] => fuzz::fuzz(None, 60),
-        ["fuzz", seconds] if seconds.parse::<u32>().is_ok() => fuzz::fuzz(None, seconds.parse()?),
-        ["fuzz", target] => fuzz::fuzz(Some(target), 60),
-        ["fuzz", target, seconds] => fuzz::fuzz(Some(target), seconds.parse()?),
+        ["fuzz"] => fuzz::fuzz(None, 60, None),
+        ["fuzz", seconds] if seconds.parse::<u32>().is_ok() => fuzz::fuzz(None, seconds.parse()?, None),
+        ["fuzz", target] => fuzz::fuzz(Some(target), 60, None),
+        ["fuzz", target, seconds] => fuzz::fuzz(Some(target), seconds.parse()?, None),
         ["bench"] => bench::bench(),
         ["unicode"] => unicode::unicode(),
         _ => anyhow::bail!("{USAGE}"),

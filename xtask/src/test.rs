@@ -36,7 +36,7 @@ pub(crate) fn test() -> Result<()> {
     run(&mut cargo(&["test", "--workspace", "--all-features"]))?;
     run(&mut cargo(&["test", "--package=tendot-names", "--no-default-features", "--features=alloc"]))?;
     run(cargo(&["doc", "--workspace", "--all-features", "--no-deps"]).env("RUSTDOCFLAGS", "-D warnings"))?;
-    fuzz(None, 20)
+    fuzz(None, 20, Some(10))
 }
 
 /// The crates that ARCHITECTURE.md describes are those that exist.
