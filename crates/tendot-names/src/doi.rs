@@ -35,6 +35,12 @@ pub struct Doi(Box<str>);
 
 impl Doi {
     /// Takes a bare name by the given rules.
+    ///
+    /// ```
+    /// # use tendot_names::{Doi, Rules};
+    /// assert!(Doi::with_rules("alpha-beta/182.342-24", Rules::Minimal2002).is_ok());
+    /// assert!(Doi::with_rules("alpha-beta/182.342-24", Rules::Current).is_err());
+    /// ```
     pub fn with_rules(text: impl Into<String>, rules: Rules) -> Result<Self, Error> {
         let text = text.into();
         Name::with_rules(&text, rules)?;

@@ -110,6 +110,13 @@ impl Name {
     }
 
     /// The `urn:doi:` URN.
+    ///
+    /// ```
+    /// # use tendot_names::Name;
+    /// // URN registration, "Character set"
+    /// assert_eq!(Name::new("10.1000/456#789")?.urn().to_string(), "urn:doi:10.1000/456%23789");
+    /// # Ok::<(), tendot_names::Error>(())
+    /// ```
     pub fn urn(&self) -> Written<'_> {
         Written { text: self.as_str(), form: Form::Urn }
     }
@@ -133,6 +140,12 @@ impl Name {
     }
 
     /// The name with its ASCII letters in upper case, by which names are compared.
+    ///
+    /// ```
+    /// # use tendot_names::Name;
+    /// assert_eq!(Name::new("10.26321/á.b")?.canonical().to_string(), "10.26321/á.B");
+    /// # Ok::<(), tendot_names::Error>(())
+    /// ```
     pub fn canonical(&self) -> Written<'_> {
         Written { text: self.as_str(), form: Form::Canonical }
     }

@@ -97,6 +97,12 @@ impl Name {
 
     /// The registrant code, the part of the prefix after the first dot; empty when there is none, which only
     /// [`Rules::Minimal2002`] allows.
+    ///
+    /// ```
+    /// # use tendot_names::Name;
+    /// assert_eq!(Name::new("10.1000.10/123456")?.registrant(), "1000.10");
+    /// # Ok::<(), tendot_names::Error>(())
+    /// ```
     pub fn registrant(&self) -> &str {
         self.prefix().split_once('.').map_or("", |(_, registrant)| registrant)
     }
@@ -131,6 +137,13 @@ impl Name {
     }
 
     /// True when both have the same code points, case included.
+    ///
+    /// ```
+    /// # use tendot_names::Name;
+    /// let (upper, lower) = (Name::new("10.123/ABC")?, Name::new("10.123/abc")?);
+    /// assert!(upper == lower && !upper.eq_exact(lower));
+    /// # Ok::<(), tendot_names::Error>(())
+    /// ```
     pub fn eq_exact(&self, other: &Self) -> bool {
         self.0 == other.0
     }

@@ -54,12 +54,25 @@ impl Reader {
     }
 
     /// Checks names by these rules instead of the current ones.
+    ///
+    /// ```
+    /// # use tendot_names::{Reader, Rules};
+    /// let reader = Reader::strict().rules(Rules::Minimal2002);
+    /// assert_eq!(reader.read("doi:1.23/2002/january/21/4690")?.name().unwrap().prefix(), "1.23");
+    /// # Ok::<(), tendot_names::Error>(())
+    /// ```
     pub const fn rules(self, rules: Rules) -> Self {
         Self { rules, ..self }
     }
 
     /// Refuses inputs of more than `bytes` bytes before looking at them. There is no limit otherwise, as in the
     /// standards.
+    ///
+    /// ```
+    /// # use tendot_names::{ErrorKind, Reader};
+    /// let error = Reader::lenient().max_len(256).read(&"a".repeat(257)).unwrap_err();
+    /// assert_eq!(error.kind(), ErrorKind::TooLong);
+    /// ```
     pub const fn max_len(self, bytes: usize) -> Self {
         Self { max_len: bytes, ..self }
     }

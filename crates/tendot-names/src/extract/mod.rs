@@ -66,16 +66,35 @@ impl Extractor {
 
     /// Keeps what publishers' addresses append to a name, such as `/full` and `.pdf`, and notes that were glued
     /// on.
+    ///
+    /// ```
+    /// # use tendot_names::Extractor;
+    /// let text = b"https://publisher.example/doi/10.1002/asi.20001/full";
+    /// let found = |extractor: Extractor| extractor.find_iter(text).next().unwrap().name.to_string();
+    /// assert_eq!(found(Extractor::new()), "10.1002/asi.20001");
+    /// assert_eq!(found(Extractor::new().keep_tails(true)), "10.1002/asi.20001/full");
+    /// ```
     pub const fn keep_tails(self, keep_tails: bool) -> Self {
         Self { keep_tails, ..self }
     }
 
     /// In a table, the byte between fields (`,` or a tab), which ends a name outside quotes.
+    ///
+    /// ```
+    /// # use tendot_names::Extractor;
+    /// let found = Extractor::new().field_separator(Some(b',')).find_iter(b"1,10.1000/182,2010").next().unwrap();
+    /// assert_eq!(found.name.as_str(), "10.1000/182");
+    /// ```
     pub const fn field_separator(self, separator: Option<u8>) -> Self {
         Self { field_separator: separator, ..self }
     }
 
     /// Passes over names of more than `bytes` bytes.
+    ///
+    /// ```
+    /// # use tendot_names::Extractor;
+    /// assert_eq!(Extractor::new().max_len(16).find_iter(b"10.1000/182 10.1000/much-too-long").count(), 1);
+    /// ```
     pub const fn max_len(self, bytes: usize) -> Self {
         Self { max_len: bytes, ..self }
     }
