@@ -1,0 +1,31 @@
+//! How large things may be, as the deployed software has it; larger is malformed.
+
+/// Bytes of a message after its envelope.
+pub const MESSAGE: usize = 262_144;
+
+/// Bytes of a UDP datagram, the envelope included.
+pub const DATAGRAM: usize = 512;
+
+/// Bytes of a datagram after its envelope.
+pub const DATAGRAM_PAYLOAD: usize = DATAGRAM - ENVELOPE;
+
+/// Bytes of an envelope.
+pub const ENVELOPE: usize = 20;
+
+/// Bytes of a header.
+pub const HEADER: usize = 24;
+
+/// Bytes of one length-prefixed field, and items of one list.
+pub const FIELD: usize = 1_048_576;
+
+/// Values of one record in a message.
+pub const VALUES: usize = 2_048;
+
+/// Bytes of a handle.
+pub const HANDLE: usize = 2_048;
+
+/// Handles in one message of a list; more come in further messages.
+pub const LIST_BATCH: usize = 50;
+
+/// Times a question may be passed on from server to server.
+pub const RECURSION: u8 = 10;

@@ -1,0 +1,171 @@
+use alloc::borrow::Cow;
+use alloc::vec::Vec;
+
+use crate::error::{DecodeError, DecodeErrorKind};
+use crate::wire::{Reader, Writer};
+
+/// A public key: the data of `HS_PUBKEY`, of a server in `HS_SITE`, and of a session's key exchange.
+///
+/// Keys are compared byte by byte in many places of the Handle System, so a key that was read is written as it came.
+///
+/// ```
+/// use tendot_proto::record::{KeyKind, PublicKey};
+///
+/// let key = PublicKey::rsa(&[0xc1, 0, 1], &[1, 0, 1]);
+/// let bytes = key.to_bytes();
+/// assert_eq!(bytes[..15], *b"\0\0\0\x0bRSA_PUB_KEY");
+/// assert_eq!(bytes[bytes.len() - 4..], [0; 4], "which the deployed software always writes");
+/// assert_eq!(PublicKey::from_bytes(&bytes)?, key);
+/// assert!(matches!(key.kind(), KeyKind::Rsa { exponent: &[1, 0, 1], .. }));
+/// # Ok::<(), tendot_proto::DecodeError>(())
+/// ```
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct PublicKey<'a> {
+    algorithm: Algorithm,
+    /// Two bytes without a meaning, 0 wherever they were seen.
+    reserved: u16,
+    /// In the order of the wire: two for RSA, four for DSA, three for Diffie-Hellman; the rest empty.
+    integers: [Cow<'a, [u8]>; 4],
+    /// What follows the integers.
+    rest: Cow<'a, [u8]>,
+}
+
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Algorithm {
+    Rsa,
+    Dsa,
+    DiffieHellman,
+}
+
+/// The integers of a [`PublicKey`], big-endian without zeros in front.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[expect(missing_docs, reason = "the letters are those of the algorithms")]
+pub enum KeyKind<'k> {
+    /// For signatures by RSA.
+    Rsa { exponent: &'k [u8], modulus: &'k [u8] },
+    /// For signatures by DSA.
+    Dsa { q: &'k [u8], p: &'k [u8], g: &'k [u8], y: &'k [u8] },
+    /// One side of a key exchange.
+    DiffieHellman { y: &'k [u8], p: &'k [u8], g: &'k [u8] },
+}
+
+const RSA: &[u8] = b"RSA_PUB_KEY";
+const DSA: &[u8] = b"DSA_PUB_KEY";
+const DIFFIE_HELLMAN: &[u8] = b"DH_PUB_KEY";
+
+impl<'a> PublicKey<'a> {
+    /// An RSA key of big-endian integers.
+    pub fn rsa(modulus: &[u8], exponent: &[u8]) -> Self {
+        Self {
+            algorithm: Algorithm::Rsa,
+            reserved: 0,
+            integers: [signed(exponent), signed(modulus), Cow::default(), Cow::default()],
+            rest: Cow::Borrowed(&[0; 4]),
+        }
+    }
+
+    /// A DSA key of big-endian integers.
+    pub fn dsa(q: &[u8], p: &[u8], g: &[u8], y: &[u8]) -> Self {
+        let integers = [signed(q), signed(p), signed(g), signed(y)];
+        Self { algorithm: Algorithm::Dsa, reserved: 0, integers, rest: Cow::default() }
+    }
+
+    /// One side of a Diffie-Hellman exchange, of big-endian integers.
+    pub fn diffie_hellman(y: &[u8], p: &[u8], g: &[u8]) -> Self {
+        let integers = [signed(y), signed(p), signed(g), Cow::default()];
+        Self { algorithm: Algorithm::DiffieHellman, reserved: 0, integers, rest: Cow::default() }
+    }
+
+    /// Reads a key. What follows its integers is kept.
+    pub fn from_bytes(bytes: &'a [u8]) -> Result<Self, DecodeError> {
+        Self::decode(Reader::new(bytes))
+    }
+
+    pub(crate) fn decode(mut reader: Reader<'a>) -> Result<Self, DecodeError> {
+        let start = reader;
+        let algorithm = match reader.bytes("key type")? {
+            RSA => Algorithm::Rsa,
+            DSA => Algorithm::Dsa,
+            DIFFIE_HELLMAN => Algorithm::DiffieHellman,
+            _ => return Err(start.error("key type", DecodeErrorKind::NotUnderstood)),
+        };
+        let reserved = reader.u16("key flags")?;
+        let mut integers = [const { Cow::Borrowed(&[] as &[u8]) }; 4];
+        for (integer, field) in integers.iter_mut().zip(algorithm.fields()) {
+            *integer = Cow::Borrowed(reader.bytes(field)?);
+        }
+        Ok(Self { algorithm, reserved, integers, rest: Cow::Borrowed(reader.rest()) })
+    }
+
+    /// The key as it stands in values and messages.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        self.encode(&mut Writer::new(&mut out));
+        out
+    }
+
+    pub(crate) fn encode(&self, writer: &mut Writer<'_>) {
+        writer.bytes(match self.algorithm {
+            Algorithm::Rsa => RSA,
+            Algorithm::Dsa => DSA,
+            Algorithm::DiffieHellman => DIFFIE_HELLMAN,
+        });
+        writer.u16(self.reserved);
+        for (integer, _) in self.integers.iter().zip(self.algorithm.fields()) {
+            writer.bytes(integer);
+        }
+        writer.raw(&self.rest);
+    }
+
+    /// The algorithm and its integers.
+    pub fn kind(&self) -> KeyKind<'_> {
+        let [one, two, three, four] = &self.integers;
+        match self.algorithm {
+            Algorithm::Rsa => KeyKind::Rsa { exponent: unsigned(one), modulus: unsigned(two) },
+            Algorithm::Dsa => {
+                KeyKind::Dsa { q: unsigned(one), p: unsigned(two), g: unsigned(three), y: unsigned(four) }
+            }
+            Algorithm::DiffieHellman => {
+                KeyKind::DiffieHellman { y: unsigned(one), p: unsigned(two), g: unsigned(three) }
+            }
+        }
+    }
+
+    /// The same key, holding all that it needs.
+    pub fn into_owned(self) -> PublicKey<'static> {
+        PublicKey {
+            algorithm: self.algorithm,
+            reserved: self.reserved,
+            integers: self.integers.map(|integer| Cow::Owned(integer.into_owned())),
+            rest: Cow::Owned(self.rest.into_owned()),
+        }
+    }
+}
+
+impl Algorithm {
+    const fn fields(self) -> &'static [&'static str] {
+        match self {
+            Self::Rsa => &["RSA exponent", "RSA modulus"],
+            Self::Dsa => &["DSA q", "DSA p", "DSA g", "DSA y"],
+            Self::DiffieHellman => &["Diffie-Hellman y", "Diffie-Hellman p", "Diffie-Hellman g"],
+        }
+    }
+}
+
+/// As the deployed software writes integers: no zeros in front, except one where the top bit is set, since it takes
+/// the bytes for signed.
+fn signed(integer: &[u8]) -> Cow<'static, [u8]> {
+    let integer = unsigned(integer);
+    let mut bytes = Vec::with_capacity(integer.len() + 1);
+    if integer.first().is_none_or(|first| *first >= 0x80) {
+        bytes.push(0);
+    }
+    bytes.extend_from_slice(integer);
+    Cow::Owned(bytes)
+}
+
+/// Without zeros in front.
+fn unsigned(integer: &[u8]) -> &[u8] {
+    let zeros = integer.iter().take_while(|byte| **byte == 0).count();
+    integer.get(zeros..).unwrap_or_default()
+}

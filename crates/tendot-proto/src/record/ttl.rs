@@ -1,0 +1,65 @@
+use core::time::Duration;
+
+/// How long a value may be kept by those who resolved it.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub enum Ttl {
+    /// So many seconds after it was resolved.
+    Relative(u32),
+    /// Until a date, in seconds since 1970.
+    Absolute(u32),
+    /// A kind that nobody knows, kept as it came.
+    Other {
+        /// The byte that tells the kind.
+        kind: u8,
+        /// Its number.
+        seconds: u32,
+    },
+}
+
+impl Ttl {
+    /// One day, which is what a new value gets.
+    pub const DEFAULT: Self = Self::Relative(86_400);
+
+    /// Nothing is kept for longer than two days, whatever it asks for.
+    pub const LONGEST: Duration = Duration::from_secs(172_800);
+
+    pub(crate) const fn from_wire(kind: u8, seconds: u32) -> Self {
+        match kind {
+            0 => Self::Relative(seconds),
+            1 => Self::Absolute(seconds),
+            kind => Self::Other { kind, seconds },
+        }
+    }
+
+    pub(crate) const fn to_wire(self) -> (u8, u32) {
+        match self {
+            Self::Relative(seconds) => (0, seconds),
+            Self::Absolute(seconds) => (1, seconds),
+            Self::Other { kind, seconds } => (kind, seconds),
+        }
+    }
+
+    /// Whether a value that was resolved at `resolved` may no longer be used at `now`, both in seconds since 1970.
+    ///
+    /// The deployed software has the test for absolute dates the wrong way round and never keeps such values; here
+    /// they are kept until their date, two days at most.
+    ///
+    /// ```
+    /// use tendot_proto::Ttl;
+    ///
+    /// assert!(!Ttl::Relative(60).is_over(1_000, 1_060));
+    /// assert!(Ttl::Relative(60).is_over(1_000, 1_061));
+    /// assert!(Ttl::Relative(0).is_over(1_000, 1_000), "never to be kept");
+    /// assert!(!Ttl::Absolute(1_060).is_over(1_000, 1_060));
+    /// assert!(Ttl::Absolute(u32::MAX).is_over(1_000, 1_000 + 172_801), "two days at most");
+    /// ```
+    pub fn is_over(self, resolved: u64, now: u64) -> bool {
+        let age = now.saturating_sub(resolved);
+        let too_old = age > Self::LONGEST.as_secs();
+        match self {
+            Self::Relative(seconds) => seconds == 0 || age > u64::from(seconds) || too_old,
+            Self::Absolute(date) => now > u64::from(date) || too_old,
+            Self::Other { .. } => true,
+        }
+    }
+}

@@ -1,0 +1,176 @@
+use alloc::borrow::Cow;
+use alloc::vec::Vec;
+
+use super::{Permissions, Reference, Ttl};
+use crate::error::DecodeError;
+use crate::wire::{Item, Reader, Writer};
+
+/// One value of a record.
+///
+/// The order of fields on the wire and in storage is that of the deployed software: index, timestamp, TTL,
+/// permissions, type, data, references. RFC 3652 has another order and a timestamp of eight bytes, which nobody speaks.
+///
+/// ```
+/// use tendot_proto::Value;
+///
+/// let url = Value::new(1, "URL", "https://example.org/");
+/// let bytes = url.to_bytes();
+/// assert_eq!(Value::from_bytes(&bytes)?, url);
+/// assert!(Value::from_bytes(&bytes[..20]).is_err());
+/// # Ok::<(), tendot_proto::DecodeError>(())
+/// ```
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Value<'a> {
+    /// The number by which the value is addressed within its record; 0 is never stored.
+    pub index: u32,
+    /// When it was last changed, in seconds since 1970; 0 is unknown.
+    pub timestamp: u32,
+    /// How long it may be kept by those who resolved it.
+    pub ttl: Ttl,
+    /// Who may read and change it.
+    pub permissions: Permissions,
+    /// Its type, as `URL` or `HS_ADMIN`. UTF-8 as a rule, though nobody checks.
+    pub value_type: Cow<'a, [u8]>,
+    /// What it says, in the form that belongs to the type.
+    pub data: Cow<'a, [u8]>,
+    /// Other values that belong to it.
+    pub references: Vec<Reference<'a>>,
+}
+
+impl<'a> Value<'a> {
+    /// A value with the defaults of the deployed software: a day to live, readable by all, writable by administrators,
+    /// no date.
+    pub fn new(index: u32, value_type: impl Into<Cow<'a, str>>, data: impl Into<Cow<'a, str>>) -> Self {
+        Self::with_data(index, value_type, text_bytes(data.into()))
+    }
+
+    /// The same with data that is not text.
+    pub fn with_data(
+        index: u32,
+        value_type: impl Into<Cow<'a, str>>,
+        data: impl Into<Cow<'a, [u8]>>,
+    ) -> Self {
+        Self {
+            index,
+            timestamp: 0,
+            ttl: Ttl::DEFAULT,
+            permissions: Permissions::DEFAULT,
+            value_type: text_bytes(value_type.into()),
+            data: data.into(),
+            references: Vec::new(),
+        }
+    }
+
+    /// Reads a value and nothing after it.
+    pub fn from_bytes(bytes: &'a [u8]) -> Result<Self, DecodeError> {
+        let mut reader = Reader::new(bytes);
+        let value = Self::decode(&mut reader)?;
+        reader.finish("value")?;
+        Ok(value)
+    }
+
+    /// The value as it stands in messages and in storage.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        self.encode(&mut Writer::new(&mut out));
+        out
+    }
+
+    /// The type as text; what is not UTF-8 is replaced.
+    pub fn type_name(&self) -> Cow<'_, str> {
+        alloc::string::String::from_utf8_lossy(&self.value_type)
+    }
+
+    /// Whether the value is of a type or of one below it: `URL.mobile` is a `URL` (RFC 3651, 3.1). ASCII case does not
+    /// matter.
+    pub fn has_type(&self, value_type: &str) -> bool {
+        let (of, wanted) = (&*self.value_type, value_type.as_bytes());
+        of.split_at_checked(wanted.len()).is_some_and(|(start, after)| {
+            start.eq_ignore_ascii_case(wanted) && matches!(after.first(), None | Some(b'.'))
+        })
+    }
+
+    /// Whether a type that was asked for selects this value: the type itself, or with a dot at its end the type and
+    /// all below it.
+    pub fn is_selected_by(&self, asked: &[u8]) -> bool {
+        let of = &*self.value_type;
+        match asked.strip_suffix(b".") {
+            None => of.eq_ignore_ascii_case(asked),
+            Some(parent) => of.split_at_checked(parent.len()).is_some_and(|(start, after)| {
+                start.eq_ignore_ascii_case(parent) && matches!(after.first(), None | Some(b'.'))
+            }),
+        }
+    }
+
+    /// The same value, holding all that it needs.
+    pub fn into_owned(self) -> Value<'static> {
+        Value {
+            value_type: Cow::Owned(self.value_type.into_owned()),
+            data: Cow::Owned(self.data.into_owned()),
+            references: self.references.into_iter().map(Reference::into_owned).collect(),
+            ..self
+        }
+    }
+}
+
+impl<'a> Item<'a> for Value<'a> {
+    const LEAST: usize = 26;
+
+    fn decode(reader: &mut Reader<'a>) -> Result<Self, DecodeError> {
+        let index = reader.u32("value index")?;
+        let timestamp = reader.u32("value timestamp")?;
+        let ttl = Ttl::from_wire(reader.u8("value TTL type")?, reader.u32("value TTL")?);
+        let permissions = Permissions(reader.u8("value permissions")?);
+        let value_type = Cow::Borrowed(reader.bytes("value type")?);
+        let data = Cow::Borrowed(reader.bytes("value data")?);
+        let count = reader.count("value references", Reference::LEAST)?;
+        // Grows as the references are read, not by the number announced.
+        let mut references = Vec::new();
+        for _ in 0..count {
+            references.push(Reference::decode(reader)?);
+        }
+        Ok(Self { index, timestamp, ttl, permissions, value_type, data, references })
+    }
+
+    fn skip(reader: &mut Reader<'a>) -> Result<(), DecodeError> {
+        reader.take("value", 14)?;
+        reader.bytes("value type")?;
+        reader.bytes("value data")?;
+        for _ in 0..reader.count("value references", Reference::LEAST)? {
+            Reference::skip(reader)?;
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn encode(&self, writer: &mut Writer<'_>) {
+        writer.u32(self.index);
+        writer.u32(self.timestamp);
+        let (kind, seconds) = self.ttl.to_wire();
+        writer.u8(kind);
+        writer.u32(seconds);
+        writer.u8(self.permissions.0);
+        writer.bytes(&self.value_type);
+        writer.bytes(&self.data);
+        writer.count(self.references.len());
+        for reference in &self.references {
+            reference.encode(writer);
+        }
+    }
+
+    fn borrowed(item: &'a Self) -> Self {
+        Self {
+            value_type: Cow::Borrowed(&item.value_type),
+            data: Cow::Borrowed(&item.data),
+            references: item.references.iter().map(Reference::borrowed).collect(),
+            ..*item
+        }
+    }
+}
+
+fn text_bytes(text: Cow<'_, str>) -> Cow<'_, [u8]> {
+    match text {
+        Cow::Borrowed(text) => Cow::Borrowed(text.as_bytes()),
+        Cow::Owned(text) => Cow::Owned(text.into_bytes()),
+    }
+}

@@ -1,0 +1,9 @@
+//! Big-endian integers, length-prefixed bytes and counted lists (RFC 3652, 2.1).
+
+mod list;
+mod reader;
+mod writer;
+
+pub use list::{Item, List, ListIter};
+pub use reader::Reader;
+pub use writer::Writer;

@@ -1,0 +1,177 @@
+use crate::error::{DecodeError, DecodeErrorKind};
+use crate::limits;
+
+/// Bytes from outside, read from front to back. Each read names its field, so that an error can tell.
+///
+/// Lengths are compared with what is there before anything else happens, and nothing is allocated.
+#[derive(Clone, Copy, Debug)]
+pub struct Reader<'a> {
+    rest: &'a [u8],
+    /// Offset of the first byte after `rest`, counted from where decoding began.
+    end: usize,
+}
+
+impl<'a> Reader<'a> {
+    /// Reads `bytes`; offsets are counted from their start.
+    pub const fn new(bytes: &'a [u8]) -> Self {
+        Self { rest: bytes, end: bytes.len() }
+    }
+
+    /// Reads `bytes` that begin at the offset `at` of something larger.
+    pub const fn at_offset(bytes: &'a [u8], at: usize) -> Self {
+        Self { rest: bytes, end: at + bytes.len() }
+    }
+
+    /// The offset of what comes next.
+    pub const fn at(&self) -> usize {
+        self.end - self.rest.len()
+    }
+
+    /// All that has not been read.
+    pub const fn rest(&self) -> &'a [u8] {
+        self.rest
+    }
+
+    /// Whether everything has been read.
+    pub const fn is_empty(&self) -> bool {
+        self.rest.is_empty()
+    }
+
+    /// The next `len` bytes.
+    #[inline]
+    pub fn take(&mut self, field: &'static str, len: usize) -> Result<&'a [u8], DecodeError> {
+        let Some((taken, rest)) = self.rest.split_at_checked(len) else {
+            return Err(self.short(field, len));
+        };
+        self.rest = rest;
+        Ok(taken)
+    }
+
+    /// The next `N` bytes.
+    #[inline]
+    pub fn array<const N: usize>(&mut self, field: &'static str) -> Result<[u8; N], DecodeError> {
+        let Some((taken, rest)) = self.rest.split_first_chunk::<N>() else {
+            return Err(self.short(field, N));
+        };
+        self.rest = rest;
+        Ok(*taken)
+    }
+
+    /// One byte.
+    #[inline]
+    pub fn u8(&mut self, field: &'static str) -> Result<u8, DecodeError> {
+        Ok(u8::from_be_bytes(self.array(field)?))
+    }
+
+    /// Two bytes.
+    #[inline]
+    pub fn u16(&mut self, field: &'static str) -> Result<u16, DecodeError> {
+        Ok(u16::from_be_bytes(self.array(field)?))
+    }
+
+    /// Four bytes.
+    #[inline]
+    pub fn u32(&mut self, field: &'static str) -> Result<u32, DecodeError> {
+        Ok(u32::from_be_bytes(self.array(field)?))
+    }
+
+    /// Eight bytes.
+    #[inline]
+    pub fn u64(&mut self, field: &'static str) -> Result<u64, DecodeError> {
+        Ok(u64::from_be_bytes(self.array(field)?))
+    }
+
+    /// A length of four bytes and as many bytes. An error is told at the length.
+    #[inline]
+    pub fn bytes(&mut self, field: &'static str) -> Result<&'a [u8], DecodeError> {
+        let at = self.at();
+        let announced = self.u32(field)? as usize;
+        if announced > limits::FIELD {
+            return Err(DecodeError::new(
+                field,
+                at,
+                DecodeErrorKind::TooLong { announced, limit: limits::FIELD },
+            ));
+        }
+        let Some((taken, rest)) = self.rest.split_at_checked(announced) else {
+            let kind = DecodeErrorKind::Short { announced, there: self.rest.len() };
+            return Err(DecodeError::new(field, at, kind));
+        };
+        self.rest = rest;
+        Ok(taken)
+    }
+
+    /// A length of four bytes and a reader of just as many bytes, which cannot run past them.
+    pub fn sub(&mut self, field: &'static str) -> Result<Self, DecodeError> {
+        let bytes = self.bytes(field)?;
+        Ok(Self { rest: bytes, end: self.at() })
+    }
+
+    /// The number of items of a list, each of which has at least `item` bytes. A number that cannot be true is an
+    /// error here, before anybody counts to it.
+    #[inline]
+    pub fn count(&mut self, field: &'static str, item: usize) -> Result<u32, DecodeError> {
+        let at = self.at();
+        let count = self.u32(field)?;
+        let announced = count as usize;
+        if announced > limits::FIELD {
+            let kind = DecodeErrorKind::OverLimit { announced, limit: limits::FIELD };
+            return Err(DecodeError::new(field, at, kind));
+        }
+        // Both are bounded by what was just checked, so the product fits 32 bits as well.
+        if announced * item > self.rest.len() {
+            let kind = DecodeErrorKind::TooMany { announced, there: self.rest.len() };
+            return Err(DecodeError::new(field, at, kind));
+        }
+        Ok(count)
+    }
+
+    /// Checks that nothing follows.
+    pub fn finish(&self, field: &'static str) -> Result<(), DecodeError> {
+        match self.rest.len() {
+            0 => Ok(()),
+            there => Err(self.error(field, DecodeErrorKind::Trailing { there })),
+        }
+    }
+
+    /// An error about what comes next.
+    pub fn error(&self, field: &'static str, kind: DecodeErrorKind) -> DecodeError {
+        DecodeError::new(field, self.at(), kind)
+    }
+
+    #[cold]
+    fn short(&self, field: &'static str, announced: usize) -> DecodeError {
+        self.error(field, DecodeErrorKind::Short { announced, there: self.rest.len() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::string::ToString;
+
+    use super::*;
+
+    #[test]
+    fn a_field_cannot_be_left() {
+        let mut outer = Reader::new(&[0, 0, 0, 2, 7, 8, 9]);
+        let mut inner = outer.sub("inner").unwrap();
+        assert_eq!((inner.at(), outer.at()), (4, 6));
+        assert_eq!(inner.u16("pair"), Ok(0x0708));
+        let error = inner.u8("beyond").unwrap_err();
+        assert_eq!((error.field(), error.at()), ("beyond", 6));
+        assert_eq!(outer.u8("after"), Ok(9));
+    }
+
+    #[test]
+    fn an_error_stands_at_the_length_that_lies() {
+        let error = Reader::new(&[0x7f, 0xff, 0xff, 0xff, 1]).bytes("handle").unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "handle at byte 0: 2147483647 bytes announced, at most 1048576 allowed"
+        );
+        let error = Reader::new(&[0, 0, 0, 4, 1]).bytes("handle").unwrap_err();
+        assert_eq!(error.to_string(), "handle at byte 0: 4 bytes announced, 1 there");
+        let error = Reader::new(&[0, 0, 0, 4, 1]).count("indexes", 4).unwrap_err();
+        assert_eq!(error.to_string(), "indexes at byte 0: 4 items announced, 1 bytes there for them");
+    }
+}

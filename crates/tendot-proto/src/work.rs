@@ -1,0 +1,51 @@
+//! A bound on what one request may cost.
+
+/// What a request may still cost, in steps of about a microsecond of one core.
+///
+/// Memory safety does not stop a message from being expensive: every loop whose length a stranger chooses, and every
+/// cryptographic operation, takes its price from here first. Running out is an ordinary answer.
+///
+/// ```
+/// use tendot_proto::Work;
+///
+/// let mut work = Work::new(100);
+/// assert!(work.spend(60).is_ok());
+/// assert!(work.spend(60).is_err(), "nothing is taken that is not there");
+/// assert_eq!(work.left(), 40);
+/// ```
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Work {
+    left: u32,
+}
+
+impl Work {
+    /// The price of one request of the deployed software with room to spare: a PBKDF2 of 200,000 rounds, or a few
+    /// hundred signatures.
+    pub const REQUEST: Self = Self::new(200_000);
+
+    /// A budget of so many steps.
+    pub const fn new(steps: u32) -> Self {
+        Self { left: steps }
+    }
+
+    /// Takes `steps`, or nothing when there are not so many.
+    pub fn spend(&mut self, steps: u32) -> Result<(), Exhausted> {
+        self.left = self.left.checked_sub(steps).ok_or(Exhausted { needed: steps, left: self.left })?;
+        Ok(())
+    }
+
+    /// What is left.
+    pub const fn left(&self) -> u32 {
+        self.left
+    }
+}
+
+/// The request would cost more than it may.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
+#[error("needs {needed} steps of work, {left} are left")]
+pub struct Exhausted {
+    /// What the next step would have cost.
+    pub needed: u32,
+    /// What was left.
+    pub left: u32,
+}
