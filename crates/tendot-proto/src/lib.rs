@@ -12,6 +12,7 @@ pub mod crypto;
 mod error;
 mod handle;
 pub mod limits;
+pub mod message;
 pub mod record;
 mod time;
 pub mod wire;
@@ -19,6 +20,10 @@ mod work;
 
 pub use error::{DecodeError, DecodeErrorKind, EncodeError};
 pub use handle::{Handle, HandleError};
+pub use message::{
+    Body, Credential, Envelope, EnvelopeFlags, Header, Message, OpFlags, Opcode, Outcome, Parts, Request,
+    RequestDigest, Response, ResponseCode, Tail, Version,
+};
 pub use record::{Permissions, Reference, Ttl, Value};
 pub use time::Now;
 pub use work::{Exhausted, Work};

@@ -35,10 +35,8 @@ pub trait Item<'a>: Sized {
 /// assert_eq!(read, List::from(&[7, 9][..]));
 /// # Ok::<(), tendot_proto::DecodeError>(())
 /// ```
-#[derive(Clone, Copy)]
 pub struct List<'a, T>(Kept<'a, T>);
 
-#[derive(Clone, Copy)]
 enum Kept<'a, T> {
     /// `count` items, each of which has been found decodable.
     Wire {
@@ -104,6 +102,23 @@ impl<'a, T: Item<'a>> List<'a, T> {
         }
     }
 }
+
+// By hand, since a list of items that cannot be copied can be: it only points at them.
+impl<T> Clone for List<'_, T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for List<'_, T> {}
+
+impl<T> Clone for Kept<'_, T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for Kept<'_, T> {}
 
 impl<'a, T> From<&'a [T]> for List<'a, T> {
     fn from(items: &'a [T]) -> Self {

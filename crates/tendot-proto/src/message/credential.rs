@@ -1,0 +1,59 @@
+use crate::error::DecodeError;
+use crate::wire::{Reader, Writer};
+
+/// What proves that a message is by whom it should be, and unchanged (RFC 3652, 2.2.4).
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Credential<'a> {
+    /// Four bytes of version and options, 0 wherever they were seen.
+    pub options: u32,
+    /// The signer, which nobody fills in.
+    pub signer: &'a [u8],
+    /// Where RFC 3652 has the signer's index, the deployed software counts the messages of a session.
+    pub counter: u32,
+    /// [`Credential::SIGNED`] or [`Credential::MAC`].
+    pub credential_type: &'a [u8],
+    /// The algorithm: a hash for signatures.
+    pub algorithm: &'a [u8],
+    /// The signature or MAC.
+    pub signature: &'a [u8],
+}
+
+impl<'a> Credential<'a> {
+    /// A signature by the key of a server.
+    pub const SIGNED: &'static [u8] = b"HS_SIGNED";
+    /// The same under its old name.
+    pub const SIGNED_OLD: &'static [u8] = b"HS_DSAPUBKEY";
+    /// A MAC by the key of a session.
+    pub const MAC: &'static [u8] = b"HS_MAC";
+
+    /// Reads what stands between the credential's length and the end of the message.
+    pub fn from_bytes(bytes: &'a [u8]) -> Result<Self, DecodeError> {
+        Self::decode(Reader::new(bytes))
+    }
+
+    pub(crate) fn decode(mut reader: Reader<'a>) -> Result<Self, DecodeError> {
+        let options = reader.u32("credential options")?;
+        let signer = reader.bytes("credential signer")?;
+        let counter = reader.u32("session counter")?;
+        let credential_type = reader.bytes("credential type")?;
+        let mut signed_info = reader.sub("signed info")?;
+        reader.finish("credential")?;
+        let algorithm = signed_info.bytes("signature algorithm")?;
+        let signature = signed_info.bytes("signature")?;
+        signed_info.finish("signed info")?;
+        Ok(Self { options, signer, counter, credential_type, algorithm, signature })
+    }
+
+    pub(crate) fn encode(&self, writer: &mut Writer<'_>) {
+        writer.sub(|writer| {
+            writer.u32(self.options);
+            writer.bytes(self.signer);
+            writer.u32(self.counter);
+            writer.bytes(self.credential_type);
+            writer.sub(|writer| {
+                writer.bytes(self.algorithm);
+                writer.bytes(self.signature);
+            });
+        });
+    }
+}

@@ -1,0 +1,54 @@
+use crate::error::{DecodeError, DecodeErrorKind};
+use crate::wire::{Reader, Writer};
+
+/// The digest of a request in its response, and of a challenged request when an answer is to be verified (RFC 3652,
+/// 2.2.3).
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct RequestDigest<'a> {
+    /// How it was made, and how it is written.
+    pub algorithm: DigestAlgorithm,
+    /// The bytes of the digest alone.
+    pub bytes: &'a [u8],
+}
+
+/// How a digest was made. In messages that is one byte; a 0 there is the first byte of the length of a digest whose
+/// algorithm is not told.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub enum DigestAlgorithm {
+    /// Not told; MD5 in responses before 2.1, anything in requests for verification.
+    Untold,
+    /// 16 bytes.
+    Md5,
+    /// 20 bytes.
+    Sha1,
+    /// 32 bytes.
+    Sha256,
+}
+
+impl<'a> RequestDigest<'a> {
+    pub(crate) fn decode(reader: &mut Reader<'a>) -> Result<Self, DecodeError> {
+        const FIELD: &str = "request digest";
+        let (algorithm, length) = match reader.rest().first() {
+            Some(1) => (DigestAlgorithm::Md5, 16),
+            Some(2) => (DigestAlgorithm::Sha1, 20),
+            Some(3) => (DigestAlgorithm::Sha256, 32),
+            Some(0) => return Ok(Self { algorithm: DigestAlgorithm::Untold, bytes: reader.bytes(FIELD)? }),
+            Some(other) => {
+                return Err(reader.error(FIELD, DecodeErrorKind::Unexpected { found: u32::from(*other) }));
+            }
+            None => return Err(reader.error(FIELD, DecodeErrorKind::Short { announced: 1, there: 0 })),
+        };
+        reader.u8(FIELD)?;
+        Ok(Self { algorithm, bytes: reader.take(FIELD, length)? })
+    }
+
+    pub(crate) fn encode(&self, writer: &mut Writer<'_>) {
+        match self.algorithm {
+            DigestAlgorithm::Untold => return writer.bytes(self.bytes),
+            DigestAlgorithm::Md5 => writer.u8(1),
+            DigestAlgorithm::Sha1 => writer.u8(2),
+            DigestAlgorithm::Sha256 => writer.u8(3),
+        }
+        writer.raw(self.bytes);
+    }
+}

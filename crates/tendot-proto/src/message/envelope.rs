@@ -1,0 +1,134 @@
+use super::Version;
+use crate::error::DecodeError;
+use crate::limits;
+use crate::wire::{Reader, Writer};
+
+/// The first 20 bytes of every message and of every datagram (RFC 3652, 2.2.1).
+///
+/// ```
+/// use tendot_proto::{Envelope, Version};
+///
+/// let envelope = Envelope { request_id: 7, length: 49, ..Envelope::new(Version::OURS) };
+/// assert_eq!(Envelope::from_bytes(&envelope.to_bytes())?, envelope);
+/// assert_eq!(Envelope::from_bytes(&[2, 11]).unwrap_err().to_string(), "envelope at byte 0: 20 bytes announced, 2 there");
+/// # Ok::<(), tendot_proto::DecodeError>(())
+/// ```
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Envelope {
+    /// The version that the message is written in.
+    pub version: Version,
+    /// The newest version that the sender speaks, as it stands in the message: see [`suggested`](Self::suggested).
+    pub suggestion: Version,
+    /// Compressed, encrypted, one of several datagrams.
+    pub flags: EnvelopeFlags,
+    /// The session or challenge that the message belongs to; 0 is none.
+    pub session_id: u32,
+    /// The sender's number of the request; the response repeats it.
+    pub request_id: u32,
+    /// The number of the datagram within its message.
+    pub sequence: u32,
+    /// Bytes after the envelope, of all datagrams of the message together.
+    pub length: u32,
+}
+
+/// The upper three bits of the third byte of an envelope.
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
+pub struct EnvelopeFlags(u8);
+
+impl EnvelopeFlags {
+    /// No flag.
+    pub const NONE: Self = Self(0);
+    /// CP: compressed, which nobody ever did.
+    pub const COMPRESSED: Self = Self(0x80);
+    /// EC: what follows the envelope is encrypted with the key of the session.
+    pub const ENCRYPTED: Self = Self(0x40);
+    /// TC: the message goes over several datagrams.
+    pub const TRUNCATED: Self = Self(0x20);
+
+    const MASK: u8 = 0xe0;
+
+    /// Whether all of `flags` are set.
+    pub const fn has(self, flags: Self) -> bool {
+        self.0 & flags.0 == flags.0
+    }
+
+    /// These flags and `flags`.
+    #[must_use]
+    pub const fn with(self, flags: Self) -> Self {
+        Self(self.0 | flags.0)
+    }
+}
+
+impl Envelope {
+    /// An envelope of this version, all else 0. What is suggested is the newest version that is spoken here.
+    pub const fn new(version: Version) -> Self {
+        Self {
+            version,
+            suggestion: Version::OURS,
+            flags: EnvelopeFlags::NONE,
+            session_id: 0,
+            request_id: 0,
+            sequence: 0,
+            length: 0,
+        }
+    }
+
+    /// Reads the envelope at the start of `bytes`.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self, DecodeError> {
+        Self::decode(&mut Reader::new(bytes))
+    }
+
+    #[inline]
+    pub(crate) fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        let mut fields = Reader::at_offset(reader.take("envelope", limits::ENVELOPE)?, reader.at());
+        let [major, minor, flags, suggested_minor] = fields.array("version")?;
+        Ok(Self {
+            version: Version::new(major, minor),
+            suggestion: Version::new(flags & !EnvelopeFlags::MASK, suggested_minor),
+            flags: EnvelopeFlags(flags & EnvelopeFlags::MASK),
+            session_id: fields.u32("session id")?,
+            request_id: fields.u32("request id")?,
+            sequence: fields.u32("sequence number")?,
+            length: fields.u32("message length")?,
+        })
+    }
+
+    /// The envelope as it stands before a message.
+    pub fn to_bytes(&self) -> [u8; limits::ENVELOPE] {
+        let mut bytes = [0; limits::ENVELOPE];
+        let (head, numbers) = bytes.split_at_mut(4);
+        let suggested = self.suggestion.major & !EnvelopeFlags::MASK | self.flags.0;
+        head.copy_from_slice(&[self.version.major, self.version.minor, suggested, self.suggestion.minor]);
+        let values = [self.session_id, self.request_id, self.sequence, self.length];
+        for (place, value) in numbers.chunks_exact_mut(4).zip(values) {
+            place.copy_from_slice(&value.to_be_bytes());
+        }
+        bytes
+    }
+
+    pub(crate) fn encode(&self, writer: &mut Writer<'_>) {
+        writer.raw(&self.to_bytes());
+    }
+
+    /// The newest version that the sender speaks; who suggests none speaks that of the message.
+    pub const fn suggested(&self) -> Version {
+        if self.suggestion.major == 0 { self.version } else { self.suggestion }
+    }
+
+    /// The version of a response to this request: the newest that both sides speak, which may be newer than the
+    /// request's own.
+    ///
+    /// ```
+    /// use tendot_proto::{Envelope, Version};
+    ///
+    /// let mut request = Envelope::new(Version::new(2, 3));
+    /// assert_eq!(request.response_version(), Version::OURS, "2.11 was suggested");
+    /// request.suggestion = Version::new(2, 1);
+    /// assert_eq!(request.response_version(), Version::new(2, 1));
+    /// request.suggestion = Version::new(3, 0);
+    /// assert_eq!(request.response_version(), Version::OURS);
+    /// ```
+    pub fn response_version(&self) -> Version {
+        self.suggested().min(Version::OURS)
+    }
+}

@@ -1,0 +1,187 @@
+use super::{Opcode, ResponseCode};
+use crate::error::DecodeError;
+use crate::limits;
+use crate::time::Now;
+use crate::wire::{Reader, Writer};
+
+/// The 24 bytes after the envelope (RFC 3652, 2.2.2), but for the length of the body, which is that of the body.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Header {
+    /// What is asked for.
+    pub opcode: Opcode,
+    /// How it ended; 0 in requests.
+    pub response_code: ResponseCode,
+    /// How it is to be done, or was done.
+    pub flags: OpFlags,
+    /// The serial number of the site that the sender knows, or has; [`Header::NO_SERIAL`] if none.
+    pub site_serial: u16,
+    /// How often the request was passed on.
+    pub recursion_count: u8,
+    /// A byte without a meaning.
+    pub reserved: u8,
+    /// Until when the message is to be believed, in seconds since 1970.
+    pub expiration: u32,
+}
+
+impl Header {
+    /// The serial number of a site that is not known.
+    pub const NO_SERIAL: u16 = 0xffff;
+
+    /// How long messages are to be believed: twelve hours. The deployed client takes 0, "for ever" in RFC 3652, for
+    /// long ago.
+    pub const LIFE: u64 = 43_200;
+
+    /// The header of a request as clients of the deployed software send it.
+    pub fn request(opcode: Opcode, now: Now) -> Self {
+        Self {
+            opcode,
+            response_code: ResponseCode::REQUEST,
+            flags: OpFlags::DEFAULT,
+            site_serial: Self::NO_SERIAL,
+            recursion_count: 0,
+            reserved: 0,
+            expiration: Self::expiration(now),
+        }
+    }
+
+    /// The header of a response to this request: the flags that a response repeats, and the date.
+    ///
+    /// `AUTHORITATIVE` is set by servers of a primary site on every response.
+    #[must_use]
+    pub fn response(&self, response_code: ResponseCode, site_serial: u16, now: Now) -> Self {
+        Self {
+            opcode: self.opcode,
+            response_code,
+            flags: OpFlags(self.flags.0 & OpFlags::REPEATED.0).with(OpFlags::RECURSIVE),
+            site_serial,
+            recursion_count: self.recursion_count,
+            reserved: 0,
+            expiration: Self::expiration(now),
+        }
+    }
+
+    /// The date until which a message of now is to be believed. It stays below 2^31, since the deployed software
+    /// takes it for signed.
+    pub fn expiration(now: Now) -> u32 {
+        u32::try_from(now.unix.saturating_add(Self::LIFE)).unwrap_or(u32::MAX).min(i32::MAX as u32)
+    }
+
+    #[inline]
+    pub(crate) fn decode(reader: &mut Reader<'_>) -> Result<(Self, u32), DecodeError> {
+        let mut fields = Reader::at_offset(reader.take("header", limits::HEADER)?, reader.at());
+        let header = Self {
+            opcode: Opcode(fields.u32("opcode")?),
+            response_code: ResponseCode(fields.u32("response code")?),
+            flags: OpFlags(fields.u32("operation flags")?),
+            site_serial: fields.u16("site serial number")?,
+            recursion_count: fields.u8("recursion count")?,
+            reserved: fields.u8("reserved byte")?,
+            expiration: fields.u32("expiration")?,
+        };
+        Ok((header, fields.u32("body length")?))
+    }
+
+    /// Writes all but the length of the body, for which four bytes are left.
+    #[inline]
+    pub(crate) fn encode(&self, writer: &mut Writer<'_>) {
+        writer.u32(self.opcode.0);
+        writer.u32(self.response_code.0);
+        writer.u32(self.flags.0);
+        writer.u16(self.site_serial);
+        writer.u8(self.recursion_count);
+        writer.u8(self.reserved);
+        writer.u32(self.expiration);
+        writer.u32(0);
+    }
+
+    /// Whether this is a request.
+    pub fn is_request(&self) -> bool {
+        self.response_code == ResponseCode::REQUEST
+    }
+}
+
+/// How an operation is to be done. Bits without a meaning are kept.
+///
+/// ```
+/// use tendot_proto::OpFlags;
+///
+/// assert_eq!(OpFlags::DEFAULT.0, 0x1900_0000);
+/// assert!(OpFlags::DEFAULT.has(OpFlags::PUBLIC_ONLY));
+/// assert!(!OpFlags::DEFAULT.without(OpFlags::PUBLIC_ONLY).has(OpFlags::PUBLIC_ONLY));
+/// ```
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
+pub struct OpFlags(pub u32);
+
+impl OpFlags {
+    /// AT: ask a primary site, past all caches; in responses: this is one.
+    pub const AUTHORITATIVE: Self = Self(0x8000_0000);
+    /// CT: sign the response.
+    pub const CERTIFY: Self = Self(0x4000_0000);
+    /// ENC: encrypt the response.
+    pub const ENCRYPT: Self = Self(0x2000_0000);
+    /// REC: pass the request on if need be.
+    pub const RECURSIVE: Self = Self(0x1000_0000);
+    /// CA: caches are to check signatures.
+    pub const CACHE_CERTIFY: Self = Self(0x0800_0000);
+    /// CN: more messages follow.
+    pub const CONTINUOUS: Self = Self(0x0400_0000);
+    /// KC: keep the connection open.
+    pub const KEEP_CONNECTION: Self = Self(0x0200_0000);
+    /// PO: only what everybody may read.
+    pub const PUBLIC_ONLY: Self = Self(0x0100_0000);
+    /// RD: the response is to begin, or begins, with a digest of the request.
+    pub const REQUEST_DIGEST: Self = Self(0x0080_0000);
+    /// OWE: replace what exists; in responses: something was replaced.
+    pub const OVERWRITE: Self = Self(0x0040_0000);
+    /// MNS: make up the end of the name.
+    pub const MINT_NEW_SUFFIX: Self = Self(0x0020_0000);
+    /// DNR: do not refer to others.
+    pub const DO_NOT_REFER: Self = Self(0x0010_0000);
+
+    /// What clients of the deployed software set unless told otherwise.
+    pub const DEFAULT: Self = Self(0x1900_0000);
+
+    /// What a response takes over from its request.
+    const REPEATED: Self = Self(
+        Self::AUTHORITATIVE.0
+            | Self::CERTIFY.0
+            | Self::ENCRYPT.0
+            | Self::CACHE_CERTIFY.0
+            | Self::PUBLIC_ONLY.0
+            | Self::REQUEST_DIGEST.0
+            | Self::DO_NOT_REFER.0,
+    );
+
+    /// Flags and what they are called for short in RFC 3652 and in the deployed software.
+    pub const NAMES: &'static [(Self, &'static str)] = &[
+        (Self::AUTHORITATIVE, "AT"),
+        (Self::CERTIFY, "CT"),
+        (Self::ENCRYPT, "ENC"),
+        (Self::RECURSIVE, "REC"),
+        (Self::CACHE_CERTIFY, "CA"),
+        (Self::CONTINUOUS, "CN"),
+        (Self::KEEP_CONNECTION, "KC"),
+        (Self::PUBLIC_ONLY, "PO"),
+        (Self::REQUEST_DIGEST, "RD"),
+        (Self::OVERWRITE, "OWE"),
+        (Self::MINT_NEW_SUFFIX, "MNS"),
+        (Self::DO_NOT_REFER, "DNR"),
+    ];
+
+    /// Whether all of `flags` are set.
+    pub const fn has(self, flags: Self) -> bool {
+        self.0 & flags.0 == flags.0
+    }
+
+    /// These flags and `flags`.
+    #[must_use]
+    pub const fn with(self, flags: Self) -> Self {
+        Self(self.0 | flags.0)
+    }
+
+    /// These flags but not `flags`.
+    #[must_use]
+    pub const fn without(self, flags: Self) -> Self {
+        Self(self.0 & !flags.0)
+    }
+}

@@ -1,0 +1,192 @@
+//! Messages: envelope, header, body by opcode, credential (RFC 3652, 2.2, as deployed).
+
+mod credential;
+mod digest;
+mod envelope;
+mod header;
+mod opcode;
+mod parts;
+mod request;
+mod response;
+mod response_code;
+mod version;
+
+use alloc::vec::Vec;
+
+pub use credential::Credential;
+pub use digest::{DigestAlgorithm, RequestDigest};
+pub use envelope::{Envelope, EnvelopeFlags};
+pub use header::{Header, OpFlags};
+pub use opcode::Opcode;
+pub use parts::Parts;
+pub use request::{KeyExchangeMode, Receiver, Request, Resume, SessionKeyPart, SessionSetup, Since};
+pub use response::{Outcome, Response};
+pub use response_code::ResponseCode;
+pub use version::Version;
+
+use crate::error::{DecodeError, EncodeError};
+use crate::handle::Handle;
+use crate::limits;
+use crate::time::Now;
+use crate::wire::{List, Reader, Writer};
+
+/// A message: what a client asks, or what a server answers.
+///
+/// It borrows from the bytes that it was read from, and allocates nothing. Whatever was read is written as it came.
+///
+/// ```
+/// use tendot_proto::{Body, Handle, Message, Now, Opcode, Request};
+///
+/// let now = Now { elapsed: core::time::Duration::ZERO, unix: 1_700_000_000 };
+/// let request = Message::resolution(Handle::from("10.1000/182"), 7, now);
+/// let mut bytes = Vec::new();
+/// request.encode(&mut bytes)?;
+///
+/// let read = Message::from_bytes(&bytes)?;
+/// assert_eq!(read.header.opcode, Opcode::RESOLUTION);
+/// let Body::Request(Request::Resolve { handle, .. }) = read.body else { panic!() };
+/// assert_eq!(handle, Handle::from("10.1000/182"));
+///
+/// // The length of the handle is wrong.
+/// bytes[47] = 200;
+/// let error = Message::from_bytes(&bytes).unwrap_err();
+/// assert_eq!(error.to_string(), "handle at byte 44: 200 bytes announced, 19 there");
+/// # Ok::<(), Box<dyn core::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Message<'a> {
+    /// The envelope; its length is that of what is written.
+    pub envelope: Envelope,
+    /// The header.
+    pub header: Header,
+    /// What the message says.
+    pub body: Body<'a>,
+    /// What follows the last known field of the body: nothing, or what newer versions, or older errors, put there.
+    pub body_rest: &'a [u8],
+    /// What proves where it comes from.
+    pub tail: Tail<'a>,
+}
+
+/// The body of a message.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Body<'a> {
+    /// That of a request.
+    Request(Request<'a>),
+    /// That of a response.
+    Response(Response<'a>),
+}
+
+/// What follows the body.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Tail<'a> {
+    /// Not even the length of a credential, which some clients leave out.
+    Absent,
+    /// A credential of no length.
+    Empty,
+    /// A credential.
+    Credential(Credential<'a>),
+}
+
+impl<'a> Message<'a> {
+    /// A request as clients of the deployed software send it: for a site of which nothing is known.
+    pub fn request(opcode: Opcode, request: Request<'a>, request_id: u32, now: Now) -> Self {
+        Self {
+            envelope: Envelope { request_id, ..Envelope::new(Version::OURS) },
+            header: Header::request(opcode, now),
+            body: Body::Request(request),
+            body_rest: &[],
+            tail: Tail::Empty,
+        }
+    }
+
+    /// A request for all values of a record that everybody may read.
+    pub fn resolution(handle: Handle<'a>, request_id: u32, now: Now) -> Self {
+        let request = Request::Resolve { handle, indexes: List::EMPTY, types: List::EMPTY };
+        Self::request(Opcode::RESOLUTION, request, request_id, now)
+    }
+
+    /// Reads a whole message and nothing after it.
+    #[inline]
+    pub fn from_bytes(bytes: &'a [u8]) -> Result<Self, DecodeError> {
+        Self::from_parts(&Parts::split(bytes)?)
+    }
+
+    /// Reads a message that has been cut into its parts.
+    #[inline]
+    pub fn from_parts(parts: &Parts<'a>) -> Result<Self, DecodeError> {
+        let Parts { envelope, header, .. } = *parts;
+        let body_at = limits::ENVELOPE + limits::HEADER;
+        let mut reader = Reader::at_offset(parts.body, body_at);
+        let body = if header.is_request() {
+            Body::Request(Request::decode(header.opcode, envelope.version, &mut reader)?)
+        } else {
+            Body::Response(Response::decode(&header, &mut reader)?)
+        };
+        let tail = Tail::decode(Reader::at_offset(parts.tail, body_at + parts.body.len()))?;
+        Ok(Self { envelope, header, body, body_rest: reader.rest(), tail })
+    }
+
+    /// Appends the message to `out`, with the lengths that it then has. On an error `out` is as it was.
+    #[inline]
+    pub fn encode(&self, out: &mut Vec<u8>) -> Result<(), EncodeError> {
+        let start = out.len();
+        let mut writer = Writer::new(out);
+        self.envelope.encode(&mut writer);
+        self.header.encode(&mut writer);
+        let body = writer.len();
+        match &self.body {
+            Body::Request(request) => request.encode(self.envelope.version, &mut writer),
+            Body::Response(response) => response.encode(&mut writer),
+        }
+        writer.raw(self.body_rest);
+        let body_length = writer.len() - body;
+        self.tail.encode(&mut writer);
+        let length = writer.len() - start - limits::ENVELOPE;
+        if length > limits::MESSAGE {
+            out.truncate(start);
+            return Err(EncodeError::TooLong { length, limit: limits::MESSAGE });
+        }
+        // Both fit, since the whole does.
+        writer.patch(body - 4, body_length as u32);
+        writer.patch(start + 16, length as u32);
+        Ok(())
+    }
+
+    /// The message as bytes.
+    pub fn to_bytes(&self) -> Result<Vec<u8>, EncodeError> {
+        let mut out = Vec::new();
+        self.encode(&mut out)?;
+        Ok(out)
+    }
+
+    /// The credential, if there is one.
+    pub const fn credential(&self) -> Option<Credential<'a>> {
+        match self.tail {
+            Tail::Credential(credential) => Some(credential),
+            _ => None,
+        }
+    }
+}
+
+impl<'a> Tail<'a> {
+    fn decode(mut reader: Reader<'a>) -> Result<Self, DecodeError> {
+        if reader.is_empty() {
+            return Ok(Self::Absent);
+        }
+        let credential = reader.sub("credential")?;
+        reader.finish("message")?;
+        Ok(if credential.is_empty() {
+            Self::Empty
+        } else {
+            Self::Credential(Credential::decode(credential)?)
+        })
+    }
+
+    fn encode(&self, writer: &mut Writer<'_>) {
+        match self {
+            Self::Absent => {}
+            Self::Empty => writer.u32(0),
+            Self::Credential(credential) => credential.encode(writer),
+        }
+    }
+}

@@ -1,0 +1,68 @@
+use super::{Envelope, EnvelopeFlags, Header};
+use crate::error::{DecodeError, DecodeErrorKind};
+use crate::limits;
+use crate::wire::Reader;
+
+/// A whole message cut into envelope, header, body and credential; the body is not yet read.
+///
+/// Digests, signatures and MACs are made of the bytes as they came, so this is where they are kept.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Parts<'a> {
+    /// The envelope.
+    pub envelope: Envelope,
+    /// The header.
+    pub header: Header,
+    /// Header and body, which is what digests are made of.
+    pub header_and_body: &'a [u8],
+    /// The body.
+    pub body: &'a [u8],
+    /// What follows the body: the credential with its length, or nothing at all.
+    pub tail: &'a [u8],
+}
+
+impl<'a> Parts<'a> {
+    /// Cuts the message that `bytes` are.
+    ///
+    /// Bytes after it are an error, since only TCP lets messages follow one another: see [`Framer`](crate::Framer).
+    pub fn split(bytes: &'a [u8]) -> Result<Self, DecodeError> {
+        let mut reader = Reader::new(bytes);
+        let envelope = Envelope::decode(&mut reader)?;
+        let length = envelope.length as usize;
+        if length <= limits::MESSAGE && reader.rest().len() > length {
+            let after =
+                Reader::at_offset(reader.rest().get(length..).unwrap_or_default(), limits::ENVELOPE + length);
+            after.finish("message")?;
+        }
+        Self::split_payload(envelope, reader.rest())
+    }
+
+    /// Cuts what follows an envelope, of which as many bytes are taken as the envelope announces.
+    ///
+    /// An encrypted message is refused: it has to be decrypted first, and its flag taken away.
+    pub fn split_payload(envelope: Envelope, payload: &'a [u8]) -> Result<Self, DecodeError> {
+        let refuse = |field, kind| Err(DecodeError::new(field, limits::ENVELOPE, kind));
+        let announced = envelope.length as usize;
+        if announced > limits::MESSAGE {
+            return refuse("message", DecodeErrorKind::TooLong { announced, limit: limits::MESSAGE });
+        }
+        let Some(payload) = payload.get(..announced) else {
+            return refuse("message", DecodeErrorKind::Short { announced, there: payload.len() });
+        };
+        if envelope.flags.has(EnvelopeFlags::ENCRYPTED) || envelope.flags.has(EnvelopeFlags::COMPRESSED) {
+            return Err(DecodeError::new("envelope flags", 2, DecodeErrorKind::NotUnderstood));
+        }
+        let mut reader = Reader::at_offset(payload, limits::ENVELOPE);
+        let (header, body_length) = Header::decode(&mut reader)?;
+        let body = {
+            let announced = body_length as usize;
+            let there = reader.rest().len();
+            if announced > there {
+                let kind = DecodeErrorKind::Short { announced, there };
+                return Err(DecodeError::new("body", limits::ENVELOPE + 20, kind));
+            }
+            reader.take("body", announced)?
+        };
+        let header_and_body = payload.get(..limits::HEADER + body.len()).unwrap_or_default();
+        Ok(Self { envelope, header, header_and_body, body, tail: reader.rest() })
+    }
+}

@@ -1,0 +1,206 @@
+use super::{Header, KeyExchangeMode, OpFlags, Opcode, RequestDigest, ResponseCode};
+use crate::error::{DecodeError, DecodeErrorKind};
+use crate::handle::Handle;
+use crate::limits;
+use crate::record::Value;
+use crate::wire::{List, Reader, Writer};
+
+/// What a response says.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Response<'a> {
+    /// The digest of the request, which stands first if the flag `REQUEST_DIGEST` is set.
+    pub digest: Option<RequestDigest<'a>>,
+    /// The outcome, by response code and opcode.
+    pub outcome: Outcome<'a>,
+}
+
+/// How a request ended, and what came of it.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub enum Outcome<'a> {
+    /// Opcode 1: a record.
+    Resolved {
+        /// Its name, as it was asked for.
+        handle: Handle<'a>,
+        /// Its values, as far as they were asked for.
+        values: List<'a, Value<'a>>,
+    },
+    /// Opcode 2: the server's site, as in `HS_SITE`.
+    SiteInfo(&'a [u8]),
+    /// Opcode 100: created; older servers do not say under which name.
+    Created {
+        /// The name.
+        handle: Option<Handle<'a>>,
+    },
+    /// Opcodes 105, 106 and 302: names.
+    Handles(List<'a, &'a [u8]>),
+    /// Opcode 201: 1 if the answer fits the key.
+    Verified(u8),
+    /// Opcode 400: the server's part of the key.
+    Session {
+        /// How the key is agreed upon.
+        mode: KeyExchangeMode,
+        /// What belongs to the mode.
+        data: &'a [u8],
+    },
+    /// Opcode 1000: a number.
+    NextTransactionId(u64),
+    /// Opcode 1001: the transactions follow as a stream.
+    Transactions {
+        /// Bit 0: the connection stays open.
+        flags: u8,
+    },
+    /// Done, and nothing to be said.
+    Done,
+    /// Codes 302 and 303: others know.
+    Referral {
+        /// The record that says who; may be empty.
+        handle: Handle<'a>,
+        /// Values that say who.
+        values: Option<List<'a, Value<'a>>>,
+    },
+    /// Code 402: prove who you are.
+    Challenge {
+        /// What is to be signed, together with the digest of the request.
+        nonce: &'a [u8],
+        /// The digest where versions before 2.1 have it.
+        old_digest: Option<&'a [u8]>,
+    },
+    /// All other codes that are not success: why, for people.
+    Failed {
+        /// The message; some servers leave even its length out.
+        message: Option<&'a [u8]>,
+    },
+    /// Success with any other opcode: the body as it came.
+    Unknown(&'a [u8]),
+}
+
+impl<'a> Response<'a> {
+    /// An outcome without a digest of the request.
+    pub const fn new(outcome: Outcome<'a>) -> Self {
+        Self { digest: None, outcome }
+    }
+
+    /// Reads the body of a response; what follows its last field stays in the reader.
+    pub(crate) fn decode(header: &Header, reader: &mut Reader<'a>) -> Result<Self, DecodeError> {
+        let digest = if header.flags.has(OpFlags::REQUEST_DIGEST) {
+            Some(RequestDigest::decode(reader)?)
+        } else {
+            None
+        };
+        let outcome = match header.response_code {
+            ResponseCode::SUCCESS => Outcome::success(header.opcode, reader)?,
+            ResponseCode::SERVICE_REFERRAL | ResponseCode::PREFIX_REFERRAL => Outcome::Referral {
+                handle: Handle::new(reader.bytes("referral handle")?),
+                values: if reader.is_empty() { None } else { Some(values(reader)?) },
+            },
+            ResponseCode::AUTHENTICATION_NEEDED => Outcome::Challenge {
+                nonce: reader.bytes("nonce")?,
+                old_digest: if digest.is_some() { None } else { Some(reader.bytes("request digest")?) },
+            },
+            _ => Outcome::Failed {
+                message: if reader.is_empty() { None } else { Some(reader.bytes("error message")?) },
+            },
+        };
+        Ok(Self { digest, outcome })
+    }
+
+    #[inline]
+    pub(crate) fn encode(&self, writer: &mut Writer<'_>) {
+        if let Some(digest) = &self.digest {
+            digest.encode(writer);
+        }
+        match &self.outcome {
+            Outcome::Resolved { handle, values } => {
+                writer.bytes(handle.as_bytes());
+                values.encode(writer);
+            }
+            Outcome::SiteInfo(site) => writer.raw(site),
+            Outcome::Created { handle } => {
+                if let Some(handle) = handle {
+                    writer.bytes(handle.as_bytes());
+                }
+            }
+            Outcome::Handles(handles) => handles.encode(writer),
+            Outcome::Verified(valid) => writer.u8(*valid),
+            Outcome::Session { mode, data } => {
+                writer.u16(mode.0);
+                writer.bytes(data);
+            }
+            Outcome::NextTransactionId(id) => writer.u64(*id),
+            Outcome::Transactions { flags } => writer.u8(*flags),
+            Outcome::Done => {}
+            Outcome::Referral { handle, values } => {
+                writer.bytes(handle.as_bytes());
+                if let Some(values) = values {
+                    values.encode(writer);
+                }
+            }
+            Outcome::Challenge { nonce, old_digest } => {
+                writer.bytes(nonce);
+                if let Some(digest) = old_digest {
+                    writer.bytes(digest);
+                }
+            }
+            Outcome::Failed { message } => {
+                if let Some(message) = message {
+                    writer.bytes(message);
+                }
+            }
+            Outcome::Unknown(body) => writer.raw(body),
+        }
+    }
+}
+
+impl<'a> Outcome<'a> {
+    fn success(opcode: Opcode, reader: &mut Reader<'a>) -> Result<Self, DecodeError> {
+        Ok(match opcode {
+            Opcode::RESOLUTION => {
+                let at = *reader;
+                let handle = reader.bytes("handle")?;
+                if handle.len() > limits::HANDLE {
+                    let kind = DecodeErrorKind::TooLong { announced: handle.len(), limit: limits::HANDLE };
+                    return Err(at.error("handle", kind));
+                }
+                Self::Resolved { handle: Handle::new(handle), values: values(reader)? }
+            }
+            Opcode::GET_SITE_INFO => Self::SiteInfo(reader.take("site", reader.rest().len())?),
+            Opcode::CREATE_HANDLE => Self::Created {
+                handle: if reader.is_empty() { None } else { Some(Handle::new(reader.bytes("handle")?)) },
+            },
+            Opcode::DELETE_HANDLE
+            | Opcode::ADD_VALUE
+            | Opcode::REMOVE_VALUE
+            | Opcode::MODIFY_VALUE
+            | Opcode::HOME_PREFIX
+            | Opcode::UNHOME_PREFIX
+            | Opcode::SESSION_TERMINATE
+            | Opcode::SESSION_EXCHANGE_KEY
+            | Opcode::DUMP_HANDLES
+            | Opcode::BACKUP_SERVER => Self::Done,
+            Opcode::LIST_HANDLES | Opcode::LIST_DERIVED_PREFIXES | Opcode::LIST_HOMED_PREFIXES => {
+                Self::Handles(List::decode(reader, "handles")?)
+            }
+            Opcode::VERIFY_CHALLENGE => Self::Verified(reader.u8("verification")?),
+            Opcode::SESSION_SETUP => Self::Session {
+                mode: KeyExchangeMode(reader.u16("key exchange mode")?),
+                data: reader.bytes("session key data")?,
+            },
+            Opcode::GET_NEXT_TRANSACTION_ID => Self::NextTransactionId(reader.u64("next transaction id")?),
+            Opcode::RETRIEVE_TRANSACTION_LOG => Self::Transactions { flags: reader.u8("transaction flags")? },
+            _ => Self::Unknown(reader.take("body", reader.rest().len())?),
+        })
+    }
+}
+
+/// Values of a response: no record has more than [`limits::VALUES`].
+fn values<'a>(reader: &mut Reader<'a>) -> Result<List<'a, Value<'a>>, DecodeError> {
+    let at = *reader;
+    let values: List<'_, Value<'_>> = List::decode(reader, "values")?;
+    match values.len() {
+        announced if announced > limits::VALUES => {
+            Err(at.error("values", DecodeErrorKind::OverLimit { announced, limit: limits::VALUES }))
+        }
+        _ => Ok(values),
+    }
+}

@@ -1,0 +1,75 @@
+use core::fmt;
+
+/// A version of the protocol. Ordered by number; the ancient 5.x is an old 2.0 under a wrong number,
+/// and ranks so.
+///
+/// ```
+/// use tendot_proto::Version;
+///
+/// assert!(Version::new(2, 11) > Version::new(2, 3));
+/// assert!(Version::new(5, 0) < Version::new(2, 1));
+/// assert_eq!(Version::OURS.to_string(), "2.11");
+/// ```
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub struct Version {
+    /// The number before the dot.
+    pub major: u8,
+    /// The number after the dot.
+    pub minor: u8,
+}
+
+impl Version {
+    /// The newest that is spoken here, and by Handle.Net 9.
+    pub const OURS: Self = Self::new(2, 11);
+    /// What is spoken to a peer of whom nothing is known.
+    pub const UNKNOWN_PEER: Self = Self::new(2, 3);
+    /// Digests of requests have a byte for their algorithm, and there are sessions.
+    pub const DIGEST_ALGORITHMS: Self = Self::new(2, 1);
+    /// Session set-up tells the cipher, and ciphers have an initialization vector.
+    pub const SESSION_CIPHERS: Self = Self::new(2, 4);
+    /// Messages of a session are counted; codes 7 and 202 are known.
+    pub const COUNTERS: Self = Self::new(2, 5);
+    /// SHA-256, HMAC and PBKDF2; signatures cover the envelope.
+    pub const SHA256: Self = Self::new(2, 7);
+    /// Signatures cover the suggested version.
+    pub const SUGGESTION_SIGNED: Self = Self::new(2, 8);
+    /// A request for transactions tells its kind.
+    pub const TRANSACTION_KINDS: Self = Self::new(2, 9);
+    /// Writing, too, may be referred by prefix.
+    pub const PREFIX_REFERRALS: Self = Self::new(2, 10);
+    /// DSA signs SHA-256.
+    pub const DSA_SHA256: Self = Self::new(2, 11);
+
+    /// A version of these numbers.
+    pub const fn new(major: u8, minor: u8) -> Self {
+        Self { major, minor }
+    }
+
+    fn rank(self) -> (u8, u8) {
+        match self {
+            Self { major: 5, .. } => (2, 0),
+            Self { major, minor } => (major, minor),
+        }
+    }
+}
+
+impl Ord for Version {
+    fn cmp(&self, other: &Self) -> core::cmp::Ordering {
+        self.rank()
+            .cmp(&other.rank())
+            .then_with(|| self.major.cmp(&other.major))
+            .then_with(|| self.minor.cmp(&other.minor))
+    }
+}
+
+impl PartialOrd for Version {
+    fn partial_cmp(&self, other: &Self) -> Option<core::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl fmt::Display for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.major, self.minor)
+    }
+}
