@@ -5,13 +5,13 @@ mod recorded;
 
 use std::fmt::Write as _;
 
-use recorded::{Recording, recordings, text};
+use recorded::{Recording, hex, recordings, text};
 use tendot_proto::message::{DigestAlgorithm, SessionKeyPart};
 use tendot_proto::record::Value;
 use tendot_proto::wire::List;
 use tendot_proto::{
-    Body, Credential, Envelope, EnvelopeFlags, Header, Message, OpFlags, Opcode, Outcome, Parts, Request,
-    RequestDigest, Response, ResponseCode, Tail, Ttl, limits,
+    Body, Credential, Envelope, EnvelopeFlags, Header, Message, OpFlags, Outcome, Parts, Request,
+    RequestDigest, Response, ResponseCode, Tail, Ttl,
 };
 
 #[test]
@@ -154,7 +154,7 @@ fn show_body(message: &Message<'_>) -> String {
         Body::Request(request) => show_request(request, rest),
         Body::Response(Response { digest, outcome }) => {
             let digest = digest.map(|digest| show_digest(&digest) + "; ").unwrap_or_default();
-            digest + &show_outcome(outcome, message.header.opcode)
+            digest + &show_outcome(outcome, rest)
         }
     };
     format!("body{{{shown}}} ")
@@ -164,7 +164,10 @@ fn show_request(request: &Request<'_>, rest: &[u8]) -> String {
     match request {
         Request::Resolve { handle, indexes, types } => {
             let indexes: Vec<String> = indexes.iter().map(|index| index.to_string()).collect();
-            let types = show_strings(types);
+            let types = match show_strings(types) {
+                shown if shown.len() <= 3 => shown.join(","),
+                shown => format!("{},...({})", shown[..3].join(","), shown.len()),
+            };
             format!("handle='{handle}'; indexes=[{}]; types=[{types}]", indexes.join(", "))
         }
         Request::Plain { handle } => format!("handle='{}'", handle.unwrap()),
@@ -218,7 +221,7 @@ fn show_request(request: &Request<'_>, rest: &[u8]) -> String {
     }
 }
 
-fn show_outcome(outcome: &Outcome<'_>, opcode: Opcode) -> String {
+fn show_outcome(outcome: &Outcome<'_>, rest: &[u8]) -> String {
     match outcome {
         Outcome::Resolved { handle, values } => {
             format!("handle='{handle}'; nValues={} [{}]", values.len(), show_values(values))
@@ -229,18 +232,24 @@ fn show_outcome(outcome: &Outcome<'_>, opcode: Opcode) -> String {
         }
         Outcome::SiteInfo(site) => format!("siteInfoRecord={} bytes", site.len()),
         Outcome::Created { handle } => format!("handle='{}'", handle.unwrap()),
-        Outcome::Handles(handles) => format!("nHandles={} [{}]", handles.len(), show_strings(handles)),
+        Outcome::Handles(handles) => {
+            let shown = show_strings(handles);
+            format!("nHandles={} [{},...,{}]", shown.len(), shown[..3].join(","), shown[shown.len() - 1])
+        }
         Outcome::Verified(valid) => format!("isValid={valid}"),
         Outcome::Session { mode, data } => {
-            format!("keyExchangeMode={}; exchangeData={} bytes", mode.0, data.len() + 2)
+            format!("keyExchangeMode={}; exchangeData={} bytes", mode.0, 4 + data.len() + rest.len())
         }
         Outcome::Done => String::new(),
         Outcome::Challenge { nonce, old_digest } => match old_digest {
             None => format!("nonce={}", hex(nonce)),
             Some(digest) => format!("nonce={}; oldFormatDigest={}", hex(nonce), hex(digest)),
         },
-        Outcome::Failed { message } => format!("message='{}'", text(message.unwrap())),
-        other => panic!("not in the recordings: {other:?} to {opcode}"),
+        Outcome::Failed { message } => match text(message.unwrap()) {
+            quoted if quoted.contains('\'') => format!("message=\"{quoted}\""),
+            plain => format!("message='{plain}'"),
+        },
+        other => panic!("not in the recordings: {other:?}"),
     }
 }
 
@@ -249,10 +258,8 @@ fn show_digest(digest: &RequestDigest<'_>) -> String {
     format!("requestDigest{{SHA256 {}}}", hex(digest.bytes))
 }
 
-/// The first three and the last of many.
-fn show_strings(strings: &List<'_, &[u8]>) -> String {
-    let all: Vec<String> = strings.iter().map(|one| format!("'{}'", text(one))).collect();
-    all.join(",")
+fn show_strings(strings: &List<'_, &[u8]>) -> Vec<String> {
+    strings.iter().map(|one| format!("'{}'", text(one))).collect()
 }
 
 fn show_values(values: &List<'_, Value<'_>>) -> String {
@@ -291,6 +298,7 @@ fn show_data(value: &Value<'_>) -> String {
         return format!("admin{{perms=0x{},{index}:{}}}", hex(&data[..2]), text(handle));
     }
     match std::str::from_utf8(&value.data) {
+        Ok(text) if text.len() > 120 => format!("'{}'...({} bytes)", &text[..60], text.len()),
         Ok(text) if !text.chars().any(char::is_control) => format!("'{text}'"),
         _ if value.data.len() > 24 => format!("0x{}...({} bytes)", hex(&value.data[..24]), value.data.len()),
         _ => format!("0x{}({} bytes)", hex(&value.data), value.data.len()),
@@ -318,15 +326,21 @@ fn show_tail(tail: &Tail<'_>) -> String {
     }
 }
 
-fn hex(bytes: &[u8]) -> String {
-    recorded::hex(bytes)
-}
-
 fn date(seconds: u32) -> String {
     jiff::Timestamp::from_second(i64::from(seconds)).unwrap().to_string()
 }
 
+/// The single messages of the digest.
 #[test]
-fn limits_are_those_of_the_deployed_software() {
-    assert_eq!((limits::DATAGRAM, limits::DATAGRAM_PAYLOAD, limits::MESSAGE), (512, 492, 262_144));
+fn encodings_are_read_and_written() {
+    let mut seen = 0;
+    for (name, bytes) in recorded::encodings() {
+        if !(name.starts_with("req_") || name.starts_with("resp_") || name == "challenge") {
+            continue;
+        }
+        let message = Message::from_bytes(&bytes).unwrap_or_else(|error| panic!("{name}: {error}"));
+        assert_eq!(message.to_bytes().unwrap(), bytes, "{name}");
+        seen += 1;
+    }
+    assert_eq!(seen, 24);
 }

@@ -1,6 +1,6 @@
 //! The recordings, for all tests that use them.
 
-#![allow(dead_code, reason = "each test uses a part of it")]
+#![allow(dead_code, unreachable_pub, reason = "each test uses a part of it")]
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -64,11 +64,20 @@ impl Recording {
     }
 }
 
-/// One encoding of `encodings.txt`.
-pub fn encoding(name: &str) -> Vec<u8> {
+/// The encodings of `encodings.txt`.
+pub fn encodings() -> Vec<(String, Vec<u8>)> {
     let file = std::fs::read_to_string(vectors().join("encodings.txt")).unwrap();
-    let line = file.lines().find(|line| line.split(' ').next() == Some(name));
-    unhex(line.unwrap_or_else(|| panic!("no encoding called {name}")).split(' ').nth(1).unwrap())
+    let lines = file.lines().filter(|line| !line.starts_with('#'));
+    lines.map(|line| line.split_once(' ').unwrap()).map(|(name, hex)| (name.to_owned(), unhex(hex))).collect()
+}
+
+/// One of them.
+pub fn encoding(name: &str) -> Vec<u8> {
+    encodings()
+        .into_iter()
+        .find(|(of, _)| of == name)
+        .unwrap_or_else(|| panic!("no encoding called {name}"))
+        .1
 }
 
 pub fn hex(bytes: &[u8]) -> String {
