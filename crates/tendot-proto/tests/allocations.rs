@@ -1,0 +1,84 @@
+//! Reading a message allocates nothing, and writing one nothing but its buffer.
+
+mod recorded;
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use std::hint::black_box;
+
+use tendot_proto::{Body, Message, Outcome, Request, Response};
+
+struct Counting;
+
+thread_local! {
+    static COUNT: Cell<usize> = const { Cell::new(0) };
+}
+
+#[allow(unsafe_code, reason = "an allocator can't be written without it")]
+// SAFETY: every call is passed on to the system's allocator unchanged.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        COUNT.with(|count| count.set(count.get() + 1));
+        // SAFETY: the caller keeps the contract of `GlobalAlloc::alloc`.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        // SAFETY: the caller keeps the contract of `GlobalAlloc::dealloc`.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+fn allocations(work: impl FnOnce()) -> usize {
+    let before = COUNT.with(Cell::get);
+    work();
+    COUNT.with(Cell::get) - before
+}
+
+#[test]
+fn messages_are_read_and_written_without_allocating() {
+    let mut out = Vec::with_capacity(4096);
+    let mut seen = 0;
+    for recording in recorded::recordings() {
+        let Ok(message) = Message::from_bytes(&recording.bytes) else { continue };
+        seen += 1;
+        assert_eq!(
+            allocations(|| _ = black_box(Message::from_bytes(&recording.bytes))),
+            0,
+            "{}",
+            recording.name
+        );
+        assert_eq!(allocations(|| message.encode(&mut out).unwrap()), 0, "{}", recording.name);
+        assert_eq!(out, recording.bytes);
+        out.clear();
+    }
+    assert!(seen > 200, "{seen}");
+}
+
+#[test]
+fn lists_are_walked_without_allocating() {
+    let bytes = recorded::encoding("req_res_sel");
+    let Body::Request(Request::Resolve { indexes, types, .. }) = Message::from_bytes(&bytes).unwrap().body
+    else {
+        panic!()
+    };
+    let mut counted = 0;
+    assert_eq!(allocations(|| counted = indexes.iter().count() + types.iter().count()), 0);
+    assert_eq!(counted, 4);
+    let bytes = recorded::encoding("resp_res");
+    let Body::Response(Response { outcome: Outcome::Resolved { values, .. }, .. }) =
+        Message::from_bytes(&bytes).unwrap().body
+    else {
+        panic!()
+    };
+    assert_eq!(allocations(|| counted = values.iter().map(|value| value.data.len()).sum()), 0);
+    assert_eq!(counted, 20);
+}
+
+#[test]
+fn the_counter_counts() {
+    assert!(allocations(|| drop(black_box(vec![1]))) > 0);
+}

@@ -1,0 +1,160 @@
+//! Every number that a small field can hold: understood or kept, never refused for being unknown, never a panic.
+
+use tendot_proto::wire::List;
+use tendot_proto::{
+    Body, Envelope, EnvelopeFlags, Handle, Header, Message, Now, OpFlags, Opcode, Outcome, Request, Response,
+    ResponseCode, Tail, Value, Version,
+};
+
+const NOW: Now = Now { elapsed: core::time::Duration::ZERO, unix: 1_700_000_000 };
+
+/// The bytes of bodies that some opcode understands, and of one that none does.
+fn bodies() -> Vec<Vec<u8>> {
+    let named = b"\0\0\0\x0b10.1000/182".to_vec();
+    let mut resolution = named.clone();
+    resolution.extend([0; 8]);
+    let mut values = named.clone();
+    values.extend(1_u32.to_be_bytes());
+    values.extend(Value::new(1, "URL", "https://example.org/").to_bytes());
+    vec![Vec::new(), named, resolution, values, vec![0; 40], vec![0xff; 40]]
+}
+
+fn message(opcode: u32, response_code: u32, flags: OpFlags, body: &[u8]) -> Vec<u8> {
+    let message = Message {
+        envelope: Envelope::new(Version::OURS),
+        header: Header {
+            response_code: ResponseCode(response_code),
+            flags,
+            ..Header::request(Opcode(opcode), NOW)
+        },
+        body: Body::Request(Request::Unknown(body)),
+        body_rest: &[],
+        tail: Tail::Empty,
+    };
+    message.to_bytes().unwrap()
+}
+
+/// Decodes, and encodes to the same bytes; or says what is wrong within the message.
+fn survives(bytes: &[u8]) -> bool {
+    match Message::from_bytes(bytes) {
+        Ok(message) => {
+            assert_eq!(message.to_bytes().unwrap(), bytes);
+            true
+        }
+        Err(error) => {
+            assert!(error.at() <= bytes.len());
+            false
+        }
+    }
+}
+
+#[test]
+fn all_opcodes() {
+    let bodies = bodies();
+    for opcode in (0..=0xffff).chain([0x7fff_ffff, 0x8000_0000, 0xffff_ffff]) {
+        let known = Opcode(opcode).name().is_some();
+        assert_eq!(known, Opcode::KNOWN.contains(&Opcode(opcode)));
+        for response_code in [0, 1] {
+            for body in &bodies {
+                let survived = survives(&message(opcode, response_code, OpFlags::DEFAULT, body));
+                assert!(survived || known, "opcode {opcode} is not known, so its body is nobody's business");
+            }
+        }
+    }
+}
+
+#[test]
+fn all_response_codes() {
+    let bodies = bodies();
+    for response_code in (1..=0xffff).chain([0x7fff_ffff, 0x8000_0000, 0xffff_ffff]) {
+        let code = ResponseCode(response_code);
+        assert_eq!(code.name().is_some(), ResponseCode::KNOWN.contains(&code));
+        for opcode in [1, 105, 400, 999] {
+            for body in &bodies {
+                survives(&message(opcode, response_code, OpFlags::DEFAULT, body));
+                survives(&message(
+                    opcode,
+                    response_code,
+                    OpFlags::DEFAULT.with(OpFlags::REQUEST_DIGEST),
+                    body,
+                ));
+            }
+        }
+        // What people are told survives any code.
+        if code.is_error() {
+            let bytes = message(1, response_code, OpFlags::DEFAULT, b"\0\0\0\x03why");
+            let read = Message::from_bytes(&bytes).unwrap();
+            let Body::Response(Response { outcome: Outcome::Failed { message }, .. }) = read.body else {
+                panic!("{response_code}: {read:?}")
+            };
+            assert_eq!(message, Some(&b"why"[..]));
+        }
+    }
+}
+
+#[test]
+fn all_flags() {
+    for bit in 0..32 {
+        assert!(survives(&message(1, 0, OpFlags(1 << bit), &bodies()[2])), "bit {bit}");
+    }
+    assert!(survives(&message(1, 0, OpFlags(u32::MAX), &bodies()[2])));
+    let named: u32 = OpFlags::NAMES.iter().map(|(flag, _)| flag.0).sum();
+    assert_eq!(named, 0xfff0_0000, "each bit from the top has one name");
+}
+
+#[test]
+fn all_versions() {
+    let mut bytes = message(1, 0, OpFlags::DEFAULT, &bodies()[2]);
+    for major in 0..=255 {
+        for minor in 0..=255 {
+            bytes[0] = major;
+            bytes[1] = minor;
+            assert!(survives(&bytes));
+            let envelope = Envelope { version: Version::new(major, minor), ..Envelope::new(Version::OURS) };
+            assert!(envelope.response_version() <= Version::OURS);
+        }
+    }
+    for third in 0..=255_u8 {
+        bytes[2] = third;
+        let envelope = Envelope::from_bytes(&bytes).unwrap();
+        assert_eq!(envelope.to_bytes()[..], bytes[..20]);
+        let understood =
+            !envelope.flags.has(EnvelopeFlags::ENCRYPTED) && !envelope.flags.has(EnvelopeFlags::COMPRESSED);
+        assert_eq!(Message::from_bytes(&bytes).is_ok(), understood, "third byte {third:#x}");
+        assert!(envelope.response_version() <= Version::OURS.max(envelope.version));
+    }
+}
+
+#[test]
+fn all_bytes_of_a_value() {
+    let value = Value::new(1, "URL", "https://example.org/").to_bytes();
+    for at in 0..14 {
+        for byte in 0..=255 {
+            let mut changed = value.clone();
+            changed[at] = byte;
+            assert_eq!(Value::from_bytes(&changed).unwrap().to_bytes(), changed, "byte {at} = {byte}");
+        }
+    }
+}
+
+/// A message cut short anywhere is an error that points into it, and no byte changed anywhere makes a panic.
+#[test]
+fn all_cuts_and_all_single_bytes() {
+    let types = [&b"URL"[..], b"HS_SITE."];
+    let request = Request::Resolve {
+        handle: Handle::from("10.1000/182"),
+        indexes: List::from(&[1, 100][..]),
+        types: List::from(&types[..]),
+    };
+    let bytes = Message::request(Opcode::RESOLUTION, request, 7, NOW).to_bytes().unwrap();
+    for cut in 0..bytes.len() {
+        assert!(!survives(&bytes[..cut]), "cut at {cut}");
+    }
+    for at in 0..bytes.len() {
+        for byte in 0..=255 {
+            let mut changed = bytes.clone();
+            changed[at] = byte;
+            survives(&changed);
+        }
+    }
+}
