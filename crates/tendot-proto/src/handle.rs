@@ -61,17 +61,23 @@ impl<'a> Handle<'a> {
     /// assert_eq!(Handle::new(b"10.1000/\xc0\xaf").check(), Err(HandleError::NotUtf8 { at: 8 }));
     /// ```
     pub fn check(self) -> Result<(), HandleError> {
-        if self.0.len() > limits::HANDLE {
-            return Err(HandleError::TooLong { length: self.0.len() });
-        }
-        if let Err(error) = self.to_str() {
-            return Err(HandleError::NotUtf8 { at: error.valid_up_to() });
-        }
+        self.check_bytes()?;
         match self.slash() {
             None if self.0.is_empty() => Err(HandleError::Empty),
             None => Err(HandleError::NoSlash),
             Some(0) => Err(HandleError::NoPrefix),
             Some(_) => Ok(()),
+        }
+    }
+
+    /// Why no record can have this name, if none can: it is too long or not UTF-8.
+    pub fn check_bytes(self) -> Result<(), HandleError> {
+        if self.0.len() > limits::HANDLE {
+            return Err(HandleError::TooLong { length: self.0.len() });
+        }
+        match self.to_str() {
+            Ok(_) => Ok(()),
+            Err(error) => Err(HandleError::NotUtf8 { at: error.valid_up_to() }),
         }
     }
 

@@ -9,6 +9,7 @@ extern crate alloc;
 extern crate std;
 
 pub mod crypto;
+pub mod endpoint;
 mod error;
 mod handle;
 pub mod limits;

@@ -66,6 +66,23 @@ impl Header {
         u32::try_from(now.unix.saturating_add(Self::LIFE)).unwrap_or(u32::MAX).min(i32::MAX as u32)
     }
 
+    /// Reads the header at the start of `bytes`, and the length of the body that follows.
+    ///
+    /// ```
+    /// use tendot_proto::{Header, Opcode};
+    ///
+    /// let mut bytes = [0; 24];
+    /// bytes[3] = 1;
+    /// bytes[23] = 5;
+    /// let (header, body_length) = Header::from_bytes(&bytes)?;
+    /// assert_eq!((header.opcode, body_length), (Opcode::RESOLUTION, 5));
+    /// assert!(Header::from_bytes(&bytes[..23]).is_err());
+    /// # Ok::<(), tendot_proto::DecodeError>(())
+    /// ```
+    pub fn from_bytes(bytes: &[u8]) -> Result<(Self, u32), DecodeError> {
+        Self::decode(&mut Reader::new(bytes))
+    }
+
     #[inline]
     pub(crate) fn decode(reader: &mut Reader<'_>) -> Result<(Self, u32), DecodeError> {
         let mut fields = Reader::at_offset(reader.take("header", limits::HEADER)?, reader.at());

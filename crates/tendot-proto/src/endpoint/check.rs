@@ -1,0 +1,51 @@
+//! What can be said about a request without looking at any record.
+
+use alloc::vec::Vec;
+
+use super::Denied;
+use crate::handle::Handle;
+use crate::limits;
+use crate::message::{Opcode, Request, ResponseCode};
+use crate::record::Value;
+use crate::wire::List;
+
+/// Finds what is wrong with the names and values of a request, whoever sent it.
+pub(super) fn check(opcode: Opcode, request: &Request<'_>) -> Result<(), Denied> {
+    if let Some(handle) = request.handle() {
+        check_handle(opcode, handle)?;
+    }
+    match request {
+        Request::Values { values, .. } => check_values(opcode, values),
+        _ => Ok(()),
+    }
+}
+
+/// A name that is too long or not UTF-8 cannot be that of a record; for a new record it must also have a prefix.
+fn check_handle(opcode: Opcode, handle: Handle<'_>) -> Result<(), Denied> {
+    let checked = match opcode {
+        Opcode::CREATE_HANDLE => handle.check(),
+        _ => handle.check_bytes(),
+    };
+    checked.map_err(|error| Denied::new(ResponseCode::INVALID_HANDLE, alloc::format!("{error}")))
+}
+
+fn check_values(opcode: Opcode, values: &List<'_, Value<'_>>) -> Result<(), Denied> {
+    let invalid = |message| Err(Denied::new(ResponseCode::INVALID_VALUE, message));
+    if values.len() > limits::VALUES {
+        return invalid(alloc::format!("{} values, at most {} are allowed", values.len(), limits::VALUES));
+    }
+    if values.is_empty() && opcode != Opcode::CREATE_HANDLE {
+        return invalid("no values".into());
+    }
+    let mut indexes: Vec<u32> = values.iter().map(|value| value.index).collect();
+    // Peers take indexes for signed.
+    if let Some(index) = indexes.iter().find(|index| **index == 0 || **index > i32::MAX as u32) {
+        return invalid(alloc::format!("{index} cannot be the index of a value"));
+    }
+    indexes.sort_unstable();
+    if let Some([index, _]) = indexes.array_windows().find(|[one, two]| one == two) {
+        let message = alloc::format!("two values have the index {index}");
+        return Err(Denied::new(ResponseCode::VALUE_ALREADY_EXISTS, message));
+    }
+    Ok(())
+}

@@ -1,0 +1,275 @@
+//! The answering side: datagrams and frames in, requests out; responses in, bytes out.
+
+mod check;
+mod respond;
+
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::fmt;
+
+use crate::error::{DecodeError, DecodeErrorKind};
+use crate::limits;
+use crate::message::{
+    Body, Envelope, EnvelopeFlags, Header, Message, OpFlags, Opcode, Outcome, Parts, Request, Response,
+    ResponseCode, Tail, Version,
+};
+use crate::time::Now;
+use crate::work::Work;
+
+/// How a message came, which decides what it may ask for.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub enum Transport {
+    /// In datagrams, from an address that nobody has proved.
+    Udp,
+    /// Over a connection.
+    Tcp,
+    /// Inside HTTP.
+    Http,
+}
+
+/// The answering side of the protocol, for one site: says which bytes are a request that may be looked at, answers all
+/// others, and writes responses.
+///
+/// It keeps nothing of what it sees. Datagrams are put together by [`Reassembly`](crate::Reassembly), streams are cut
+/// by [`Framer`](crate::Framer), encrypted messages are opened by their session, all before; what is asked for is
+/// carried out elsewhere, after.
+///
+/// ```
+/// use tendot_proto::endpoint::{Endpoint, Transport};
+/// use tendot_proto::{Body, Handle, Message, Now, Outcome, Response, ResponseCode};
+///
+/// let now = Now { elapsed: core::time::Duration::ZERO, unix: 1_700_000_000 };
+/// let endpoint = Endpoint { site_serial: 5, primary: true };
+///
+/// let request = Message::resolution(Handle::from("10.1000/none"), 7, now).to_bytes()?;
+/// let incoming = endpoint.read(&request, Transport::Udp, now)?;
+/// let outcome = Outcome::Failed { message: Some(b"") };
+/// let mut response = Vec::new();
+/// incoming.respond(ResponseCode::HANDLE_NOT_FOUND, outcome).encode(&mut response)?;
+/// assert_eq!(Message::from_bytes(&response)?.envelope.request_id, 7);
+///
+/// // What cannot be understood is answered, too; with the number of the request, if it can be read.
+/// let refused = endpoint.read(&request[..request.len() - 1], Transport::Tcp, now).unwrap_err();
+/// assert_eq!(refused.code(), ResponseCode::PROTOCOL_ERROR);
+/// assert_eq!(refused.to_string(), "message at byte 20: 52 bytes announced, 51 there");
+/// # Ok::<(), Box<dyn core::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Endpoint {
+    /// The serial number of the site.
+    pub site_serial: u16,
+    /// Whether the site takes changes: then every response is authoritative.
+    pub primary: bool,
+}
+
+/// A request that may be looked at.
+#[derive(Clone, Copy, Debug)]
+pub struct Incoming<'a> {
+    /// What it asks for.
+    pub request: Request<'a>,
+    /// The message as it came, for digests and credentials.
+    pub parts: Parts<'a>,
+    /// All of it.
+    pub message: Message<'a>,
+    /// How it came.
+    pub transport: Transport,
+    /// The session of the response: that of the request. An answer to a challenge may have none, since there the
+    /// number is that of the challenge; who finds that it has one puts it here.
+    pub session_id: u32,
+    /// What answering it may cost.
+    pub work: Work,
+    endpoint: Endpoint,
+    now: Now,
+}
+
+impl Endpoint {
+    /// Reads a whole message, which must not be encrypted.
+    ///
+    /// What can be refused without looking at any record is refused here, so that all front doors refuse it alike.
+    pub fn read<'a>(&self, bytes: &'a [u8], transport: Transport, now: Now) -> Result<Incoming<'a>, Refusal> {
+        let envelope =
+            Envelope::from_bytes(bytes).map_err(|error| Refusal::silent(Reason::Malformed(error)))?;
+        let header = bytes.get(limits::ENVELOPE..).and_then(|rest| Header::from_bytes(rest).ok());
+        // A response is never answered, or two servers could keep each other busy for ever.
+        if header.is_some_and(|(header, _)| !header.is_request()) {
+            return Err(Refusal::silent(Reason::Response));
+        }
+        let refuse = |reason| Err(self.refuse(envelope, header.map(|(header, _)| header), reason, now));
+        if envelope.flags.has(EnvelopeFlags::ENCRYPTED) {
+            return refuse(Reason::Encrypted);
+        }
+        // Whoever announces more than a message can have over UDP is not owed a datagram.
+        if transport == Transport::Udp && envelope.length as usize > limits::MESSAGE {
+            let kind =
+                DecodeErrorKind::TooLong { announced: envelope.length as usize, limit: limits::MESSAGE };
+            let error = DecodeError::new("message", limits::ENVELOPE, kind);
+            return Err(Refusal::silent(Reason::Malformed(error)));
+        }
+        let parts = match Parts::split(bytes) {
+            Ok(parts) => parts,
+            Err(error) => return refuse(Reason::Malformed(error)),
+        };
+        let opcode = parts.header.opcode;
+        if opcode.name().is_none() || opcode == Opcode::RESERVED {
+            return refuse(Reason::UnknownOperation(opcode));
+        }
+        if opcode.is_administration() {
+            if transport == Transport::Udp {
+                return refuse(Reason::AdministrationOverUdp);
+            }
+            // Their challenges would be made with MD5, and by the client's wish alone.
+            if envelope.response_version() < Version::DIGEST_ALGORITHMS {
+                return refuse(Reason::TooOld(envelope.suggested()));
+            }
+        }
+        let message = match Message::from_parts(&parts) {
+            Ok(message) => message,
+            Err(error) => return refuse(Reason::Malformed(error)),
+        };
+        let Body::Request(request) = message.body else { return Err(Refusal::silent(Reason::Response)) };
+        if let Err(denied) = check::check(opcode, &request) {
+            return refuse(Reason::Denied(denied));
+        }
+        let session_id = if opcode == Opcode::CHALLENGE_RESPONSE { 0 } else { envelope.session_id };
+        Ok(Incoming {
+            request,
+            parts,
+            message,
+            transport,
+            session_id,
+            work: Work::REQUEST,
+            endpoint: *self,
+            now,
+        })
+    }
+
+    /// The answer to something that is no request, as far as it could be read.
+    ///
+    /// The deployed software answers such with request id 0xFFFFFFFF and version 2.3, which its own client takes for an
+    /// answer to somebody else.
+    pub fn refuse(&self, envelope: Envelope, header: Option<Header>, reason: Reason, now: Now) -> Refusal {
+        let header = header.unwrap_or_else(|| Header::request(Opcode::RESERVED, now));
+        let code = reason.code().for_version(envelope.response_version());
+        let flags = OpFlags(header.flags.0)
+            .without(OpFlags::CERTIFY.with(OpFlags::ENCRYPT).with(OpFlags::REQUEST_DIGEST));
+        let message = alloc::format!("{reason}");
+        let response = Message {
+            envelope: self.response_envelope(&envelope),
+            header: self.response_header(&Header { flags, ..header }, code, now),
+            body: Body::Response(Response::new(Outcome::Failed { message: Some(message.as_bytes()) })),
+            body_rest: &[],
+            tail: Tail::Empty,
+        };
+        Refusal { reason, response: response.to_bytes().ok() }
+    }
+
+    fn response_envelope(&self, request: &Envelope) -> Envelope {
+        Envelope {
+            session_id: request.session_id,
+            request_id: request.request_id,
+            ..Envelope::new(request.response_version())
+        }
+    }
+
+    fn response_header(&self, request: &Header, code: ResponseCode, now: Now) -> Header {
+        let mut header = request.response(code, self.site_serial, now);
+        header.flags = header.flags.without(OpFlags::AUTHORITATIVE);
+        if self.primary {
+            header.flags = header.flags.with(OpFlags::AUTHORITATIVE);
+        }
+        header
+    }
+}
+
+/// Bytes that were not taken for a request: why, and what to answer.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Refusal {
+    reason: Reason,
+    response: Option<Vec<u8>>,
+}
+
+impl Refusal {
+    const fn silent(reason: Reason) -> Self {
+        Self { reason, response: None }
+    }
+
+    /// Why.
+    pub const fn reason(&self) -> &Reason {
+        &self.reason
+    }
+
+    /// The code of the answer, whether there is one or not.
+    pub const fn code(&self) -> ResponseCode {
+        self.reason.code()
+    }
+
+    /// The answer; none if nothing should be answered.
+    pub fn response(&self) -> Option<&[u8]> {
+        self.response.as_deref()
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.reason.fmt(f)
+    }
+}
+
+impl core::error::Error for Refusal {}
+
+/// Why bytes were not taken for a request.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Reason {
+    /// They are no message.
+    #[error("{0}")]
+    Malformed(DecodeError),
+    /// They are a response.
+    #[error("this is a response")]
+    Response,
+    /// They are encrypted, and belong to no session.
+    #[error("an encrypted message without a session")]
+    Encrypted,
+    /// Nobody here does this.
+    #[error("operation {0} is not known")]
+    UnknownOperation(Opcode),
+    /// Who asks over UDP has proved no address.
+    #[error("administration is not taken over UDP")]
+    AdministrationOverUdp,
+    /// The client speaks only versions whose authentication is broken.
+    #[error("administration needs version 2.1 or later, {0} is the latest offered")]
+    TooOld(Version),
+    /// What it asks for cannot be.
+    #[error("{0}")]
+    Denied(Denied),
+}
+
+impl Reason {
+    /// The code of the answer.
+    pub const fn code(&self) -> ResponseCode {
+        match self {
+            Self::UnknownOperation(_) => ResponseCode::OPERATION_NOT_SUPPORTED,
+            Self::Denied(denied) => denied.code,
+            _ => ResponseCode::PROTOCOL_ERROR,
+        }
+    }
+}
+
+/// What is asked for cannot be, with a code for programs and a message for people.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+#[error("{message}")]
+pub struct Denied {
+    code: ResponseCode,
+    message: String,
+}
+
+impl Denied {
+    const fn new(code: ResponseCode, message: String) -> Self {
+        Self { code, message }
+    }
+
+    /// The code.
+    pub const fn code(&self) -> ResponseCode {
+        self.code
+    }
+}

@@ -1,0 +1,39 @@
+use super::Incoming;
+use crate::limits;
+use crate::message::{Body, Message, OpFlags, Outcome, Response, ResponseCode, Tail};
+
+impl<'a> Incoming<'a> {
+    /// The response to this request, without a digest and without a credential.
+    pub fn respond<'r>(&self, code: ResponseCode, outcome: Outcome<'r>) -> Message<'r> {
+        let mut envelope = self.endpoint.response_envelope(&self.message.envelope);
+        envelope.session_id = self.session_id;
+        let header = self.message.header;
+        let mut header = self.endpoint.response_header(&header, code.for_version(envelope.version), self.now);
+        header.flags = header.flags.without(OpFlags::REQUEST_DIGEST);
+        Message {
+            envelope,
+            header,
+            body: Body::Response(Response::new(outcome)),
+            body_rest: &[],
+            tail: Tail::Empty,
+        }
+    }
+
+    /// The number of times that the request will have been passed on if it is passed on now; none if it may not be.
+    ///
+    /// ```
+    /// # use tendot_proto::{Handle, Message, Now, endpoint::{Endpoint, Transport}};
+    /// # let now = Now { elapsed: core::time::Duration::ZERO, unix: 1_700_000_000 };
+    /// # let endpoint = Endpoint { site_serial: 5, primary: true };
+    /// let mut request = Message::resolution(Handle::from("10.1000/1"), 7, now);
+    /// request.header.recursion_count = 10;
+    /// let bytes = request.to_bytes()?;
+    /// let incoming = endpoint.read(&bytes, Transport::Udp, now)?;
+    /// assert_eq!(incoming.next_recursion(), None, "what matters only to those who would pass it on");
+    /// # Ok::<(), Box<dyn core::error::Error>>(())
+    /// ```
+    pub fn next_recursion(&self) -> Option<u8> {
+        let header = self.message.header;
+        header.recursion_count.checked_add(1).filter(|count| *count <= limits::RECURSION)
+    }
+}
