@@ -131,6 +131,19 @@ impl<'a> PublicKey<'a> {
         }
     }
 
+    /// Whether the key has the very bytes that the deployed software would make of its integers.
+    pub(super) fn is_plain(&self) -> bool {
+        let used = self.algorithm.fields().len();
+        let rest: &[u8] = if self.algorithm == Algorithm::Rsa { &[0; 4] } else { &[] };
+        let minimal = |integer: &[u8]| match integer {
+            [0] => true,
+            [0, next, ..] => *next >= 0x80,
+            [first, ..] => *first < 0x80,
+            [] => false,
+        };
+        self.reserved == 0 && *self.rest == *rest && self.integers.iter().take(used).all(|kept| minimal(kept))
+    }
+
     /// The same key, holding all that it needs.
     pub fn into_owned(self) -> PublicKey<'static> {
         PublicKey {

@@ -1,3 +1,341 @@
+use alloc::borrow::Cow;
+use alloc::vec::Vec;
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use super::PublicKey;
+use crate::error::DecodeError;
+use crate::wire::{Reader, Writer};
+
+/// The data of `HS_SITE`, `HS_SITE.6`, `HS_SITE.PREFIX` and `HS_NA_DELEGATE`: servers that together keep all records
+/// of a service.
+///
+/// The numbers are those of the deployed software; RFC 3651 has other ones for the flags, for the kinds of interface
+/// and for the protocols.
+///
+/// ```
+/// use tendot_proto::record::{HashOption, Interface, InterfaceKind, Server, Site, Transport};
+///
+/// let site = Site {
+///     flags: Site::PRIMARY,
+///     servers: vec![Server {
+///         id: 1,
+///         address: Server::address_of([192, 0, 2, 1].into()),
+///         interfaces: vec![Interface { kind: InterfaceKind::BOTH, transport: Transport::TCP, port: 2641 }],
+///         ..Server::default()
+///     }],
+///     ..Site::default()
+/// };
+/// let mut bytes = site.to_bytes();
+/// assert_eq!(Site::from_bytes(&bytes)?, site);
+/// assert!(site.is_primary());
+///
+/// bytes.push(0);
+/// let error = Site::from_bytes(&bytes).unwrap_err();
+/// assert_eq!(error.to_string(), "HS_SITE at byte 54: 1 bytes follow where none should");
+/// # Ok::<(), tendot_proto::DecodeError>(())
+/// ```
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Site<'a> {
+    /// The version of this layout: 1 as deployed, 0 in RFC 3651. Nobody checks it.
+    pub format: u16,
+    /// The protocol that the servers speak, the number before the dot.
+    pub protocol_major: u8,
+    /// The number after the dot.
+    pub protocol_minor: u8,
+    /// Goes up when the site changes. The deployed software takes it for signed.
+    pub serial: u16,
+    /// [`Site::PRIMARY`] and [`Site::MULTI_PRIMARY`]; other bits are kept.
+    pub flags: u8,
+    /// Which part of a handle decides its server.
+    pub hash_option: HashOption,
+    /// Never used, and empty wherever it was seen.
+    pub hash_filter: Cow<'a, [u8]>,
+    /// Names and texts; some have a meaning, see [`Site::description`] and what follows it.
+    pub attributes: Vec<Attribute<'a>>,
+    /// The servers, in the order by which handles are spread over them.
+    pub servers: Vec<Server<'a>>,
+}
+
+impl<'a> Site<'a> {
+    /// In `flags`: the site takes changes.
+    pub const PRIMARY: u8 = 0x80;
+    /// In `flags`: so do other sites of the service.
+    pub const MULTI_PRIMARY: u8 = 0x40;
+
+    /// Reads the data of a value.
+    pub fn from_bytes(bytes: &'a [u8]) -> Result<Self, DecodeError> {
+        let mut reader = Reader::new(bytes);
+        let site = Self::decode(&mut reader)?;
+        reader.finish("HS_SITE")?;
+        Ok(site)
+    }
+
+    /// The data of a value.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        self.encode(&mut Writer::new(&mut out));
+        out
+    }
+
+    /// Reads a site that others may follow.
+    pub fn decode(reader: &mut Reader<'a>) -> Result<Self, DecodeError> {
+        Ok(Self {
+            format: reader.u16("site format")?,
+            protocol_major: reader.u8("site protocol version")?,
+            protocol_minor: reader.u8("site protocol version")?,
+            serial: reader.u16("site serial number")?,
+            flags: reader.u8("site flags")?,
+            hash_option: HashOption(reader.u8("site hash option")?),
+            hash_filter: Cow::Borrowed(reader.bytes("site hash filter")?),
+            attributes: items(reader, "site attributes", 8, |reader| {
+                let name = Cow::Borrowed(reader.bytes("site attribute name")?);
+                Ok(Attribute { name, value: Cow::Borrowed(reader.bytes("site attribute value")?) })
+            })?,
+            servers: items(reader, "site servers", 28, Server::decode)?,
+        })
+    }
+
+    /// Appends the site.
+    pub fn encode(&self, writer: &mut Writer<'_>) {
+        writer.u16(self.format);
+        writer.u8(self.protocol_major);
+        writer.u8(self.protocol_minor);
+        writer.u16(self.serial);
+        writer.u8(self.flags);
+        writer.u8(self.hash_option.0);
+        writer.bytes(&self.hash_filter);
+        writer.count(self.attributes.len());
+        for attribute in &self.attributes {
+            writer.bytes(&attribute.name);
+            writer.bytes(&attribute.value);
+        }
+        writer.count(self.servers.len());
+        for server in &self.servers {
+            server.encode(writer);
+        }
+    }
+
+    /// Whether the site takes changes.
+    pub const fn is_primary(&self) -> bool {
+        self.flags & Self::PRIMARY != 0
+    }
+
+    /// Whether other sites of the service take changes, too.
+    pub const fn is_multi_primary(&self) -> bool {
+        self.flags & Self::MULTI_PRIMARY != 0
+    }
+
+    /// The text of the first attribute of this name.
+    pub fn attribute(&self, name: &str) -> Option<&str> {
+        let found = self.attributes.iter().find(|attribute| *attribute.name == *name.as_bytes())?;
+        core::str::from_utf8(&found.value).ok()
+    }
+
+    /// What the site says about itself: the attribute `desc`.
+    pub fn description(&self) -> Option<&str> {
+        self.attribute("desc")
+    }
+
+    /// A second address of a server, by its [`Server::id`]: `alt_addr.<id>`, or `alt_addr` where there is one server.
+    pub fn alternative_address(&self, id: u32) -> Option<IpAddr> {
+        let general = self.servers.len() == 1;
+        self.numbered("alt_addr", id)
+            .or_else(|| general.then(|| self.attribute("alt_addr")).flatten())?
+            .parse()
+            .ok()
+    }
+
+    /// The name of a server in the DNS, by its place in the list: `domain.<place>` or `domain`. It is to be used where
+    /// the address is all zeros, and as the host of HTTP requests.
+    pub fn domain(&self, place: usize) -> Option<&str> {
+        self.of_server("domain", place)
+    }
+
+    /// What HTTP paths of a server begin with, by its place in the list: `path.<place>` or `path`.
+    pub fn path(&self, place: usize) -> Option<&str> {
+        self.of_server("path", place)
+    }
+
+    fn of_server(&self, name: &str, place: usize) -> Option<&str> {
+        self.numbered(name, u32::try_from(place).ok()?).or_else(|| self.attribute(name))
+    }
+
+    /// The text of the attribute `name.number`.
+    fn numbered(&self, name: &str, number: u32) -> Option<&str> {
+        let found = self.attributes.iter().find(|attribute| {
+            attribute.name.strip_prefix(name.as_bytes()).and_then(|rest| rest.strip_prefix(b".")).is_some_and(
+                |digits| core::str::from_utf8(digits).is_ok_and(|digits| digits.parse::<u32>() == Ok(number)),
+            )
+        })?;
+        core::str::from_utf8(&found.value).ok()
+    }
+
+    /// The same site, holding all that it needs.
+    pub fn into_owned(self) -> Site<'static> {
+        let own = |bytes: Cow<'_, [u8]>| Cow::Owned(bytes.into_owned());
+        Site {
+            hash_filter: own(self.hash_filter),
+            attributes: (self.attributes.into_iter())
+                .map(|attribute| Attribute { name: own(attribute.name), value: own(attribute.value) })
+                .collect(),
+            servers: (self.servers.into_iter())
+                .map(|server| Server { public_key: own(server.public_key), ..server })
+                .collect(),
+            ..self
+        }
+    }
+}
+
+/// A site without servers, of the version that is deployed.
+impl Default for Site<'_> {
+    fn default() -> Self {
+        Self {
+            format: 1,
+            protocol_major: 2,
+            protocol_minor: 11,
+            serial: 0,
+            flags: 0,
+            hash_option: HashOption::WHOLE,
+            hash_filter: Cow::default(),
+            attributes: Vec::new(),
+            servers: Vec::new(),
+        }
+    }
+}
+
+/// Something that a site says about itself.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Attribute<'a> {
+    /// What it is about.
+    pub name: Cow<'a, [u8]>,
+    /// What it says.
+    pub value: Cow<'a, [u8]>,
+}
+
+/// One server of a site.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Server<'a> {
+    /// The number by which the site calls it.
+    pub id: u32,
+    /// Its address as it came; [`Server::ip`] knows how to read it.
+    pub address: [u8; 16],
+    /// The bytes of the key by which it signs, or none; [`Server::key`] reads them.
+    pub public_key: Cow<'a, [u8]>,
+    /// Where it listens, and for what.
+    pub interfaces: Vec<Interface>,
+}
+
+impl<'a> Server<'a> {
+    fn decode(reader: &mut Reader<'a>) -> Result<Self, DecodeError> {
+        Ok(Self {
+            id: reader.u32("server id")?,
+            address: reader.array("server address")?,
+            public_key: Cow::Borrowed(reader.bytes("server public key")?),
+            interfaces: items(reader, "server interfaces", 6, |reader| {
+                Ok(Interface {
+                    kind: InterfaceKind(reader.u8("interface type")?),
+                    transport: Transport(reader.u8("interface protocol")?),
+                    port: reader.u32("interface port")?,
+                })
+            })?,
+        })
+    }
+
+    fn encode(&self, writer: &mut Writer<'_>) {
+        writer.u32(self.id);
+        writer.raw(&self.address);
+        writer.bytes(&self.public_key);
+        writer.count(self.interfaces.len());
+        for interface in &self.interfaces {
+            writer.u8(interface.kind.0);
+            writer.u8(interface.transport.0);
+            writer.u32(interface.port);
+        }
+    }
+
+    /// The address. Both twelve zeros and `::ffff` in front mean IPv4.
+    ///
+    /// ```
+    /// use tendot_proto::record::Server;
+    ///
+    /// let ip = |text: &str| Server { address: Server::address_of(text.parse().unwrap()), ..Server::default() }.ip();
+    /// assert_eq!(ip("192.0.2.1").to_string(), "192.0.2.1");
+    /// assert_eq!(ip("::ffff:192.0.2.1").to_string(), "192.0.2.1");
+    /// assert_eq!(ip("2001:db8::1").to_string(), "2001:db8::1");
+    /// ```
+    pub fn ip(&self) -> IpAddr {
+        match self.address {
+            [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, a, b, c, d]
+            | [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, a, b, c, d] => Ipv4Addr::new(a, b, c, d).into(),
+            other => Ipv6Addr::from(other).into(),
+        }
+    }
+
+    /// An address as the deployed software writes it: IPv4 after twelve zeros.
+    pub fn address_of(ip: IpAddr) -> [u8; 16] {
+        match ip {
+            IpAddr::V4(four) => {
+                let [a, b, c, d] = four.octets();
+                [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, a, b, c, d]
+            }
+            IpAddr::V6(six) => six.octets(),
+        }
+    }
+
+    /// The key by which it signs.
+    pub fn key(&self) -> Result<PublicKey<'_>, DecodeError> {
+        PublicKey::from_bytes(&self.public_key)
+    }
+}
+
+/// Where a server listens, and for what.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub struct Interface {
+    /// For what.
+    pub kind: InterfaceKind,
+    /// By which protocol.
+    pub transport: Transport,
+    /// At which port.
+    pub port: u32,
+}
+
+/// What an [`Interface`] is for. Unknown numbers are kept.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub struct InterfaceKind(pub u8);
+
+impl InterfaceKind {
+    /// Nothing, for now.
+    pub const OUT_OF_SERVICE: Self = Self(0);
+    /// Changing records.
+    pub const ADMIN: Self = Self(1);
+    /// Resolving them.
+    pub const QUERY: Self = Self(2);
+    /// Both.
+    pub const BOTH: Self = Self(3);
+
+    /// Whether records can be changed there.
+    pub const fn is_admin(self) -> bool {
+        self.0 & Self::ADMIN.0 != 0
+    }
+
+    /// Whether records can be resolved there.
+    pub const fn is_query(self) -> bool {
+        self.0 & Self::QUERY.0 != 0
+    }
+}
+
+/// How messages are carried to an [`Interface`]. Unknown numbers are kept.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub struct Transport(pub u8);
+
+#[expect(missing_docs, reason = "they are called what they are called")]
+impl Transport {
+    pub const UDP: Self = Self(0);
+    pub const TCP: Self = Self(1);
+    pub const HTTP: Self = Self(2);
+    pub const HTTPS: Self = Self(3);
+}
+
 /// Which part of a handle decides its server.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub struct HashOption(pub u8);
@@ -9,4 +347,46 @@ impl HashOption {
     pub const SUFFIX: Self = Self(1);
     /// The whole handle.
     pub const WHOLE: Self = Self(2);
+}
+
+/// A counted list whose items have at least `least` bytes.
+fn items<'a, T>(
+    reader: &mut Reader<'a>,
+    field: &'static str,
+    least: usize,
+    mut read: impl FnMut(&mut Reader<'a>) -> Result<T, DecodeError>,
+) -> Result<Vec<T>, DecodeError> {
+    // Collecting a Result begins with an empty Vec, so that nothing is allocated by the number announced.
+    (0..reader.count(field, least)?).map(|_| read(reader)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn attributes() {
+        let attribute = |name: &'static str, value: &'static str| Attribute {
+            name: name.as_bytes().into(),
+            value: value.as_bytes().into(),
+        };
+        let mut site = Site {
+            attributes: alloc::vec![
+                attribute("desc", "Test"),
+                attribute("alt_addr", "2001:db8::1"),
+                attribute("domain", "example.org"),
+                attribute("domain.1", "one.example.org"),
+            ],
+            servers: alloc::vec![Server { id: 7, ..Server::default() }],
+            ..Site::default()
+        };
+        assert_eq!(site.description(), Some("Test"));
+        assert_eq!((site.domain(0), site.domain(1)), (Some("example.org"), Some("one.example.org")));
+        assert_eq!(site.path(0), None);
+        assert_eq!(site.alternative_address(7), Some("2001:db8::1".parse().unwrap()));
+        site.servers.push(Server { id: 8, ..Server::default() });
+        assert_eq!(site.alternative_address(7), None, "which of the two it is nobody can tell");
+        site.attributes.push(attribute("alt_addr.8", "192.0.2.8"));
+        assert_eq!(site.alternative_address(8), Some("192.0.2.8".parse().unwrap()));
+    }
 }

@@ -1,15 +1,42 @@
 //! Records: values and the types of their data, a file each.
+//!
+//! A [`Value`] has its data as bytes; each type has a struct that reads them and writes them back as they were.
+//! For JSON, [`Value`] and [`Record`] are written by serde and read by `from_json`.
 
+mod desc;
+mod email;
+mod hs_admin;
+mod hs_alias;
+mod hs_primary;
 mod hs_pubkey;
+mod hs_seckey;
+mod hs_serv;
 mod hs_site;
+mod hs_vlist;
+mod json;
 mod permission;
+#[expect(clippy::module_inception, reason = "a file per type, and this one is called so")]
+mod record;
 mod reference;
+mod text;
 mod ttl;
+mod url;
 mod value;
 
+pub use desc::Description;
+pub use email::Email;
+pub use hs_admin::{Admin, AdminPermissions};
+pub use hs_alias::Alias;
+pub use hs_primary::Primary;
 pub use hs_pubkey::{KeyKind, PublicKey};
-pub use hs_site::HashOption;
+pub use hs_seckey::SecretKey;
+pub use hs_serv::Service;
+pub use hs_site::{Attribute, HashOption, Interface, InterfaceKind, Server, Site, Transport};
+pub use hs_vlist::ValueList;
+pub use json::{JsonError, Jwk, values_from_json};
 pub use permission::Permissions;
+pub use record::Record;
 pub use reference::Reference;
 pub use ttl::Ttl;
+pub use url::Url;
 pub use value::Value;

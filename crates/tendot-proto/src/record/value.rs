@@ -84,10 +84,7 @@ impl<'a> Value<'a> {
     /// Whether the value is of a type or of one below it: `URL.mobile` is a `URL` (RFC 3651, 3.1). ASCII case does not
     /// matter.
     pub fn has_type(&self, value_type: &str) -> bool {
-        let (of, wanted) = (&*self.value_type, value_type.as_bytes());
-        of.split_at_checked(wanted.len()).is_some_and(|(start, after)| {
-            start.eq_ignore_ascii_case(wanted) && matches!(after.first(), None | Some(b'.'))
-        })
+        is_type(&self.value_type, value_type)
     }
 
     /// Whether a type that was asked for selects this value: the type itself, or with a dot at its end the type and
@@ -166,6 +163,13 @@ impl<'a> Item<'a> for Value<'a> {
             ..*item
         }
     }
+}
+
+/// Whether `of` is the type `wanted` or one below it.
+pub(super) fn is_type(of: &[u8], wanted: &str) -> bool {
+    of.split_at_checked(wanted.len()).is_some_and(|(start, after)| {
+        start.eq_ignore_ascii_case(wanted.as_bytes()) && matches!(after.first(), None | Some(b'.'))
+    })
 }
 
 fn text_bytes(text: Cow<'_, str>) -> Cow<'_, [u8]> {

@@ -1,0 +1,26 @@
+use super::text::text;
+use crate::error::DecodeError;
+
+/// The data of `DESC`: a description for people.
+///
+/// ```
+/// use tendot_proto::record::Description;
+///
+/// assert_eq!(Description::from_bytes("Grüße".as_bytes())?.as_str(), "Grüße");
+/// assert!(Description::from_bytes(b"\xff").is_err());
+/// # Ok::<(), tendot_proto::DecodeError>(())
+/// ```
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Description<'a>(&'a str);
+
+impl<'a> Description<'a> {
+    /// Reads the data of a value.
+    pub fn from_bytes(bytes: &'a [u8]) -> Result<Self, DecodeError> {
+        text(bytes, "DESC").map(Self)
+    }
+
+    /// The text.
+    pub const fn as_str(self) -> &'a str {
+        self.0
+    }
+}

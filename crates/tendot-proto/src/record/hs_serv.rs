@@ -1,0 +1,19 @@
+use crate::handle::Handle;
+
+/// The data of `HS_SERV` and `HS_SERV.PREFIX`: the record whose sites serve this prefix, or those derived from it.
+///
+/// ```
+/// use tendot_proto::{Handle, record::Service};
+///
+/// assert!(Service(Handle::from("0.na/0.na")).is_root());
+/// assert!(!Service(Handle::from("10.5555/SERVICE")).is_root());
+/// ```
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Service<'a>(pub Handle<'a>);
+
+impl Service<'_> {
+    /// Whether it says "ask the root": who asks then uses the root sites that it knows.
+    pub fn is_root(self) -> bool {
+        self.0.is_same(Handle::ROOT)
+    }
+}

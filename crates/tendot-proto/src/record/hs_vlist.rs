@@ -1,0 +1,55 @@
+use alloc::vec::Vec;
+
+use super::Reference;
+use crate::error::DecodeError;
+use crate::wire::{Item, List, Reader, Writer};
+
+/// The data of `HS_VLIST`: a list of values of any records, used as a group of administrators.
+///
+/// ```
+/// use tendot_proto::{Reference, record::ValueList};
+///
+/// let group = ValueList { members: vec![Reference::parse("300:10.1000/A"), Reference::parse("0:0.NA/10")] };
+/// let mut bytes = group.to_bytes();
+/// assert_eq!(ValueList::from_bytes(&bytes)?, group);
+///
+/// bytes.push(0);
+/// let error = ValueList::from_bytes(&bytes).unwrap_err();
+/// assert_eq!(error.to_string(), "HS_VLIST at byte 36: 1 bytes follow where none should");
+/// # Ok::<(), tendot_proto::DecodeError>(())
+/// ```
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct ValueList<'a> {
+    /// Keys, or further lists; index 0 stands for any key of the record.
+    pub members: Vec<Reference<'a>>,
+}
+
+impl<'a> ValueList<'a> {
+    /// Reads the data of a value.
+    pub fn from_bytes(bytes: &'a [u8]) -> Result<Self, DecodeError> {
+        Ok(Self { members: list(bytes, "HS_VLIST")?.iter().collect() })
+    }
+
+    /// The data of a value.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        list_bytes(&self.members)
+    }
+}
+
+/// References and nothing after them.
+pub(super) fn list<'a>(bytes: &'a [u8], field: &'static str) -> Result<List<'a, Reference<'a>>, DecodeError> {
+    let mut reader = Reader::new(bytes);
+    let list = List::decode(&mut reader, field)?;
+    reader.finish(field)?;
+    Ok(list)
+}
+
+pub(super) fn list_bytes(references: &[Reference<'_>]) -> Vec<u8> {
+    let mut out = Vec::new();
+    let mut writer = Writer::new(&mut out);
+    writer.count(references.len());
+    for reference in references {
+        reference.encode(&mut writer);
+    }
+    out
+}

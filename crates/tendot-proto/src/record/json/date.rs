@@ -1,0 +1,62 @@
+use jiff::Timestamp;
+use jiff::tz::Offset;
+use serde::{Serialize, Serializer};
+
+use super::{JsonError, Node};
+
+/// A date in seconds since 1970, as `2024-01-02T03:04:05Z`.
+pub(super) struct Date(pub(super) u32);
+
+impl Serialize for Date {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        // Twice as fast as through a formatter, and every value has a date.
+        let date = Offset::UTC.to_datetime(Timestamp::from_second(self.0.into()).unwrap_or_default());
+        let digit = |number: i16| b'0' + (number % 10) as u8;
+        let two = |number: i8| [digit(i16::from(number) / 10), digit(number.into())];
+        let year = date.year();
+        let ([a, b], [c, d], [e, f]) = (two(date.month()), two(date.day()), two(date.hour()));
+        let ([g, h], [i, j]) = (two(date.minute()), two(date.second()));
+        let (y, z) = ([digit(year / 1000), digit(year / 100)], [digit(year / 10), digit(year)]);
+        let [[k, l], [m, n]] = [y, z];
+        let text = [k, l, m, n, b'-', a, b, b'-', c, d, b'T', e, f, b':', g, h, b':', i, j, b'Z'];
+        serializer.serialize_str(core::str::from_utf8(&text).unwrap_or_default())
+    }
+}
+
+impl Date {
+    pub(super) fn read(node: &Node<'_, '_>) -> Result<Self, JsonError> {
+        let date = node.text()?.parse::<Timestamp>().ok();
+        date.and_then(|date| u32::try_from(date.as_second()).ok())
+            .map(Self)
+            .ok_or_else(|| node.needs("a date such as 2024-01-02T03:04:05Z, 1970 to 2106"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dates() {
+        check(0, "1970-01-01T00:00:00Z");
+        check(0x6400_0000, "2023-03-02T01:46:40Z");
+        check(951_782_399, "2000-02-28T23:59:59Z");
+        check(u32::MAX, "2106-02-07T06:28:15Z");
+    }
+
+    #[track_caller]
+    fn check(seconds: u32, text: &str) {
+        let json = serde_json::to_value(Date(seconds)).unwrap();
+        assert_eq!(json, text);
+        assert_eq!(Date::read(&Node::new(&json)).unwrap().0, seconds);
+    }
+
+    #[test]
+    fn other_dates() {
+        let read = |text: &str| Date::read(&Node::new(&text.into())).ok().map(|date| date.0);
+        assert_eq!(read("1970-01-01T01:00:01.999+01:00"), Some(1));
+        assert_eq!(read("1969-12-31T23:59:58Z"), None);
+        assert_eq!(read("2106-02-07T06:28:16Z"), None);
+        assert_eq!(read("86400"), None);
+    }
+}

@@ -1,0 +1,62 @@
+use data_encoding::BASE64URL_NOPAD;
+use serde::ser::SerializeStruct as _;
+use serde::{Serialize, Serializer};
+
+use super::write::Shown;
+use super::{JsonError, Node};
+use crate::record::{KeyKind, PublicKey};
+
+/// A public key as JSON Web Key (RFC 7517); DSA as the deployed software writes it, since no RFC does.
+///
+/// ```
+/// use tendot_proto::record::PublicKey;
+///
+/// let key = PublicKey::rsa(&[0xc1, 0, 1], &[1, 0, 1]);
+/// let json = serde_json::to_value(key.jwk()).unwrap();
+/// assert_eq!(json.to_string(), r#"{"e":"AQAB","kty":"RSA","n":"wQAB"}"#);
+/// assert_eq!(PublicKey::from_jwk(&json), Ok(key));
+///
+/// let error = PublicKey::from_jwk(&serde_json::json!({"kty": "EC"})).unwrap_err();
+/// assert_eq!(error.to_string(), "kty: must be RSA or DSA, not \"EC\"");
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Jwk<'k>(KeyKind<'k>);
+
+impl PublicKey<'_> {
+    /// The key as JSON Web Key, unless it is one of Diffie-Hellman, or the JSON could not give it back byte for byte.
+    pub fn jwk(&self) -> Option<Jwk<'_>> {
+        let kind = self.kind();
+        (self.is_plain() && !matches!(kind, KeyKind::DiffieHellman { .. })).then_some(Jwk(kind))
+    }
+
+    /// Reads a JSON Web Key. Zeros in front of integers, and either alphabet of base64, are taken.
+    pub fn from_jwk(json: &serde_json::Value) -> Result<PublicKey<'static>, JsonError> {
+        read(&Node::new(json))
+    }
+}
+
+pub(super) fn read(node: &Node<'_, '_>) -> Result<PublicKey<'static>, JsonError> {
+    let kind = node.required("kty")?;
+    let integer = |name: &str| node.required(name)?.base64();
+    match kind.text()? {
+        "RSA" => Ok(PublicKey::rsa(&integer("n")?, &integer("e")?)),
+        "DSA" => Ok(PublicKey::dsa(&integer("q")?, &integer("p")?, &integer("g")?, &integer("y")?)),
+        _ => Err(kind.needs("RSA or DSA")),
+    }
+}
+
+impl Serialize for Jwk<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let (name, integers): (_, &[(_, &[u8])]) = match self.0 {
+            KeyKind::Rsa { modulus, exponent } => ("RSA", &[("n", modulus), ("e", exponent)]),
+            KeyKind::Dsa { q, p, g, y } => ("DSA", &[("y", y), ("p", p), ("q", q), ("g", g)]),
+            KeyKind::DiffieHellman { .. } => ("DH", &[]),
+        };
+        let mut out = serializer.serialize_struct("Jwk", 1 + integers.len())?;
+        out.serialize_field("kty", name)?;
+        for (name, integer) in integers {
+            out.serialize_field(name, &Shown(BASE64URL_NOPAD.encode_display(integer)))?;
+        }
+        out.end()
+    }
+}

@@ -1,0 +1,203 @@
+use alloc::string::{String, ToString as _};
+use core::fmt;
+
+use serde_json::Value as Json;
+
+/// JSON that is not what it should be: where, and what is wrong with it.
+///
+/// ```
+/// use tendot_proto::record::Record;
+///
+/// let error = Record::from_json(br#"{"handle":"10.1000/1","values":[{"index":1,"type":"URL"}]}"#).unwrap_err();
+/// assert_eq!(error.to_string(), "values[0].data: is missing");
+/// assert_eq!(error.path(), "values[0].data");
+/// ```
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct JsonError {
+    path: String,
+    problem: String,
+}
+
+impl JsonError {
+    /// Where: `values[2].data.value.permissions`. Empty if it is about the whole.
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// What is wrong.
+    pub fn problem(&self) -> &str {
+        &self.problem
+    }
+
+    pub(super) fn syntax(error: &serde_json::Error) -> Self {
+        Self { path: String::new(), problem: error.to_string() }
+    }
+}
+
+impl fmt::Display for JsonError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &*self.path {
+            "" => f.write_str(&self.problem),
+            path => write!(f, "{path}: {}", self.problem),
+        }
+    }
+}
+
+impl core::error::Error for JsonError {}
+
+/// A piece of JSON, and the way to it.
+#[derive(Clone, Copy)]
+pub(crate) struct Node<'p, 'j> {
+    json: &'j Json,
+    path: Path<'p>,
+}
+
+#[derive(Clone, Copy)]
+enum Path<'p> {
+    Root,
+    Key(&'p Self, &'p str),
+    Place(&'p Self, usize),
+}
+
+impl<'p, 'j: 'p> Node<'p, 'j> {
+    pub(crate) const fn new(json: &'j Json) -> Self {
+        Self { json, path: Path::Root }
+    }
+
+    pub(crate) const fn json(&self) -> &'j Json {
+        self.json
+    }
+
+    pub(crate) fn error(&self, problem: impl fmt::Display) -> JsonError {
+        JsonError { path: self.path.to_string(), problem: problem.to_string() }
+    }
+
+    pub(crate) fn needs(&self, wanted: &str) -> JsonError {
+        self.error(format_args!("must be {wanted}, not {}", Found(self.json)))
+    }
+
+    /// The member called `key`, unless there is none or it is null.
+    pub(crate) fn get<'c>(&'c self, key: &'c str) -> Option<Node<'c, 'j>> {
+        let json = self.json.get(key).filter(|json| !json.is_null())?;
+        Some(Node { json, path: Path::Key(&self.path, key) })
+    }
+
+    pub(crate) fn required<'c>(&'c self, key: &'c str) -> Result<Node<'c, 'j>, JsonError> {
+        if !self.json.is_object() {
+            return Err(self.needs("an object"));
+        }
+        self.get(key).ok_or_else(|| {
+            let missing = Node { json: self.json, path: Path::Key(&self.path, key) };
+            missing.error("is missing")
+        })
+    }
+
+    /// What `read` makes of each item of a list. A null that a comma left at the end is as wrong as any other.
+    pub(crate) fn list<T>(
+        &self,
+        mut read: impl FnMut(&Node<'_, 'j>) -> Result<T, JsonError>,
+    ) -> Result<alloc::vec::Vec<T>, JsonError> {
+        let Json::Array(items) = self.json else {
+            return Err(self.needs("a list"));
+        };
+        let nodes = items.iter().enumerate();
+        nodes.map(|(place, json)| read(&Node { json, path: Path::Place(&self.path, place) })).collect()
+    }
+
+    pub(crate) fn text(&self) -> Result<&'j str, JsonError> {
+        self.json.as_str().ok_or_else(|| self.needs("a text"))
+    }
+
+    pub(crate) fn truth(&self) -> Result<bool, JsonError> {
+        self.json.as_bool().ok_or_else(|| self.needs("true or false"))
+    }
+
+    /// A whole number that fits `N`. Digits in quotes are taken as well, as the deployed software does.
+    pub(crate) fn number<N: TryFrom<i64>>(&self) -> Result<N, JsonError> {
+        let number = match self.json {
+            Json::Number(number) => number.as_i64(),
+            Json::String(digits) => digits.parse().ok(),
+            _ => None,
+        };
+        number.and_then(|number| N::try_from(number).ok()).ok_or_else(|| {
+            self.needs(match size_of::<N>() {
+                1 => "a whole number of 8 bits",
+                2 => "a whole number of 16 bits",
+                4 => "a whole number of 32 bits",
+                _ => "a whole number",
+            })
+        })
+    }
+
+    /// Bytes in base64: of either alphabet, with or without the `=` at the end, in lines or not.
+    pub(crate) fn base64(&self) -> Result<alloc::vec::Vec<u8>, JsonError> {
+        let plain: alloc::vec::Vec<u8> = (self.text()?.trim_end().trim_end_matches('=').bytes())
+            .filter(|byte| !byte.is_ascii_whitespace())
+            .map(|byte| match byte {
+                b'-' => b'+',
+                b'_' => b'/',
+                other => other,
+            })
+            .collect();
+        data_encoding::BASE64_NOPAD.decode(&plain).map_err(|_| self.needs("base64"))
+    }
+}
+
+impl fmt::Display for Path<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Root => Ok(()),
+            Self::Key(Self::Root, key) => f.write_str(key),
+            Self::Key(parent, key) => write!(f, "{parent}.{key}"),
+            Self::Place(parent, place) => write!(f, "{parent}[{place}]"),
+        }
+    }
+}
+
+/// What is there, in few words.
+struct Found<'j>(&'j Json);
+
+impl fmt::Display for Found<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Json::Array(_) => f.write_str("a list"),
+            Json::Object(_) => f.write_str("an object"),
+            Json::String(text) => match text.char_indices().nth(40) {
+                None => write!(f, "{text:?}"),
+                Some((cut, _)) => write!(f, "{:?}…", text.get(..cut).unwrap_or_default()),
+            },
+            short => write!(f, "{short}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn base64() {
+        check(r#""AAEC""#, Some(&[0, 1, 2]));
+        check(r#""AA==""#, Some(&[0]));
+        check(r#""AA""#, Some(&[0]));
+
+        check(r#""-_+/\n-_+/""#, Some(&[0xfb, 0xff, 0xbf, 0xfb, 0xff, 0xbf]));
+        check(r#""A=A=""#, None);
+        check(r#""A""#, None);
+        check("1", None);
+    }
+
+    #[track_caller]
+    fn check(json: &str, bytes: Option<&[u8]>) {
+        let json: Json = serde_json::from_str(json).unwrap();
+        assert_eq!(Node::new(&json).base64().ok().as_deref(), bytes, "{json}");
+    }
+
+    #[test]
+    fn what_is_there_is_told_in_few_words() {
+        let json = Json::from("x".repeat(1000));
+        let error = Node::new(&json).number::<u16>().unwrap_err();
+        let expected = alloc::format!("must be a whole number of 16 bits, not \"{}\"…", "x".repeat(40));
+        assert_eq!(error.to_string(), expected);
+    }
+}

@@ -1,0 +1,248 @@
+use alloc::borrow::Cow;
+use alloc::vec::Vec;
+
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer};
+use serde_json::Value as Json;
+
+use super::admin::AdminForm;
+use super::date::Date;
+use super::site::SiteForm;
+use super::{JsonError, Node, key};
+use crate::record::{Permissions, Record, Reference, Ttl, Value, ValueList};
+
+impl Record<'_> {
+    /// Reads the JSON of a record; members without a meaning are passed over.
+    pub fn from_json(json: &[u8]) -> Result<Record<'static>, JsonError> {
+        parse(json).and_then(|json| record(&Node::new(&json)))
+    }
+}
+
+impl Value<'_> {
+    /// Reads the JSON of a value; members without a meaning are passed over.
+    ///
+    /// ```
+    /// use tendot_proto::Value;
+    ///
+    /// let value = Value::from_json(br#"{"index":1,"type":"URL","data":"https://example.org/"}"#).unwrap();
+    /// assert_eq!(value, Value::new(1, "URL", "https://example.org/"));
+    /// assert_eq!(
+    ///     serde_json::to_string(&value).unwrap(),
+    ///     r#"{"index":1,"type":"URL","data":{"format":"string","value":"https://example.org/"},"ttl":86400}"#,
+    /// );
+    ///
+    /// let error = Value::from_json(br#"{"index":-1,"type":"URL","data":""}"#).unwrap_err();
+    /// assert_eq!(error.to_string(), "index: must be a whole number of 32 bits, not -1");
+    /// ```
+    pub fn from_json(json: &[u8]) -> Result<Value<'static>, JsonError> {
+        parse(json).and_then(|json| value(&Node::new(&json)).map(Value::into_owned))
+    }
+}
+
+/// The values in what clients send to be stored: a list of values, an object that has them as `values`, or one value.
+///
+/// ```
+/// use tendot_proto::record::values_from_json;
+///
+/// let values = |json: &str| values_from_json(&json.parse().unwrap()).map(|values| values.len());
+/// let one = r#"{"index":1,"type":"URL","data":"https://example.org/"}"#;
+/// assert_eq!(values(one), Ok(1));
+/// assert_eq!(values(&format!("[{one},{one}]")), Ok(2));
+/// assert_eq!(values(&format!(r#"{{"values":[{one}]}}"#)), Ok(1));
+/// assert_eq!(values(r#"{"values":{}}"#).unwrap_err().to_string(), "values: must be a list, not an object");
+/// ```
+pub fn values_from_json(json: &Json) -> Result<Vec<Value<'_>>, JsonError> {
+    let node = Node::new(json);
+    match node.get("values") {
+        Some(values) => values.list(value),
+        None if json.is_array() => node.list(value),
+        None => value(&node).map(|value| alloc::vec![value]),
+    }
+}
+
+impl<'de> Deserialize<'de> for Record<'_> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        record(&Node::new(&Json::deserialize(deserializer)?)).map_err(D::Error::custom)
+    }
+}
+
+impl<'de> Deserialize<'de> for Value<'_> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let json = Json::deserialize(deserializer)?;
+        value(&Node::new(&json)).map(Value::into_owned).map_err(D::Error::custom)
+    }
+}
+
+fn parse(json: &[u8]) -> Result<Json, JsonError> {
+    serde_json::from_slice(json).map_err(|error| JsonError::syntax(&error))
+}
+
+fn record(node: &Node<'_, '_>) -> Result<Record<'static>, JsonError> {
+    Ok(Record {
+        handle: Cow::Owned(node.required("handle")?.text()?.as_bytes().to_vec()),
+        values: node.required("values")?.list(|item| value(item).map(Value::into_owned))?,
+    })
+}
+
+fn value<'j>(node: &Node<'_, 'j>) -> Result<Value<'j>, JsonError> {
+    Ok(Value {
+        index: node.required("index")?.number()?,
+        value_type: node.required("type")?.text()?.as_bytes().into(),
+        data: data(&node.required("data")?)?,
+        permissions: node.get("permissions").map_or(Ok(Permissions::DEFAULT), |four| permissions(&four))?,
+        ttl: node.get("ttl").map_or(Ok(Ttl::DEFAULT), |ttl| match ttl.json() {
+            Json::String(_) => Ok(Ttl::Absolute(Date::read(&ttl)?.0)),
+            _ => ttl.number().map(Ttl::Relative),
+        })?,
+        timestamp: node.get("timestamp").map_or(Ok(0), |date| Ok(Date::read(&date)?.0))?,
+        references: node.get("references").map_or(Ok(Vec::new()), |list| list.list(reference))?,
+    })
+}
+
+/// Four digits: reading by administrators first, writing by everybody last. Of more the last four count, and `*` is
+/// all. The deployed software cannot take away the first of four, which is a mistake of its own.
+fn permissions(node: &Node<'_, '_>) -> Result<Permissions, JsonError> {
+    let text = node.text()?;
+    let digits = text.bytes().rev().take(4).collect::<Vec<_>>();
+    match text {
+        "*" => Ok(Permissions(0x0f)),
+        _ if digits.is_empty() || !digits.iter().all(|digit| matches!(digit, b'0' | b'1')) => {
+            Err(node.needs("four binary digits"))
+        }
+        _ => Ok(Permissions(digits.iter().rev().fold(0, |bits, digit| bits << 1 | (digit & 1)))),
+    }
+}
+
+/// Data in one of its forms; a text alone is itself.
+pub(super) fn data<'j>(node: &Node<'_, 'j>) -> Result<Cow<'j, [u8]>, JsonError> {
+    if let Json::String(text) = node.json() {
+        return Ok(Cow::Borrowed(text.as_bytes()));
+    }
+    let format = node.required("format")?;
+    let name = format.text()?;
+    let is = |known: &str| name.eq_ignore_ascii_case(known);
+    let value = node.required("value")?;
+    if is("string") {
+        value.text().map(|text| Cow::Borrowed(text.as_bytes()))
+    } else if is("base64") {
+        value.base64().map(Cow::Owned)
+    } else if is("hex") {
+        let digits = value.text()?.as_bytes();
+        let bytes = data_encoding::HEXLOWER_PERMISSIVE.decode(digits);
+        bytes.map(Cow::Owned).map_err(|_| value.needs("pairs of hexadecimal digits"))
+    } else if is("admin") {
+        AdminForm::read(&value).map(|admin| Cow::Owned(admin.to_bytes()))
+    } else if is("vlist") {
+        value.list(reference).map(|members| Cow::Owned(ValueList { members }.to_bytes()))
+    } else if is("site") {
+        SiteForm::read(&value).map(|site| Cow::Owned(site.to_bytes()))
+    } else if is("key") {
+        key::read(&value).map(|key| Cow::Owned(key.to_bytes()))
+    } else {
+        Err(format.needs("string, base64, hex, admin, vlist, site or key"))
+    }
+}
+
+pub(super) fn reference<'j>(node: &Node<'_, 'j>) -> Result<Reference<'j>, JsonError> {
+    let handle = node.required("handle")?.text()?;
+    Ok(Reference::new(node.required("index")?.number()?, handle.as_bytes()))
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::format;
+    use std::string::ToString;
+
+    use super::*;
+
+    #[test]
+    fn four_permissions() {
+        let read = |text: &str| permissions(&Node::new(&text.into())).ok().map(|four| four.0);
+        assert_eq!(read("1110"), Some(0x0e));
+        assert_eq!(read("0110"), Some(0x06));
+        assert_eq!(read("10"), Some(0x02));
+        assert_eq!(read("*"), Some(0x0f));
+        assert_eq!(read("xx0111"), Some(0x07));
+        assert_eq!(read("011x"), None);
+        assert_eq!(read(""), None);
+    }
+
+    #[test]
+    fn errors_name_the_field() {
+        let url = r#"{"index":1,"type":"URL","data":""}"#;
+        let error = |second: &str| {
+            let json = format!(r#"{{"handle":"10.1000/1","values":[{url},{second}]}}"#);
+            Record::from_json(json.as_bytes()).unwrap_err().to_string()
+        };
+        assert_eq!(error("null"), "values[1]: must be an object, not null");
+        assert_eq!(error("{}"), "values[1].index: is missing");
+        assert_eq!(
+            error(r#"{"index":"x"}"#),
+            "values[1].index: must be a whole number of 32 bits, not \"x\""
+        );
+        assert_eq!(error(r#"{"index":1}"#), "values[1].type: is missing");
+        assert_eq!(error(r#"{"index":1,"type":"URL"}"#), "values[1].data: is missing");
+        let data = |data: &str| error(&format!(r#"{{"index":1,"type":"URL","data":{data}}}"#));
+        assert_eq!(data("1"), "values[1].data: must be an object, not 1");
+        assert_eq!(data(r#"{"value":""}"#), "values[1].data.format: is missing");
+        assert_eq!(
+            data(r#"{"format":"xml","value":""}"#),
+            "values[1].data.format: must be string, base64, hex, admin, vlist, site or key, not \"xml\""
+        );
+        assert_eq!(
+            data(r#"{"format":"HEX","value":"abc"}"#),
+            "values[1].data.value: must be pairs of hexadecimal digits, not \"abc\""
+        );
+        assert_eq!(
+            data(r#"{"format":"admin","value":{"handle":"0.NA/10","index":200,"permissions":"2"}}"#),
+            "values[1].data.value.permissions: must be binary digits, 16 at most, not \"2\""
+        );
+        assert_eq!(
+            data(r#"{"format":"vlist","value":[{"handle":"0.NA/10","index":200},null]}"#),
+            "values[1].data.value[1]: must be an object, not null"
+        );
+        let site = |servers: &str| {
+            data(&format!(
+                r#"{{"format":"site","value":{{"protocolVersion":"2.11","serialNumber":1,"servers":{servers}}}}}"#
+            ))
+        };
+        assert_eq!(
+            site(r#"[{"address":"example.org"}]"#),
+            "values[1].data.value.servers[0].address: must be an IP address, not \"example.org\""
+        );
+        assert_eq!(site("[null]"), "values[1].data.value.servers[0]: must be an object, not null");
+        assert_eq!(
+            Record::from_json(b"{\"handle\":").unwrap_err().to_string(),
+            "EOF while parsing a value at line 1 column 10"
+        );
+        let deep = "[".repeat(200);
+        assert_eq!(
+            Record::from_json(deep.as_bytes()).unwrap_err().to_string(),
+            "recursion limit exceeded at line 1 column 128"
+        );
+    }
+
+    /// What old versions and other writers make of the same site.
+    #[test]
+    fn sites_in_other_words() {
+        let read = |json: &str| {
+            let json = serde_json::from_str(json).unwrap();
+            SiteForm::read(&Node::new(&json)).unwrap().into_owned()
+        };
+        let site = read(
+            r#"{"version":1,"protocolVersion":"2.10","serialNumber":-2,"primarySite":true,"multiPrimary":false,
+            "hashOption":0,"attributes":[{"name":"a","value":"1"},{"name":"a","value":"2"}],
+            "servers":[{"serverId":1,"address":"::ffff:192.0.2.1","interfaces":
+            [{"query":true,"admin":false,"protocol":"UDP","port":2641}]}]}"#,
+        );
+        assert_eq!((site.serial, site.flags, site.servers.len()), (0xfffe, Site::PRIMARY, 1));
+        let other = read(
+            r#"{"ProtocolVersion":"2.10","SerialNumber":"65534","PrimarySite":true,"HashOption":0,
+            "attributes":{"a":["1","2"]},"serverList":[{"ServerId":1,"Address":"::ffff:192.0.2.1",
+            "InterfaceList":[{"Query":true,"Protocol":"udp","Port":2641}]}]}"#,
+        );
+        assert_eq!(site, other);
+    }
+
+    use crate::record::Site;
+}

@@ -1,0 +1,213 @@
+use alloc::borrow::Cow;
+use alloc::vec::Vec;
+use core::net::{IpAddr, Ipv6Addr};
+
+use serde::ser::SerializeStruct as _;
+use serde::{Serialize, Serializer};
+use serde_json::Value as Json;
+
+use super::write::{KeyForm, Shown, Text};
+use super::{JsonError, Node, read};
+use crate::record::{Attribute, HashOption, Interface, InterfaceKind, Server, Site, Transport};
+
+/// `HS_SITE` in JSON.
+pub(super) struct SiteForm<'a>(Site<'a>);
+
+impl<'a> SiteForm<'a> {
+    /// None if the form would lose something.
+    pub(super) fn of(data: &'a [u8]) -> Option<Self> {
+        let site = Site::from_bytes(data).ok()?;
+        let is_text = |bytes: &[u8]| core::str::from_utf8(bytes).is_ok();
+        let complete = site.flags & !(Site::PRIMARY | Site::MULTI_PRIMARY) == 0
+            && is_text(&site.hash_filter)
+            && site.attributes.iter().all(|attribute| is_text(&attribute.name) && is_text(&attribute.value))
+            && site.servers.iter().flat_map(|server| &server.interfaces).all(|interface| {
+                interface.kind.0 <= InterfaceKind::BOTH.0 && name(interface.transport).is_some()
+            });
+        complete.then_some(Self(site))
+    }
+
+    pub(super) fn read<'j>(node: &Node<'_, 'j>) -> Result<Site<'j>, JsonError> {
+        let protocol = required(node, "protocolVersion")?;
+        let (major, minor) = (protocol.text()?.split_once('.'))
+            .and_then(|(major, minor)| Some((major.parse().ok()?, minor.parse().ok()?)))
+            .ok_or_else(|| protocol.needs("two numbers such as 2.11"))?;
+        let serial = required(node, "serialNumber")?;
+        let flag = |key, bit| get(node, key).map_or(Ok(0), |flag| Ok(if flag.truth()? { bit } else { 0 }));
+        Ok(Site {
+            format: get(node, "version").map_or(Ok(1), |version| version.number())?,
+            protocol_major: major,
+            protocol_minor: minor,
+            serial: serial.number().or_else(|_| serial.number().map(i16::cast_unsigned))?,
+            flags: flag("primarySite", Site::PRIMARY)? | flag("multiPrimary", Site::MULTI_PRIMARY)?,
+            hash_option: get(node, "hashOption")
+                .map_or(Ok(HashOption::WHOLE), |option| option.number().map(HashOption))?,
+            hash_filter: get(node, "hashFilter").map_or(Ok(""), |filter| filter.text())?.as_bytes().into(),
+            attributes: get(node, "attributes").map_or(Ok(Vec::new()), |list| attributes(&list))?,
+            servers: either(node, "servers", "serverList")?.list(server)?,
+        })
+    }
+}
+
+/// A member, also if its name begins with a capital, as it did in old versions.
+fn get<'c, 'j>(node: &'c Node<'_, 'j>, key: &'c str) -> Option<Node<'c, 'j>> {
+    node.get(key).or_else(|| {
+        let (first, rest) = key.split_at_checked(1)?;
+        let Json::Object(members) = node.json() else { return None };
+        let old = members.keys().find(|old| {
+            old.split_at_checked(1)
+                .is_some_and(|(capital, after)| capital == first.to_ascii_uppercase() && after == rest)
+        })?;
+        node.get(old)
+    })
+}
+
+fn required<'c, 'j>(node: &'c Node<'_, 'j>, key: &'c str) -> Result<Node<'c, 'j>, JsonError> {
+    get(node, key).map_or_else(|| node.required(key), Ok)
+}
+
+fn either<'c, 'j>(node: &'c Node<'_, 'j>, key: &'c str, old: &'c str) -> Result<Node<'c, 'j>, JsonError> {
+    get(node, old).map_or_else(|| required(node, key), Ok)
+}
+
+/// A list of names and values, or an object, of which each member has a value or several.
+fn attributes<'j>(node: &Node<'_, 'j>) -> Result<Vec<Attribute<'j>>, JsonError> {
+    let attribute = |name: &'j str, value: &'j str| Attribute {
+        name: Cow::Borrowed(name.as_bytes()),
+        value: Cow::Borrowed(value.as_bytes()),
+    };
+    let Json::Object(members) = node.json() else {
+        return node
+            .list(|item| Ok(attribute(required(item, "name")?.text()?, required(item, "value")?.text()?)));
+    };
+    let mut attributes = Vec::new();
+    for (name, json) in members {
+        let member = node.required(name)?;
+        match json {
+            Json::Array(_) => attributes.extend(member.list(|item| Ok(attribute(name, item.text()?)))?),
+            _ => attributes.push(attribute(name, member.text()?)),
+        }
+    }
+    Ok(attributes)
+}
+
+fn server<'j>(node: &Node<'_, 'j>) -> Result<Server<'j>, JsonError> {
+    let address = required(node, "address")?;
+    let ip = address.text()?.parse().map_err(|_| address.needs("an IP address"))?;
+    Ok(Server {
+        id: required(node, "serverId")?.number()?,
+        address: Server::address_of(ip),
+        public_key: get(node, "publicKey").map_or(Ok(Cow::default()), |key| read::data(&key))?,
+        interfaces: either(node, "interfaces", "interfaceList")?.list(interface)?,
+    })
+}
+
+fn interface(node: &Node<'_, '_>) -> Result<Interface, JsonError> {
+    let flag = |key, kind: InterfaceKind| {
+        get(node, key).map_or(Ok(0), |flag| Ok(if flag.truth()? { kind.0 } else { 0 }))
+    };
+    let protocol = required(node, "protocol")?;
+    let text = protocol.text()?;
+    let transport = (TRANSPORTS.iter())
+        .find(|(_, name)| name.eq_ignore_ascii_case(text))
+        .ok_or_else(|| protocol.needs("UDP, TCP, HTTP or HTTPS"))?;
+    Ok(Interface {
+        kind: InterfaceKind(flag("query", InterfaceKind::QUERY)? | flag("admin", InterfaceKind::ADMIN)?),
+        transport: transport.0,
+        port: required(node, "port")?.number()?,
+    })
+}
+
+const TRANSPORTS: [(Transport, &str); 4] = [
+    (Transport::UDP, "UDP"),
+    (Transport::TCP, "TCP"),
+    (Transport::HTTP, "HTTP"),
+    (Transport::HTTPS, "HTTPS"),
+];
+
+fn name(transport: Transport) -> Option<&'static str> {
+    TRANSPORTS.iter().find(|(known, _)| *known == transport).map(|(_, name)| *name)
+}
+
+impl Serialize for SiteForm<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let site = &self.0;
+        let hashed = site.hash_option != HashOption::WHOLE;
+        let filtered = !site.hash_filter.is_empty();
+        let attributed = !site.attributes.is_empty();
+        let fields = 6 + usize::from(hashed) + usize::from(filtered) + usize::from(attributed);
+        let mut out = serializer.serialize_struct("Site", fields)?;
+        out.serialize_field("version", &site.format)?;
+        let protocol = Shown(format_args!("{}.{}", site.protocol_major, site.protocol_minor));
+        out.serialize_field("protocolVersion", &protocol)?;
+        out.serialize_field("serialNumber", &site.serial.cast_signed())?;
+        out.serialize_field("primarySite", &site.is_primary())?;
+        out.serialize_field("multiPrimary", &site.is_multi_primary())?;
+        if hashed {
+            out.serialize_field("hashOption", &site.hash_option.0)?;
+        }
+        if filtered {
+            out.serialize_field("hashFilter", &Text(&site.hash_filter))?;
+        }
+        if attributed {
+            out.serialize_field("attributes", &Each(&site.attributes, AttributeForm))?;
+        }
+        out.serialize_field("servers", &Each(&site.servers, ServerForm))?;
+        out.end()
+    }
+}
+
+/// A list of items, each in its form.
+struct Each<'s, T, F>(&'s [T], fn(&'s T) -> F);
+
+impl<T, F: Serialize> Serialize for Each<'_, T, F> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.0.iter().map(self.1))
+    }
+}
+
+struct AttributeForm<'s>(&'s Attribute<'s>);
+
+impl Serialize for AttributeForm<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut out = serializer.serialize_struct("Attribute", 2)?;
+        out.serialize_field("name", &Text(&self.0.name))?;
+        out.serialize_field("value", &Text(&self.0.value))?;
+        out.end()
+    }
+}
+
+struct ServerForm<'s>(&'s Server<'s>);
+
+impl Serialize for ServerForm<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let server = self.0;
+        let keyed = !server.public_key.is_empty();
+        let mut out = serializer.serialize_struct("Server", 3 + usize::from(keyed))?;
+        out.serialize_field("serverId", &server.id)?;
+        // `::ffff:192.0.2.1` must not become `192.0.2.1` here, since that is read as twelve zeros in front.
+        let address = match server.ip() {
+            IpAddr::V4(four) if server.address == Server::address_of(four.into()) => IpAddr::V4(four),
+            _ => Ipv6Addr::from(server.address).into(),
+        };
+        out.serialize_field("address", &Shown(address))?;
+        if keyed {
+            out.serialize_field("publicKey", &KeyForm(&server.public_key))?;
+        }
+        out.serialize_field("interfaces", &Each(&server.interfaces, InterfaceForm))?;
+        out.end()
+    }
+}
+
+struct InterfaceForm<'s>(&'s Interface);
+
+impl Serialize for InterfaceForm<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut out = serializer.serialize_struct("Interface", 4)?;
+        out.serialize_field("query", &self.0.kind.is_query())?;
+        out.serialize_field("admin", &self.0.kind.is_admin())?;
+        out.serialize_field("protocol", name(self.0.transport).unwrap_or_default())?;
+        out.serialize_field("port", &self.0.port)?;
+        out.end()
+    }
+}

@@ -1,0 +1,157 @@
+use core::fmt;
+
+use data_encoding::BASE64;
+use serde::Serialize;
+use serde::ser::{SerializeStruct as _, Serializer};
+
+use super::admin::AdminForm;
+use super::date::Date;
+use super::site::SiteForm;
+use crate::handle::Handle;
+use crate::record::text::as_text;
+use crate::record::value::is_type;
+use crate::record::{Permissions, PublicKey, Record, Reference, Ttl, Value, hs_vlist};
+use crate::wire::List;
+
+impl Serialize for Record<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut out = serializer.serialize_struct("Record", 2)?;
+        out.serialize_field("handle", &Text(&self.handle))?;
+        out.serialize_field("values", &self.values)?;
+        out.end()
+    }
+}
+
+impl Serialize for Value<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let limited = self.permissions.0 & 0x0f != Permissions::DEFAULT.0;
+        let dated = self.timestamp != 0;
+        let referring = !self.references.is_empty();
+        let fields = 4 + usize::from(limited) + usize::from(dated) + usize::from(referring);
+        let mut out = serializer.serialize_struct("Value", fields)?;
+        out.serialize_field("index", &self.index)?;
+        out.serialize_field("type", &Text(&self.value_type))?;
+        out.serialize_field("data", &DataForm::of(&self.value_type, &self.data))?;
+        if limited {
+            out.serialize_field("permissions", &Shown(self.permissions))?;
+        }
+        match self.ttl {
+            Ttl::Relative(seconds) | Ttl::Other { seconds, .. } => out.serialize_field("ttl", &seconds)?,
+            Ttl::Absolute(seconds) => out.serialize_field("ttl", &Date(seconds))?,
+        }
+        if dated {
+            out.serialize_field("timestamp", &Date(self.timestamp))?;
+        }
+        if referring {
+            out.serialize_field("references", &self.references)?;
+        }
+        out.end()
+    }
+}
+
+impl Serialize for Reference<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut out = serializer.serialize_struct("Reference", 2)?;
+        out.serialize_field("handle", &Text(&self.handle))?;
+        out.serialize_field("index", &self.index)?;
+        out.end()
+    }
+}
+
+/// Data in the form that JSON has for its type.
+enum DataForm<'d> {
+    Admin(AdminForm<'d>),
+    List(List<'d, Reference<'d>>),
+    Site(SiteForm<'d>),
+    Key(PublicKey<'d>),
+    Text(&'d str),
+    Bytes(&'d [u8]),
+}
+
+impl<'d> DataForm<'d> {
+    fn of(value_type: &[u8], data: &'d [u8]) -> Self {
+        Self::typed(value_type, data).unwrap_or_else(|| as_text(data).map_or(Self::Bytes(data), Self::Text))
+    }
+
+    fn typed(value_type: &[u8], data: &'d [u8]) -> Option<Self> {
+        if !value_type.split_at_checked(3).is_some_and(|(start, _)| start.eq_ignore_ascii_case(b"HS_")) {
+            return None;
+        }
+        let is = |wanted| is_type(value_type, wanted);
+        if is("HS_ADMIN") {
+            AdminForm::of(data).map(Self::Admin)
+        } else if is("HS_VLIST") {
+            let list = hs_vlist::list(data, "HS_VLIST").ok()?;
+            let is_text = list.iter().all(|member| core::str::from_utf8(&member.handle).is_ok());
+            is_text.then_some(Self::List(list))
+        } else if is("HS_SITE") || is("HS_NA_DELEGATE") {
+            SiteForm::of(data).map(Self::Site)
+        } else if is("HS_PUBKEY") {
+            PublicKey::from_bytes(data).ok().filter(|key| key.jwk().is_some()).map(Self::Key)
+        } else {
+            None
+        }
+    }
+}
+
+impl Serialize for DataForm<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Admin(admin) => form(serializer, "admin", admin),
+            Self::List(list) => form(serializer, "vlist", &Members(list)),
+            Self::Site(site) => form(serializer, "site", site),
+            Self::Key(key) => form(serializer, "key", &key.jwk()),
+            Self::Text(text) => form(serializer, "string", text),
+            Self::Bytes(bytes) => form(serializer, "base64", &Shown(BASE64.encode_display(bytes))),
+        }
+    }
+}
+
+fn form<S: Serializer>(serializer: S, format: &str, value: &impl Serialize) -> Result<S::Ok, S::Error> {
+    let mut out = serializer.serialize_struct("Data", 2)?;
+    out.serialize_field("format", format)?;
+    out.serialize_field("value", value)?;
+    out.end()
+}
+
+struct Members<'m, 'd>(&'m List<'d, Reference<'d>>);
+
+impl Serialize for Members<'_, '_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.0.iter())
+    }
+}
+
+/// The key of a server: base64 if it is none, even where it looks like text.
+pub(super) struct KeyForm<'s>(pub(super) &'s [u8]);
+
+impl Serialize for KeyForm<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match PublicKey::from_bytes(self.0).ok().filter(|key| key.jwk().is_some()) {
+            Some(key) => DataForm::Key(key),
+            None => DataForm::Bytes(self.0),
+        }
+        .serialize(serializer)
+    }
+}
+
+/// Bytes that should be text; what is not is replaced.
+pub(super) struct Text<'t>(pub(super) &'t [u8]);
+
+impl Serialize for Text<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match core::str::from_utf8(self.0) {
+            Ok(text) => serializer.serialize_str(text),
+            Err(_) => serializer.collect_str(&Handle::new(self.0)),
+        }
+    }
+}
+
+/// Whatever can be written as text.
+pub(super) struct Shown<T>(pub(super) T);
+
+impl<T: fmt::Display> Serialize for Shown<T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&self.0)
+    }
+}

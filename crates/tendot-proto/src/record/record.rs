@@ -1,0 +1,41 @@
+use alloc::borrow::Cow;
+use alloc::vec::Vec;
+
+use super::Value;
+
+/// A record: a handle and its values.
+///
+/// Its JSON form is by serde, as the REST interface of Handle.Net writes and reads it.
+///
+/// ```
+/// use tendot_proto::{Value, record::Record};
+///
+/// let record = Record {
+///     handle: b"10.1000/1".into(),
+///     values: vec![Value::new(1, "URL", "https://example.org/")],
+/// };
+/// let json = serde_json::to_string(&record).unwrap();
+/// assert_eq!(
+///     json,
+///     r#"{"handle":"10.1000/1","values":[{"index":1,"type":"URL","data":"#.to_owned()
+///         + r#"{"format":"string","value":"https://example.org/"},"ttl":86400}]}"#,
+/// );
+/// assert_eq!(Record::from_json(json.as_bytes()), Ok(record));
+/// ```
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Record<'a> {
+    /// Its name.
+    pub handle: Cow<'a, [u8]>,
+    /// What it says.
+    pub values: Vec<Value<'a>>,
+}
+
+impl Record<'_> {
+    /// The same record, holding all that it needs.
+    pub fn into_owned(self) -> Record<'static> {
+        Record {
+            handle: Cow::Owned(self.handle.into_owned()),
+            values: self.values.into_iter().map(Value::into_owned).collect(),
+        }
+    }
+}
