@@ -11,15 +11,20 @@ extern crate std;
 pub mod crypto;
 pub mod endpoint;
 mod error;
+mod fragment;
+mod framing;
 mod handle;
 pub mod limits;
 pub mod message;
 pub mod record;
 mod time;
+pub mod tunnel;
 pub mod wire;
 mod work;
 
 pub use error::{DecodeError, DecodeErrorKind, EncodeError};
+pub use fragment::{Datagram, FragmentError, Fragments, Reassembly};
+pub use framing::{FrameError, Framer};
 pub use handle::{Handle, HandleError};
 pub use message::{
     Body, Credential, Envelope, EnvelopeFlags, Header, Message, OpFlags, Opcode, Outcome, Parts, Request,

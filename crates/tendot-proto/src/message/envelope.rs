@@ -57,6 +57,12 @@ impl EnvelopeFlags {
     pub const fn with(self, flags: Self) -> Self {
         Self(self.0 | flags.0)
     }
+
+    /// These flags but not `flags`.
+    #[must_use]
+    pub const fn without(self, flags: Self) -> Self {
+        Self(self.0 & !flags.0)
+    }
 }
 
 impl Envelope {

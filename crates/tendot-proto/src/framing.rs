@@ -1,0 +1,192 @@
+//! Messages over TCP: one after the other, each as long as its envelope says.
+
+use alloc::vec::Vec;
+
+use crate::limits;
+use crate::message::{Envelope, Header};
+use crate::wire::Reader;
+
+/// Cuts what comes over a connection into messages.
+///
+/// Its memory grows with the bytes that arrive, never by an announced length.
+///
+/// ```
+/// use tendot_proto::{Envelope, Framer, Version};
+///
+/// let message = Envelope::new(Version::OURS).to_bytes();
+/// let mut framer = Framer::new();
+/// framer.push(&message[..15]);
+/// assert_eq!(framer.next_message()?, None);
+/// assert_eq!(framer.missing(), 5);
+/// framer.push(&message[15..]);
+/// assert_eq!(framer.next_message()?, Some(&message[..]));
+///
+/// // Nobody may announce so much.
+/// framer.push(&Envelope { length: u32::MAX, ..Envelope::new(Version::OURS) }.to_bytes());
+/// let error = framer.next_message().unwrap_err();
+/// assert_eq!(error.to_string(), "4294967295 bytes announced, at most 262144 allowed");
+/// # Ok::<(), tendot_proto::FrameError>(())
+/// ```
+#[derive(Debug, Default)]
+pub struct Framer {
+    buffer: Vec<u8>,
+    /// What comes before has been given out.
+    taken: usize,
+}
+
+impl Framer {
+    /// What an idle connection may keep of its buffer.
+    const KEPT: usize = 4096;
+
+    /// Nothing yet.
+    pub const fn new() -> Self {
+        Self { buffer: Vec::new(), taken: 0 }
+    }
+
+    /// Takes what has come. The messages in it are to be taken out before more is pushed.
+    ///
+    /// After an error nothing is kept but the header of the message that is too long.
+    pub fn push(&mut self, bytes: &[u8]) {
+        self.buffer.drain(..self.taken);
+        self.taken = 0;
+        if self.buffer.is_empty() && self.buffer.capacity() > Self::KEPT {
+            self.buffer = Vec::new();
+        }
+        let room = match self.envelope() {
+            Some(envelope) if is_too_long(&envelope) => {
+                (limits::ENVELOPE + limits::HEADER).saturating_sub(self.buffer.len())
+            }
+            _ => usize::MAX,
+        };
+        self.buffer.extend_from_slice(bytes.get(..room).unwrap_or(bytes));
+    }
+
+    /// The next message, if all of it is there.
+    ///
+    /// After an error there is no telling where the next message begins: the connection has to be closed.
+    pub fn next_message(&mut self) -> Result<Option<&[u8]>, FrameError> {
+        let Some(envelope) = self.envelope() else { return Ok(None) };
+        let from = self.taken;
+        if is_too_long(&envelope) {
+            let after = self.rest().get(limits::ENVELOPE..).unwrap_or_default();
+            let header = Header::decode(&mut Reader::new(after)).ok().map(|(header, _)| header);
+            return Err(FrameError { envelope, header });
+        }
+        let length = limits::ENVELOPE + envelope.length as usize;
+        if self.rest().len() < length {
+            return Ok(None);
+        }
+        self.taken += length;
+        Ok(self.buffer.get(from..self.taken))
+    }
+
+    /// How many bytes are still awaited, as far as can be told: the rest of the envelope, or of the message. 0 if a
+    /// message can be taken, and after an error.
+    pub fn missing(&self) -> usize {
+        let whole = match self.envelope() {
+            None => limits::ENVELOPE,
+            Some(envelope) if is_too_long(&envelope) => 0,
+            Some(envelope) => limits::ENVELOPE + envelope.length as usize,
+        };
+        whole.saturating_sub(self.rest().len())
+    }
+
+    /// Whether part of a message is there, so that the other side owes the rest.
+    pub fn is_amid_message(&self) -> bool {
+        !self.rest().is_empty()
+    }
+
+    /// What has come and was not taken: the beginning of a stream that is no longer messages, as in replication.
+    pub fn into_rest(mut self) -> Vec<u8> {
+        self.buffer.split_off(self.taken)
+    }
+
+    fn rest(&self) -> &[u8] {
+        self.buffer.get(self.taken..).unwrap_or_default()
+    }
+
+    fn envelope(&self) -> Option<Envelope> {
+        Envelope::from_bytes(self.rest()).ok()
+    }
+}
+
+fn is_too_long(envelope: &Envelope) -> bool {
+    envelope.length as usize > limits::MESSAGE
+}
+
+/// A message is announced that is longer than any may be. What is known of it is enough to answer before the
+/// connection is closed.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
+#[error("{} bytes announced, at most {} allowed", envelope.length, limits::MESSAGE)]
+pub struct FrameError {
+    /// Its envelope.
+    pub envelope: Envelope,
+    /// Its header, if that has come.
+    pub header: Option<Header>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::message::{Opcode, Version};
+
+    fn message(length: u32) -> Vec<u8> {
+        let mut message = Envelope { length, ..Envelope::new(Version::OURS) }.to_bytes().to_vec();
+        message.extend((0..length).map(|byte| byte as u8));
+        message
+    }
+
+    #[test]
+    fn messages_in_any_portions() {
+        let stream = [message(0), message(30), message(700), message(1)].concat();
+        for portion in [1, 7, 20, 21, 500, 2000] {
+            let mut framer = Framer::new();
+            let mut seen = Vec::new();
+            for bytes in stream.chunks(portion) {
+                framer.push(bytes);
+                while let Some(message) = framer.next_message().unwrap() {
+                    seen.push(message.to_vec());
+                }
+                assert_ne!(framer.missing(), 0);
+            }
+            assert_eq!(seen.concat(), stream, "{portion}");
+            assert_eq!(seen.len(), 4, "{portion}");
+            assert!(!framer.is_amid_message());
+        }
+    }
+
+    #[test]
+    fn what_follows_stays() {
+        let mut framer = Framer::new();
+        framer.push(&[&message(5)[..], b"stream"].concat());
+        assert_eq!(framer.next_message().unwrap().map(<[u8]>::len), Some(25));
+        assert!(framer.is_amid_message());
+        assert_eq!(framer.into_rest(), b"stream");
+    }
+
+    #[test]
+    fn a_large_buffer_is_given_back() {
+        let mut framer = Framer::new();
+        framer.push(&message(100_000));
+        assert!(framer.next_message().unwrap().is_some());
+        framer.push(&message(1)[..3]);
+        assert!(framer.buffer.capacity() <= Framer::KEPT);
+    }
+
+    /// The error comes with the envelope; the header follows, and nothing is kept beyond it.
+    #[test]
+    fn too_long() {
+        let mut framer = Framer::new();
+        let mut bytes = message(0);
+        bytes[16..20].copy_from_slice(&262_145_u32.to_be_bytes());
+        bytes.extend([0, 0, 0, 1]);
+        framer.push(&bytes);
+        assert_eq!(framer.next_message().unwrap_err().header, None);
+        for _ in 0..100 {
+            framer.push(&[0; 1000]);
+        }
+        let error = framer.next_message().unwrap_err();
+        assert_eq!(error.header.unwrap().opcode, Opcode::RESOLUTION);
+        assert_eq!((framer.buffer.len(), framer.missing()), (44, 0));
+    }
+}
