@@ -10,7 +10,7 @@ use core::num::NonZeroU32;
 use core::ops::Deref;
 
 #[cfg(feature = "crypto")]
-pub use aws_lc::AwsLc;
+pub use aws_lc::{AwsLc, SystemRandom};
 
 use crate::record::PublicKey;
 
