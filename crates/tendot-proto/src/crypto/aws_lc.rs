@@ -1,5 +1,7 @@
+use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
+use core::fmt;
 use core::num::NonZeroU32;
 
 use aws_lc_rs::cipher::{
@@ -15,7 +17,7 @@ use crypto_bigint::{BoxedUint, Odd};
 use dsa::signature::hazmat::PrehashVerifier;
 use zeroize::Zeroize;
 
-use super::{Crypto, CryptoError, Digest, Hash, Random};
+use super::{Crypto, CryptoError, Digest, Hash, Random, SigningKey};
 use crate::record::{KeyKind, PublicKey};
 
 /// The provider that is used unless another is given: aws-lc-rs, with crypto-bigint and dsa for what it lacks.
@@ -127,18 +129,11 @@ impl Crypto for AwsLc {
         }
     }
 
-    fn sign(&self, key: &[u8], hash: Hash, message: &[u8]) -> Result<Vec<u8>, CryptoError> {
-        let encoding: &'static RsaSignatureEncoding = match hash {
-            Hash::Md5 | Hash::Sha1 => return Err(CryptoError::Unsupported),
-            Hash::Sha256 => &signature::RSA_PKCS1_SHA256,
-            Hash::Sha384 => &signature::RSA_PKCS1_SHA384,
-            Hash::Sha512 => &signature::RSA_PKCS1_SHA512,
-        };
-        let key = KeyPair::from_der(key).map_err(|_| CryptoError::Key)?;
-        let mut signature = vec![0; key.public_modulus_len()];
-        key.sign(encoding, &rand::SystemRandom::new(), message, &mut signature)
-            .map_err(|_| CryptoError::Key)?;
-        Ok(signature)
+    fn signing_key(&self, der: &[u8]) -> Result<Box<dyn SigningKey>, CryptoError> {
+        match KeyPair::from_der(der) {
+            Ok(key) => Ok(Box::new(RsaKey(key))),
+            Err(_) => Err(CryptoError::Key),
+        }
     }
 
     fn encrypt(&self, key: &[u8; 16], iv: &[u8; 16], plain: &[u8]) -> Result<Vec<u8>, CryptoError> {
@@ -187,6 +182,34 @@ impl Crypto for AwsLc {
         let bytes = power.to_be_bytes();
         // Rounded up to words; what stands before the modulus' length is zero.
         Ok(bytes.get(bytes.len() - modulus.len()..).unwrap_or_default().to_vec())
+    }
+}
+
+struct RsaKey(KeyPair);
+
+impl SigningKey for RsaKey {
+    fn sign(&self, hash: Hash, message: &[u8]) -> Result<Vec<u8>, CryptoError> {
+        let encoding: &'static RsaSignatureEncoding = match hash {
+            Hash::Md5 | Hash::Sha1 => return Err(CryptoError::Unsupported),
+            Hash::Sha256 => &signature::RSA_PKCS1_SHA256,
+            Hash::Sha384 => &signature::RSA_PKCS1_SHA384,
+            Hash::Sha512 => &signature::RSA_PKCS1_SHA512,
+        };
+        let mut signature = vec![0; self.0.public_modulus_len()];
+        self.0
+            .sign(encoding, &rand::SystemRandom::new(), message, &mut signature)
+            .map_err(|_| CryptoError::Key)?;
+        Ok(signature)
+    }
+
+    fn signature_length(&self) -> usize {
+        self.0.public_modulus_len()
+    }
+}
+
+impl fmt::Debug for RsaKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "RsaKey({} bits)", self.0.public_modulus_len() * 8)
     }
 }
 

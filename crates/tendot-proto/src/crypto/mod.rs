@@ -4,6 +4,7 @@
 #[cfg(feature = "crypto")]
 mod aws_lc;
 
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::fmt;
 use core::num::NonZeroU32;
@@ -91,8 +92,10 @@ pub trait Crypto: fmt::Debug + Send + Sync {
         signature: &[u8],
     ) -> Result<(), CryptoError>;
 
-    /// Signs by RSA, PKCS #1 v1.5. `key` is an RSAPrivateKey in DER (RFC 8017, A.1.2).
-    fn sign(&self, key: &[u8], hash: Hash, message: &[u8]) -> Result<Vec<u8>, CryptoError>;
+    /// A key that signs by RSA, PKCS #1 v1.5, from an RSAPrivateKey in DER (RFC 8017, A.1.2).
+    ///
+    /// Checking a key takes twice as long as signing with it, so it is done once.
+    fn signing_key(&self, der: &[u8]) -> Result<Box<dyn SigningKey>, CryptoError>;
 
     /// AES-128 in CBC mode with PKCS #7 padding; without the initialization vector in front.
     fn encrypt(&self, key: &[u8; 16], iv: &[u8; 16], plain: &[u8]) -> Result<Vec<u8>, CryptoError>;
@@ -103,6 +106,15 @@ pub trait Crypto: fmt::Debug + Send + Sync {
     /// `base` to the power of `exponent` modulo the odd `modulus`, in as many bytes as the modulus, in a time that does
     /// not depend on `exponent`.
     fn power(&self, base: &[u8], exponent: &[u8], modulus: &[u8]) -> Result<Vec<u8>, CryptoError>;
+}
+
+/// A private key that is ready to sign.
+pub trait SigningKey: fmt::Debug + Send + Sync {
+    /// Signs the hash of a message.
+    fn sign(&self, hash: Hash, message: &[u8]) -> Result<Vec<u8>, CryptoError>;
+
+    /// How many bytes a signature has.
+    fn signature_length(&self) -> usize;
 }
 
 /// Unguessable bytes, from whoever calls.

@@ -1,0 +1,391 @@
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use core::fmt;
+use core::num::NonZeroU32;
+
+use zeroize::Zeroizing;
+
+use super::error::AuthError;
+use super::pbkdf2;
+use crate::crypto::{Crypto, CryptoError, Random, SigningKey};
+use crate::error::{DecodeError, DecodeErrorKind};
+use crate::record::PublicKey;
+use crate::wire::{Reader, Writer};
+use crate::work::{Exhausted, Work};
+
+/// A private key in the form of Handle.Net: `admpriv.bin`, `privkey.bin`.
+///
+/// Its bytes are wiped from memory when it is dropped, and `Debug` does not show them.
+///
+/// ```
+/// use tendot_proto::Work;
+/// use tendot_proto::auth::{KeyFileError, PrivateKey};
+/// use tendot_proto::crypto::AwsLc;
+///
+/// let error = PrivateKey::from_file(&[0, 0, 0, 2, 1, 2, 3], None, &AwsLc, &mut Work::new(0)).unwrap_err();
+/// assert_eq!(error, KeyFileError::Des { wrapper: 2 });
+/// ```
+pub struct PrivateKey {
+    kind: Kind,
+    /// As it stands in an unencrypted file after the wrapper; found decodable.
+    bytes: Zeroizing<Vec<u8>>,
+}
+
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Kind {
+    RsaWithPrimes,
+    Rsa,
+    Dsa,
+}
+
+const RSA_WITH_PRIMES: &[u8] = b"RSA_PRIVCRT_KEY";
+const RSA: &[u8] = b"RSA_PRIV_KEY";
+const DSA: &[u8] = b"DSA_PRIV_KEY";
+
+const PLAIN: u32 = 1;
+const AES: u32 = 4;
+
+/// Rounds of PBKDF2 that a file may ask for; a hundred times what is written.
+const MOST_ROUNDS: u32 = 1_000_000;
+
+/// Why a private key cannot be read or used.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum KeyFileError {
+    /// The bytes are not such a file.
+    #[error(transparent)]
+    Malformed(#[from] DecodeError),
+    /// The file is encrypted by DES or triple DES, which is not done any more.
+    #[error(
+        "the key is encrypted with DES (wrapper {wrapper}); encrypt it anew with `hdl-keyutil` of Handle.Net 8 or later"
+    )]
+    Des {
+        /// 0, 2 or 3.
+        wrapper: u32,
+    },
+    /// The file is encrypted and no passphrase was given.
+    #[error("the key is encrypted: a passphrase is needed")]
+    PassphraseNeeded,
+    /// The passphrase is not the one, or the file is damaged.
+    #[error("the passphrase is wrong, or the file damaged")]
+    WrongPassphrase,
+    /// The file asks for other numbers than can be taken.
+    #[error("{field} of PBKDF2 is {found}")]
+    OutOfBounds {
+        /// Which number.
+        field: &'static str,
+        /// What it is.
+        found: u32,
+    },
+    /// A key that cannot sign here: RSA without its primes, or DSA.
+    #[error("keys of this kind are recognized, but cannot sign")]
+    CannotSign,
+    /// The provider of cryptography does not take the key.
+    #[error(transparent)]
+    Crypto(#[from] CryptoError),
+    /// It would cost too much.
+    #[error(transparent)]
+    Exhausted(#[from] Exhausted),
+}
+
+impl PrivateKey {
+    /// Reads a file. A passphrase is not needed, and not looked at, if the key is not encrypted.
+    pub fn from_file(
+        file: &[u8],
+        passphrase: Option<&[u8]>,
+        crypto: &dyn Crypto,
+        work: &mut Work,
+    ) -> Result<Self, KeyFileError> {
+        let mut reader = Reader::new(file);
+        let start = reader;
+        match reader.u32("wrapper")? {
+            PLAIN => Ok(Self::decode(reader)?),
+            AES => Self::decrypt(reader, passphrase, crypto, work),
+            wrapper @ (0 | 2 | 3) => Err(KeyFileError::Des { wrapper }),
+            found => Err(start.error("wrapper", DecodeErrorKind::Unexpected { found }).into()),
+        }
+    }
+
+    /// Takes an RSAPrivateKey in DER (RFC 8017, A.1.2).
+    pub fn from_der(der: &[u8]) -> Result<Self, DecodeError> {
+        let mut outer = Reader::new(der);
+        let sequence = der_element(&mut outer, 0x30)?;
+        outer.finish("RSAPrivateKey")?;
+        let mut reader = Reader::at_offset(sequence, der.len() - sequence.len());
+        let at = reader;
+        if der_element(&mut reader, 0x02)? != [0] {
+            return Err(at.error("RSAPrivateKey version", DecodeErrorKind::NotUnderstood));
+        }
+        let mut bytes = Zeroizing::new(Vec::with_capacity(der.len() + 64));
+        let mut writer = Writer::new(&mut bytes);
+        writer.bytes(RSA_WITH_PRIMES);
+        for _ in Kind::RsaWithPrimes.fields() {
+            writer.bytes(der_element(&mut reader, 0x02)?);
+        }
+        reader.finish("RSAPrivateKey")?;
+        Ok(Self { kind: Kind::RsaWithPrimes, bytes })
+    }
+
+    fn decrypt(
+        mut reader: Reader<'_>,
+        passphrase: Option<&[u8]>,
+        crypto: &dyn Crypto,
+        work: &mut Work,
+    ) -> Result<Self, KeyFileError> {
+        let salt = reader.bytes("salt")?;
+        let rounds = reader.u32("iterations")?;
+        let bits = reader.u32("key bits")?;
+        let at = reader;
+        let Ok(iv) = <[u8; 16]>::try_from(reader.bytes("initialization vector")?) else {
+            return Err(at.error("initialization vector", DecodeErrorKind::NotUnderstood).into());
+        };
+        let cipher = reader.bytes("encrypted key")?;
+        reader.finish("key file")?;
+        let Some(rounds) = NonZeroU32::new(rounds).filter(|rounds| rounds.get() <= MOST_ROUNDS) else {
+            return Err(KeyFileError::OutOfBounds { field: "iterations", found: rounds });
+        };
+        if bits != 128 {
+            return Err(KeyFileError::OutOfBounds { field: "key bits", found: bits });
+        }
+        let passphrase = passphrase.ok_or(KeyFileError::PassphraseNeeded)?;
+        let mut key = Zeroizing::new([0; 16]);
+        pbkdf2::derive(crypto, passphrase, salt, rounds, &mut *key, work).map_err(derivation)?;
+        let plain = crypto.decrypt(&key, &iv, cipher).map_err(|_| KeyFileError::WrongPassphrase)?;
+        let plain = Zeroizing::new(plain);
+        Self::decode(Reader::new(&plain)).map_err(|_| KeyFileError::WrongPassphrase)
+    }
+
+    fn decode(mut reader: Reader<'_>) -> Result<Self, DecodeError> {
+        let bytes = Zeroizing::new(reader.rest().to_vec());
+        let at = reader;
+        let kind = match reader.bytes("key type")? {
+            RSA_WITH_PRIMES => Kind::RsaWithPrimes,
+            RSA => Kind::Rsa,
+            DSA => Kind::Dsa,
+            _ => return Err(at.error("key type", DecodeErrorKind::NotUnderstood)),
+        };
+        for field in kind.fields() {
+            reader.bytes(field)?;
+        }
+        reader.finish("private key")?;
+        Ok(Self { kind, bytes })
+    }
+
+    /// The key as an unencrypted file.
+    pub fn to_file(&self) -> Zeroizing<Vec<u8>> {
+        let mut file = Zeroizing::new(Vec::with_capacity(4 + self.bytes.len()));
+        let mut writer = Writer::new(&mut file);
+        writer.u32(PLAIN);
+        writer.raw(&self.bytes);
+        file
+    }
+
+    /// The key as a file encrypted by AES, as Handle.Net 8 and later write it.
+    pub fn to_encrypted_file(
+        &self,
+        passphrase: &[u8],
+        crypto: &dyn Crypto,
+        random: &mut dyn Random,
+        work: &mut Work,
+    ) -> Result<Vec<u8>, KeyFileError> {
+        let (mut salt, mut iv, mut key) = ([0; 16], [0; 16], Zeroizing::new([0; 16]));
+        random.fill(&mut salt);
+        random.fill(&mut iv);
+        let rounds = NonZeroU32::new(pbkdf2::ROUNDS).unwrap_or(NonZeroU32::MAX);
+        pbkdf2::derive(crypto, passphrase, &salt, rounds, &mut *key, work).map_err(derivation)?;
+        let cipher = crypto.encrypt(&key, &iv, &self.bytes)?;
+        let mut file = Vec::new();
+        let mut writer = Writer::new(&mut file);
+        writer.u32(AES);
+        writer.bytes(&salt);
+        writer.u32(rounds.get());
+        writer.u32(128);
+        writer.bytes(&iv);
+        writer.bytes(&cipher);
+        Ok(file)
+    }
+
+    /// The key that verifies what this one signs. Only RSA keys with their primes hold all that is needed.
+    pub fn public_key(&self) -> Option<PublicKey<'static>> {
+        let mut integers = self.integers();
+        let modulus = integers.next()?;
+        let exponent = integers.next()?;
+        (self.kind == Kind::RsaWithPrimes).then(|| PublicKey::rsa(modulus, exponent))
+    }
+
+    /// The key, ready to sign.
+    pub fn signing_key(&self, crypto: &dyn Crypto) -> Result<Box<dyn SigningKey>, KeyFileError> {
+        let der = self.to_der().ok_or(KeyFileError::CannotSign)?;
+        Ok(crypto.signing_key(&der)?)
+    }
+
+    /// An RSAPrivateKey in DER (RFC 8017, A.1.2), if it is an RSA key with its primes.
+    pub fn to_der(&self) -> Option<Zeroizing<Vec<u8>>> {
+        if self.kind != Kind::RsaWithPrimes {
+            return None;
+        }
+        // No buffer grows here, since what it grew out of would not be wiped.
+        let mut fields = Zeroizing::new(Vec::with_capacity(self.bytes.len() + 64));
+        fields.extend_from_slice(&[0x02, 1, 0]);
+        for integer in self.integers() {
+            der_header(&mut fields, 0x02, integer.len());
+            fields.extend_from_slice(integer);
+        }
+        let mut der = Zeroizing::new(Vec::with_capacity(fields.len() + 8));
+        der_header(&mut der, 0x30, fields.len());
+        der.extend_from_slice(&fields);
+        Some(der)
+    }
+
+    /// The integers, signed and big-endian.
+    fn integers(&self) -> impl Iterator<Item = &[u8]> {
+        let mut reader = Reader::new(&self.bytes);
+        let known = reader.bytes("key type").is_ok();
+        self.kind.fields().iter().filter(move |_| known).map_while(move |field| reader.bytes(field).ok())
+    }
+}
+
+impl Kind {
+    const fn fields(self) -> &'static [&'static str] {
+        match self {
+            Self::RsaWithPrimes => &["n", "e", "d", "p", "q", "d mod p-1", "d mod q-1", "1/q mod p"],
+            Self::Rsa => &["n", "d"],
+            Self::Dsa => &["x", "p", "q", "g"],
+        }
+    }
+}
+
+impl fmt::Debug for PrivateKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "PrivateKey({:?})", self.kind)
+    }
+}
+
+fn derivation(error: AuthError) -> KeyFileError {
+    match error {
+        AuthError::Exhausted(exhausted) => exhausted.into(),
+        _ => KeyFileError::Crypto(CryptoError::Unsupported),
+    }
+}
+
+fn der_header(out: &mut Vec<u8>, tag: u8, length: usize) {
+    out.push(tag);
+    let bytes = length.to_be_bytes();
+    let zeros = bytes.iter().take_while(|byte| **byte == 0).count();
+    let digits = bytes.get(zeros..).unwrap_or_default();
+    if length >= 0x80 {
+        out.push(0x80 | u8::try_from(digits.len()).unwrap_or_default());
+        out.extend_from_slice(digits);
+    } else {
+        out.push(u8::try_from(length).unwrap_or_default());
+    }
+}
+
+/// The contents of the next element, which has to have this tag and a length of up to four bytes.
+fn der_element<'a>(reader: &mut Reader<'a>, tag: u8) -> Result<&'a [u8], DecodeError> {
+    const FIELD: &str = "RSAPrivateKey";
+    let start = *reader;
+    let found = reader.u8(FIELD)?;
+    if found != tag {
+        return Err(start.error(FIELD, DecodeErrorKind::Unexpected { found: u32::from(found) }));
+    }
+    let length = match reader.u8(FIELD)? {
+        short @ 0..=0x7f => usize::from(short),
+        long @ 0x81..=0x84 => {
+            let digits = reader.take(FIELD, usize::from(long & 0x7f))?;
+            digits.iter().fold(0, |length, digit| length << 8 | usize::from(*digit))
+        }
+        other => return Err(start.error(FIELD, DecodeErrorKind::Unexpected { found: u32::from(other) })),
+    };
+    reader.take(FIELD, length)
+}
+
+#[cfg(all(test, feature = "crypto"))]
+mod tests {
+    use std::format;
+    use std::string::ToString;
+
+    use super::*;
+    use crate::crypto::{AwsLc, Hash, SystemRandom};
+
+    const ADMINISTRATOR: &[u8] = include_bytes!("../../../../conformance/vectors/handle-net/admpriv.bin");
+
+    fn read(file: &[u8], passphrase: Option<&[u8]>) -> Result<PrivateKey, KeyFileError> {
+        PrivateKey::from_file(file, passphrase, &AwsLc, &mut { Work::REQUEST })
+    }
+
+    #[test]
+    fn keys_of_the_deployed_software() {
+        let check = |private: &[u8], public: &[u8]| {
+            let key = read(private, None).unwrap();
+            assert_eq!(key.public_key().unwrap().to_bytes(), public);
+            assert_eq!(*key.to_file(), private);
+            let signature = key.signing_key(&AwsLc).unwrap().sign(Hash::Sha256, b"message").unwrap();
+            let public = PublicKey::from_bytes(public).unwrap();
+            assert_eq!(AwsLc.verify(&public, Hash::Sha256, b"message", &signature), Ok(()));
+            assert_eq!(*PrivateKey::from_der(&key.to_der().unwrap()).unwrap().to_file(), private);
+            assert_eq!(format!("{key:?}"), "PrivateKey(RsaWithPrimes)");
+        };
+        check(ADMINISTRATOR, include_bytes!("../../../../conformance/vectors/handle-net/admpub.bin"));
+        check(
+            include_bytes!("../../../../conformance/vectors/handle-net/privkey.bin"),
+            include_bytes!("../../../../conformance/vectors/handle-net/pubkey.bin"),
+        );
+    }
+
+    #[test]
+    fn encrypted() {
+        let key = read(ADMINISTRATOR, None).unwrap();
+        let file =
+            key.to_encrypted_file(b"caf\xe9", &AwsLc, &mut SystemRandom, &mut { Work::REQUEST }).unwrap();
+        assert_eq!(*read(&file, Some(b"caf\xe9")).unwrap().to_file(), ADMINISTRATOR);
+        let check = |file: &[u8], passphrase: Option<&[u8]>, expected: &str| {
+            assert_eq!(read(file, passphrase).unwrap_err().to_string(), expected);
+        };
+        check(&file, Some(b"cafe"), "the passphrase is wrong, or the file damaged");
+        check(&file, None, "the key is encrypted: a passphrase is needed");
+        let mut hostile = file.clone();
+        hostile[24] = 0x7f;
+        check(&hostile, Some(b""), "iterations of PBKDF2 is 2130716432");
+        hostile[24..28].fill(0);
+        check(&hostile, Some(b""), "iterations of PBKDF2 is 0");
+        assert!(matches!(
+            PrivateKey::from_file(&file, Some(b"caf\xe9"), &AwsLc, &mut Work::new(1_000)),
+            Err(KeyFileError::Exhausted(_))
+        ));
+    }
+
+    /// Made with OpenSSL after the layout of the deployed software, so that both directions are not wrong alike:
+    /// passphrase `é` as the one byte 0xe9, which enters PBKDF2 as C3 A9.
+    #[test]
+    fn encrypted_by_others() {
+        let file = include_bytes!("../../../../conformance/vectors/admpriv-encrypted.bin");
+        assert_eq!(*read(file, Some(b"\xe9")).unwrap().to_file(), ADMINISTRATOR);
+    }
+
+    #[test]
+    fn refused() {
+        let check = |file: &[u8], expected: &str| {
+            let error = read(file, Some(b"x")).unwrap_err().to_string();
+            assert!(error.starts_with(expected), "{error}");
+        };
+        check(&[], "wrapper at byte 0: 4 bytes announced, 0 there");
+        check(b"\0\0\0\x0bRSA_PUB_KEY", "wrapper at byte 0: 11 has no meaning here");
+        check(&[0, 0, 0, 0], "the key is encrypted with DES (wrapper 0)");
+        check(&[0, 0, 0, 3], "the key is encrypted with DES (wrapper 3)");
+        check(b"\0\0\0\x01\0\0\0\x03XYZ", "key type at byte 4: has no meaning here");
+        check(&ADMINISTRATOR[..1000], "d mod q-1 at byte 949: 128 bytes announced, 47 there");
+        check(&[ADMINISTRATOR, &[0]].concat(), "private key at byte 1213: 1 bytes follow");
+
+        let dsa = read(
+            b"\0\0\0\x01\0\0\0\x0cDSA_PRIV_KEY\0\0\0\x01\x01\0\0\0\x01\x02\0\0\0\x01\x03\0\0\0\x01\x04",
+            None,
+        )
+        .unwrap();
+        assert_eq!(dsa.public_key(), None);
+        assert_eq!(dsa.signing_key(&AwsLc).unwrap_err(), KeyFileError::CannotSign);
+        for der in [&[][..], &[0x30, 0x80], &[0x30, 3, 2, 1, 1], &[0x30, 0x84, 0xff, 0xff, 0xff, 0xff]] {
+            assert!(PrivateKey::from_der(der).is_err());
+        }
+    }
+}

@@ -1,0 +1,37 @@
+//! Who somebody is, and that a message is theirs: keys, challenges, credentials and sessions.
+//!
+//! Nothing here looks anything up. A server that has received an answer takes the challenge out of its
+//! [`ChallengeTable`], finds out by its own means whether the identity has the right and what key values its record
+//! has, and gives those to [`Pending::verify`].
+//!
+//! What is cryptography comes from a [`Crypto`](crate::crypto::Crypto); what a peer may use of it says a [`Policy`];
+//! what it may cost, a [`Work`](crate::Work).
+
+mod challenge;
+mod credential;
+mod error;
+mod group;
+mod identifier;
+mod key_file;
+mod pbkdf2;
+mod policy;
+mod price;
+mod public_key;
+mod request_digest;
+mod secret_key;
+mod session;
+mod session_setup;
+mod session_table;
+
+pub use challenge::{Answer, Challenge, ChallengeLimits, ChallengeTable, Credentials, Pending};
+pub use credential::{CredentialError, mac_message, sign_message, verify_mac, verify_signature};
+pub use error::AuthError;
+pub use group::Group;
+pub use key_file::{KeyFileError, PrivateKey};
+pub use policy::Policy;
+pub use public_key::{KeyError, PublicKeyAnswer, check_key};
+pub use request_digest::OwnedDigest;
+pub use secret_key::{SecretKeyAnswer, SecretKeyMac, SecretKeyPolicy};
+pub use session::{Session, SessionError, SessionKey};
+pub use session_setup::{SessionAnswer, SessionProposal};
+pub use session_table::{ServerSession, SessionLimits, SessionTable};
