@@ -1,0 +1,225 @@
+use alloc::vec::Vec;
+
+use super::challenge::Challenge;
+use super::error::AuthError;
+use super::policy::Policy;
+use super::price;
+use crate::crypto::{Crypto, Hash, SigningKey};
+use crate::error::DecodeError;
+use crate::message::Version;
+use crate::record::{KeyKind, PublicKey};
+use crate::wire::{Reader, Writer};
+use crate::work::Work;
+
+/// The answer to a challenge by a private key, whose public key is in `HS_PUBKEY`.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct PublicKeyAnswer<'a> {
+    /// The name of the hash. Whether it is RSA or DSA says the key, never the answer.
+    pub hash: &'a [u8],
+    /// The signature of nonce and digest.
+    pub signature: &'a [u8],
+}
+
+impl<'a> PublicKeyAnswer<'a> {
+    /// Reads an answer.
+    pub fn from_bytes(bytes: &'a [u8]) -> Result<Self, DecodeError> {
+        let mut reader = Reader::new(bytes);
+        let answer = Self { hash: reader.bytes("hash algorithm")?, signature: reader.bytes("signature")? };
+        reader.finish("answer")?;
+        Ok(answer)
+    }
+
+    /// The answer as it stands in messages.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        let mut writer = Writer::new(&mut out);
+        writer.bytes(self.hash);
+        writer.bytes(self.signature);
+        out
+    }
+
+    /// Whether the key's owner gave this answer to the challenge.
+    pub fn verify(
+        &self,
+        key: &PublicKey<'_>,
+        challenge: Challenge<'_>,
+        policy: &Policy,
+        crypto: &dyn Crypto,
+        work: &mut Work,
+    ) -> Result<(), AuthError> {
+        let signed = [challenge.nonce, challenge.digest].concat();
+        verify(key, self.hash, &signed, self.signature, policy, crypto, work)
+    }
+
+    /// Answers a challenge of this version.
+    pub fn make(
+        key: &dyn SigningKey,
+        challenge: Challenge<'_>,
+        version: Version,
+        work: &mut Work,
+    ) -> Result<Vec<u8>, AuthError> {
+        let (hash, name) = hash_for(version);
+        work.spend(price::sign(key.signature_length()))?;
+        let signature = key.sign(hash, &[challenge.nonce, challenge.digest].concat())?;
+        Ok(PublicKeyAnswer { hash: name, signature: &signature }.to_bytes())
+    }
+}
+
+/// Whether a key may be registered: RSA of 2048 to 8192 bits, DSA of 2048 or 3072.
+///
+/// Signatures by keys that were registered elsewhere are verified if they are weaker, as far as a [`Policy`] allows.
+///
+/// ```
+/// use tendot_proto::auth::{KeyError, check_key};
+/// use tendot_proto::record::PublicKey;
+///
+/// assert_eq!(check_key(&PublicKey::rsa(&[0xc1; 256], &[1, 0, 1])), Ok(()));
+/// let short = check_key(&PublicKey::rsa(&[0xc1; 64], &[1, 0, 1]));
+/// assert_eq!(short, Err(KeyError::Size { bits: 512, least: 2048, most: 8192 }));
+/// ```
+pub fn check_key(key: &PublicKey<'_>) -> Result<(), KeyError> {
+    let size = |integer: &[u8], least, most| match bits(integer) {
+        bits if bits < least || bits > most => Err(KeyError::Size { bits, least, most }),
+        _ => Ok(()),
+    };
+    match key.kind() {
+        KeyKind::Rsa { exponent, modulus } => {
+            size(modulus, 2048, 8192)?;
+            // Above 33 bits the verification, too, would be expensive.
+            if !is_odd(modulus) || !is_odd(exponent) || !(2..=33).contains(&bits(exponent)) {
+                return Err(KeyError::Numbers);
+            }
+            Ok(())
+        }
+        KeyKind::Dsa { q, p, g, y } => {
+            size(p, 2048, 3072)?;
+            let fits = matches!((bits(p), bits(q)), (2048, 224 | 256) | (3072, 256));
+            if !fits || !is_odd(p) || !is_odd(q) || [g, y].iter().any(|n| bits(n) < 2 || bits(n) > bits(p)) {
+                return Err(KeyError::Numbers);
+            }
+            Ok(())
+        }
+        KeyKind::DiffieHellman { .. } => Err(KeyError::CannotSign),
+    }
+}
+
+/// Why a key may not be registered.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum KeyError {
+    /// Too small to be safe, or too large to be verified at reasonable cost.
+    #[error("the key has {bits} bits, allowed are {least} to {most}")]
+    Size {
+        /// How many it has.
+        bits: usize,
+        /// The fewest that are allowed.
+        least: usize,
+        /// The most that are allowed.
+        most: usize,
+    },
+    /// These numbers are no key.
+    #[error("the numbers of the key do not fit each other")]
+    Numbers,
+    /// A key for key exchange.
+    #[error("the key is not for signatures")]
+    CannotSign,
+}
+
+/// What is wrong with an RSA key that the policy does not allow.
+pub(super) const SHORT_KEY: AuthError = AuthError::NotAllowed { algorithm: "RSA with less than 2048 bits" };
+
+fn bits(integer: &[u8]) -> usize {
+    integer.first().map_or(0, |first| integer.len() * 8 - first.leading_zeros() as usize)
+}
+
+fn is_odd(integer: &[u8]) -> bool {
+    integer.last().is_some_and(|last| last % 2 == 1)
+}
+
+/// The hash that a peer of this version expects in signatures by RSA, and its name.
+pub(super) fn hash_for(version: Version) -> (Hash, &'static [u8]) {
+    if version >= Version::SHA256 { (Hash::Sha256, b"SHA-256") } else { (Hash::Sha1, b"SHA1") }
+}
+
+/// Checks a signature, whose hash is told by name or by a number of one byte.
+pub(super) fn verify(
+    key: &PublicKey<'_>,
+    hash: &[u8],
+    message: &[u8],
+    signature: &[u8],
+    policy: &Policy,
+    crypto: &dyn Crypto,
+    work: &mut Work,
+) -> Result<(), AuthError> {
+    let hash = match hash {
+        b"SHA-256" | b"SHA256" | [3] => Hash::Sha256,
+        b"SHA1" | b"SHA-1" | [2] if policy.sha1 => Hash::Sha1,
+        b"SHA1" | b"SHA-1" | [2] => return Err(AuthError::NotAllowed { algorithm: "SHA-1" }),
+        b"MD5" | [1] => return Err(AuthError::NotAllowed { algorithm: "MD5" }),
+        _ => return Err(AuthError::UnknownAlgorithm),
+    };
+    if let KeyKind::Rsa { modulus, .. } = key.kind()
+        && bits(modulus) < 2048
+        && !policy.short_rsa_keys
+    {
+        return Err(SHORT_KEY);
+    }
+    work.spend(price::bytes(message.len()).saturating_add(price::verify(key)))?;
+    Ok(crypto.verify(key, hash, message, signature)?)
+}
+
+#[cfg(all(test, feature = "crypto"))]
+mod tests {
+    use super::*;
+    use crate::auth::PrivateKey;
+    use crate::crypto::AwsLc;
+
+    const CHALLENGE: Challenge<'_> = Challenge { nonce: b"0123456789abcdef", digest: &[7; 32] };
+
+    #[test]
+    fn own_answers() {
+        let file = include_bytes!("../../../../conformance/vectors/handle-net/admpriv.bin");
+        let private = PrivateKey::from_file(file, None, &AwsLc, &mut { Work::REQUEST }).unwrap();
+        let public = private.public_key().unwrap();
+        let key = private.signing_key(&AwsLc).unwrap();
+        let answer = PublicKeyAnswer::make(&*key, CHALLENGE, Version::OURS, &mut { Work::REQUEST }).unwrap();
+        let read = PublicKeyAnswer::from_bytes(&answer).unwrap();
+        assert_eq!(read.to_bytes(), answer);
+        let policy = Policy::default();
+        let check = |answer: PublicKeyAnswer<'_>, challenge, expected| {
+            let verified = answer.verify(&public, challenge, &policy, &AwsLc, &mut { Work::REQUEST });
+            assert_eq!(verified, expected);
+        };
+        check(read, CHALLENGE, Ok(()));
+        check(PublicKeyAnswer { hash: b"SHA256", ..read }, CHALLENGE, Ok(()));
+        check(read, Challenge { nonce: b"other", ..CHALLENGE }, Err(AuthError::Failed));
+        check(PublicKeyAnswer { signature: &[], ..read }, CHALLENGE, Err(AuthError::Failed));
+        let refused = |algorithm| Err(AuthError::NotAllowed { algorithm });
+        check(PublicKeyAnswer { hash: b"SHA1", ..read }, CHALLENGE, refused("SHA-1"));
+        check(PublicKeyAnswer { hash: b"MD5", ..read }, CHALLENGE, refused("MD5"));
+        check(PublicKeyAnswer { hash: b"none", ..read }, CHALLENGE, Err(AuthError::UnknownAlgorithm));
+        check(PublicKeyAnswer { hash: b"", ..read }, CHALLENGE, Err(AuthError::UnknownAlgorithm));
+        assert!(matches!(
+            read.verify(&public, CHALLENGE, &policy, &AwsLc, &mut Work::new(5)),
+            Err(AuthError::Exhausted(_))
+        ));
+    }
+
+    #[test]
+    fn keys() {
+        let check = |key: PublicKey<'_>, expected| assert_eq!(check_key(&key).is_ok(), expected, "{key:?}");
+        check(PublicKey::rsa(&[0xff; 256], &[3]), true);
+        check(PublicKey::rsa(&[0xff; 1024], &[1, 0, 1]), true);
+        check(PublicKey::rsa(&[0xff; 1025], &[1, 0, 1]), false);
+        check(PublicKey::rsa(&[0x7f; 256], &[1, 0, 1]), false);
+        check(PublicKey::rsa(&[0xfe; 256], &[1, 0, 1]), false);
+        check(PublicKey::rsa(&[0xff; 256], &[1]), false);
+        check(PublicKey::rsa(&[0xff; 256], &[]), false);
+        check(PublicKey::rsa(&[0xff; 256], &[0xff; 5]), false);
+        check(PublicKey::dsa(&[0xff; 32], &[0xff; 256], &[2], &[2]), true);
+        check(PublicKey::dsa(&[0xff; 20], &[0xff; 128], &[2], &[2]), false);
+        check(PublicKey::dsa(&[0xff; 20], &[0xff; 256], &[2], &[2]), false);
+        check(PublicKey::dsa(&[0xff; 32], &[0xff; 256], &[1], &[2]), false);
+        check(PublicKey::diffie_hellman(&[2], &[0xff; 256], &[2]), false);
+    }
+}

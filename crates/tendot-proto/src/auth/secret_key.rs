@@ -1,0 +1,409 @@
+use alloc::vec::Vec;
+use core::num::NonZeroU32;
+
+use subtle::ConstantTimeEq;
+use zeroize::Zeroizing;
+
+use super::challenge::Challenge;
+use super::error::AuthError;
+use super::{pbkdf2, price};
+use crate::crypto::{Crypto, Digest, Hash, Random};
+use crate::error::{DecodeError, DecodeErrorKind};
+use crate::message::Version;
+use crate::wire::{Reader, Writer};
+use crate::work::Work;
+
+/// The answer to a challenge by a secret key, as in `HS_SECKEY`.
+///
+/// ```
+/// use tendot_proto::Version;
+/// use tendot_proto::auth::{SecretKeyAnswer, SecretKeyMac};
+///
+/// let answer = SecretKeyAnswer::from_bytes(&[0x13; 33], Version::OURS)?;
+/// assert_eq!(answer.algorithm(), SecretKeyMac::HmacSha256);
+/// assert!(SecretKeyAnswer::from_bytes(&[0x11; 17], Version::OURS).is_err(), "HMAC-MD5 never was");
+/// # Ok::<(), tendot_proto::DecodeError>(())
+/// ```
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum SecretKeyAnswer<'a> {
+    /// A MAC with the secret as its key.
+    Mac {
+        /// How it was made; any but [`SecretKeyMac::Pbkdf2`].
+        algorithm: SecretKeyMac,
+        /// The MAC.
+        mac: &'a [u8],
+    },
+    /// HMAC-SHA1 with a key derived from the secret.
+    Pbkdf2 {
+        /// Makes the derived key different each time.
+        salt: &'a [u8],
+        /// Rounds of the derivation.
+        iterations: u32,
+        /// Bits of the derived key.
+        key_bits: u32,
+        /// The MAC.
+        mac: &'a [u8],
+    },
+}
+
+/// How a secret key proves itself.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub enum SecretKeyMac {
+    /// MD5 of secret, challenge and secret, without a byte for the algorithm: all there was before 2.1.
+    BareMd5,
+    /// 0x01: MD5 of secret, challenge and secret.
+    Md5,
+    /// 0x02: SHA-1 of secret, challenge and secret.
+    Sha1,
+    /// 0x03: SHA-256 of secret, challenge and secret.
+    Sha256,
+    /// 0x12.
+    HmacSha1,
+    /// 0x13.
+    HmacSha256,
+    /// 0x22: HMAC-SHA1 with a key that was derived by PBKDF2.
+    Pbkdf2,
+}
+
+/// Which answers by secret key are taken, and given.
+///
+/// ```
+/// use tendot_proto::auth::{SecretKeyMac, SecretKeyPolicy};
+///
+/// let policy = SecretKeyPolicy::DEFAULT.with(SecretKeyMac::Sha1);
+/// assert!(policy.allows(SecretKeyMac::Sha1) && !policy.allows(SecretKeyMac::Md5));
+/// ```
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct SecretKeyPolicy(u8);
+
+impl SecretKeyPolicy {
+    /// None.
+    pub const NONE: Self = Self(0);
+
+    /// HMAC-SHA256 and PBKDF2, which all peers from 2.7 on speak.
+    pub const DEFAULT: Self = Self::NONE.with(SecretKeyMac::HmacSha256).with(SecretKeyMac::Pbkdf2);
+
+    /// These and one more.
+    #[must_use]
+    pub const fn with(self, algorithm: SecretKeyMac) -> Self {
+        Self(self.0 | 1 << algorithm as u8)
+    }
+
+    /// These but one.
+    #[must_use]
+    pub const fn without(self, algorithm: SecretKeyMac) -> Self {
+        Self(self.0 & !(1 << algorithm as u8))
+    }
+
+    /// Whether an answer of this form is taken.
+    pub const fn allows(self, algorithm: SecretKeyMac) -> bool {
+        self.0 & 1 << algorithm as u8 != 0
+    }
+}
+
+impl SecretKeyMac {
+    /// What a peer of this version understands best: the lower one of what its challenge was written in and what it
+    /// suggests.
+    pub fn for_version(version: Version) -> Self {
+        if version >= Version::SHA256 {
+            Self::Pbkdf2
+        } else if version >= Version::DIGEST_ALGORITHMS {
+            Self::Sha1
+        } else {
+            Self::BareMd5
+        }
+    }
+
+    /// What it is called.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::BareMd5 | Self::Md5 => "MD5",
+            Self::Sha1 => "SHA-1",
+            Self::Sha256 => "SHA-256",
+            Self::HmacSha1 => "HMAC-SHA1",
+            Self::HmacSha256 => "HMAC-SHA256",
+            Self::Pbkdf2 => "PBKDF2-HMAC-SHA1",
+        }
+    }
+
+    const fn byte(self) -> Option<u8> {
+        match self {
+            Self::BareMd5 => None,
+            Self::Md5 => Some(0x01),
+            Self::Sha1 => Some(0x02),
+            Self::Sha256 => Some(0x03),
+            Self::HmacSha1 => Some(0x12),
+            Self::HmacSha256 => Some(0x13),
+            Self::Pbkdf2 => Some(0x22),
+        }
+    }
+}
+
+/// What PBKDF2 may ask for: too few rounds protect no secret, too many are an attack on whoever verifies.
+const ROUNDS: (u32, u32) = (1_000, 200_000);
+const KEY_BITS: (u32, u32) = (8, 512);
+const SALT: (u32, u32) = (0, 64);
+
+impl<'a> SecretKeyAnswer<'a> {
+    /// Reads the answer to a challenge of this version.
+    pub fn from_bytes(bytes: &'a [u8], version: Version) -> Result<Self, DecodeError> {
+        if version < Version::DIGEST_ALGORITHMS {
+            return Ok(Self::Mac { algorithm: SecretKeyMac::BareMd5, mac: bytes });
+        }
+        let mut reader = Reader::new(bytes);
+        let start = reader;
+        let algorithm = match reader.u8("answer algorithm")? {
+            0x01 => SecretKeyMac::Md5,
+            0x02 => SecretKeyMac::Sha1,
+            0x03 => SecretKeyMac::Sha256,
+            0x12 => SecretKeyMac::HmacSha1,
+            0x13 => SecretKeyMac::HmacSha256,
+            0x22 => {
+                let answer = Self::Pbkdf2 {
+                    salt: reader.bytes("PBKDF2 salt")?,
+                    iterations: reader.u32("PBKDF2 iterations")?,
+                    key_bits: reader.u32("PBKDF2 key bits")?,
+                    mac: reader.bytes("MAC")?,
+                };
+                reader.finish("answer")?;
+                return Ok(answer);
+            }
+            found => {
+                let kind = DecodeErrorKind::Unexpected { found: u32::from(found) };
+                return Err(start.error("answer algorithm", kind));
+            }
+        };
+        Ok(Self::Mac { algorithm, mac: reader.rest() })
+    }
+
+    /// The answer as it stands in messages.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        let mut writer = Writer::new(&mut out);
+        if let Some(byte) = self.algorithm().byte() {
+            writer.u8(byte);
+        }
+        match *self {
+            Self::Mac { mac, .. } => writer.raw(mac),
+            Self::Pbkdf2 { salt, iterations, key_bits, mac } => {
+                writer.bytes(salt);
+                writer.u32(iterations);
+                writer.u32(key_bits);
+                writer.bytes(mac);
+            }
+        }
+        out
+    }
+
+    /// How it was made.
+    pub const fn algorithm(&self) -> SecretKeyMac {
+        match self {
+            Self::Mac { algorithm, .. } => *algorithm,
+            Self::Pbkdf2 { .. } => SecretKeyMac::Pbkdf2,
+        }
+    }
+
+    /// Whether its form and its numbers are taken. Costs nothing, and comes before all that does.
+    pub fn check(&self, policy: SecretKeyPolicy) -> Result<(), AuthError> {
+        if !policy.allows(self.algorithm()) {
+            return Err(AuthError::NotAllowed { algorithm: self.algorithm().name() });
+        }
+        let Self::Pbkdf2 { salt, iterations, key_bits, .. } = *self else { return Ok(()) };
+        let salt = u32::try_from(salt.len()).unwrap_or(u32::MAX);
+        let bounds = [
+            ("iterations", iterations, ROUNDS),
+            ("key bits", key_bits, KEY_BITS),
+            ("salt bytes", salt, SALT),
+        ];
+        for (field, found, (least, most)) in bounds {
+            if !(least..=most).contains(&found) || field == "key bits" && !found.is_multiple_of(8) {
+                return Err(AuthError::OutOfBounds { field, found, least, most });
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the secret gives this answer to the challenge. An empty secret, which everybody knows, gives none.
+    pub fn verify(
+        &self,
+        secret: &[u8],
+        challenge: Challenge<'_>,
+        policy: SecretKeyPolicy,
+        crypto: &dyn Crypto,
+        work: &mut Work,
+    ) -> Result<(), AuthError> {
+        self.check(policy)?;
+        let (expected, given) = match *self {
+            Self::Mac { algorithm, mac } => (mac_of(algorithm, secret, challenge, crypto, work)?, mac),
+            Self::Pbkdf2 { salt, iterations, key_bits, mac } => {
+                (derived_mac(secret, salt, iterations, key_bits, challenge, crypto, work)?, mac)
+            }
+        };
+        if bool::from(expected.ct_eq(given)) && !secret.is_empty() { Ok(()) } else { Err(AuthError::Failed) }
+    }
+
+    /// Answers a challenge.
+    pub fn make(
+        algorithm: SecretKeyMac,
+        secret: &[u8],
+        challenge: Challenge<'_>,
+        crypto: &dyn Crypto,
+        random: &mut dyn Random,
+        work: &mut Work,
+    ) -> Result<Vec<u8>, AuthError> {
+        if algorithm != SecretKeyMac::Pbkdf2 {
+            let mac = mac_of(algorithm, secret, challenge, crypto, work)?;
+            return Ok(SecretKeyAnswer::Mac { algorithm, mac: &mac }.to_bytes());
+        }
+        let mut salt = [0; 16];
+        random.fill(&mut salt);
+        let (iterations, key_bits) = (pbkdf2::ROUNDS, 160);
+        let mac = derived_mac(secret, &salt, iterations, key_bits, challenge, crypto, work)?;
+        Ok(SecretKeyAnswer::Pbkdf2 { salt: &salt, iterations, key_bits, mac: &mac }.to_bytes())
+    }
+}
+
+fn mac_of(
+    algorithm: SecretKeyMac,
+    secret: &[u8],
+    challenge: Challenge<'_>,
+    crypto: &dyn Crypto,
+    work: &mut Work,
+) -> Result<Digest, AuthError> {
+    let Challenge { nonce, digest } = challenge;
+    work.spend(price::bytes(2 * secret.len() + nonce.len() + digest.len()))?;
+    let hash = match algorithm {
+        SecretKeyMac::BareMd5 | SecretKeyMac::Md5 => Hash::Md5,
+        SecretKeyMac::Sha1 => Hash::Sha1,
+        SecretKeyMac::Sha256 => Hash::Sha256,
+        SecretKeyMac::HmacSha1 => return Ok(crypto.hmac(Hash::Sha1, secret, &[nonce, digest])?),
+        SecretKeyMac::HmacSha256 => return Ok(crypto.hmac(Hash::Sha256, secret, &[nonce, digest])?),
+        SecretKeyMac::Pbkdf2 => return Err(AuthError::UnknownAlgorithm),
+    };
+    Ok(crypto.hash(hash, &[secret, nonce, digest, secret])?)
+}
+
+fn derived_mac(
+    secret: &[u8],
+    salt: &[u8],
+    iterations: u32,
+    key_bits: u32,
+    Challenge { nonce, digest }: Challenge<'_>,
+    crypto: &dyn Crypto,
+    work: &mut Work,
+) -> Result<Digest, AuthError> {
+    let mut key = Zeroizing::new([0; KEY_BITS.1 as usize / 8]);
+    let (Some(rounds), Some(key)) = (NonZeroU32::new(iterations), key.get_mut(..key_bits as usize / 8))
+    else {
+        let (least, most) = ROUNDS;
+        return Err(AuthError::OutOfBounds { field: "iterations", found: iterations, least, most });
+    };
+    work.spend(price::bytes(nonce.len() + digest.len()))?;
+    pbkdf2::derive(crypto, secret, salt, rounds, key, work)?;
+    Ok(crypto.hmac(Hash::Sha1, key, &[nonce, digest])?)
+}
+
+#[cfg(all(test, feature = "crypto"))]
+mod tests {
+    use std::borrow::ToOwned;
+
+    use data_encoding::HEXLOWER;
+
+    use super::*;
+    use crate::crypto::{AwsLc, SystemRandom};
+
+    const CHALLENGE: Challenge<'_> = Challenge { nonce: b"0123456789abcdef", digest: &[7; 32] };
+
+    fn verify(answer: &[u8], secret: &[u8], policy: SecretKeyPolicy) -> Result<(), AuthError> {
+        let answer = SecretKeyAnswer::from_bytes(answer, Version::OURS)?;
+        answer.verify(secret, CHALLENGE, policy, &AwsLc, &mut { Work::REQUEST })
+    }
+
+    #[test]
+    fn own_answers() {
+        #[track_caller]
+        fn check(algorithm: SecretKeyMac) {
+            let make = |secret: &[u8]| {
+                SecretKeyAnswer::make(algorithm, secret, CHALLENGE, &AwsLc, &mut SystemRandom, &mut {
+                    Work::REQUEST
+                })
+                .unwrap()
+            };
+            let policy = SecretKeyPolicy::NONE.with(algorithm);
+            let mut answer = make(b"secret");
+            assert_eq!(Some(answer[0]), algorithm.byte());
+            assert_eq!(verify(&answer, b"secret", policy), Ok(()));
+            assert_eq!(verify(&answer, b"Secret", policy), Err(AuthError::Failed));
+            let refused = AuthError::NotAllowed { algorithm: algorithm.name() };
+            assert_eq!(verify(&answer, b"secret", policy.without(algorithm)), Err(refused));
+            *answer.last_mut().unwrap() ^= 1;
+            assert_eq!(verify(&answer, b"secret", policy), Err(AuthError::Failed));
+            assert_eq!(verify(&make(b""), b"", policy), Err(AuthError::Failed), "everybody knows it");
+        }
+        check(SecretKeyMac::Sha256);
+        check(SecretKeyMac::HmacSha1);
+        check(SecretKeyMac::HmacSha256);
+        check(SecretKeyMac::Pbkdf2);
+        #[cfg(feature = "legacy")]
+        {
+            check(SecretKeyMac::Md5);
+            check(SecretKeyMac::Sha1);
+        }
+    }
+
+    #[test]
+    fn truncated_macs_do_not_fit() {
+        let policy = SecretKeyPolicy::DEFAULT;
+        let mut work = Work::REQUEST;
+        let answer = SecretKeyAnswer::make(
+            SecretKeyMac::HmacSha256,
+            b"s",
+            CHALLENGE,
+            &AwsLc,
+            &mut SystemRandom,
+            &mut work,
+        );
+        let answer = answer.unwrap();
+        for length in 1..answer.len() {
+            assert_eq!(verify(&answer[..length], b"s", policy), Err(AuthError::Failed));
+        }
+    }
+
+    /// As the deployed software computes them: `secret`, and a secret whose bytes are not ASCII.
+    #[test]
+    fn answers_of_others() {
+        let digest =
+            HEXLOWER.decode(b"848612415c98e5e3cd5a9dbfcada3d872c35dbf21a08addf48f13b96a86d1fc0").unwrap();
+        let nonce: [u8; 16] = core::array::from_fn(|n| n as u8);
+        let check = |secret: &[u8], mac: &str| {
+            let answer =
+                "2200000010a0a1a2a3a4a5a6a7a8a9aaabacadaeaf00002710000000a000000014".to_owned() + mac;
+            let answer = HEXLOWER.decode(answer.as_bytes()).unwrap();
+            let read = SecretKeyAnswer::from_bytes(&answer, Version::OURS).unwrap();
+            assert_eq!(read.to_bytes(), answer);
+            let challenge = Challenge { nonce: &nonce, digest: &digest };
+            let verified =
+                read.verify(secret, challenge, SecretKeyPolicy::DEFAULT, &AwsLc, &mut { Work::REQUEST });
+            assert_eq!(verified, Ok(()));
+        };
+        check(b"secret", "bda9df8bcbc6a9a077d245d20bf7e3d0cb893293");
+        check(b"s\xe9cret", HIGH);
+    }
+
+    /// By Python's hashlib with the password `sécret` in UTF-8.
+    const HIGH: &str = "96289317b99a6a6bb7cd643e87e535975f537a82";
+
+    #[test]
+    fn versions() {
+        let check = |minor, algorithm| {
+            assert_eq!(SecretKeyMac::for_version(Version::new(2, minor)), algorithm);
+        };
+        check(0, SecretKeyMac::BareMd5);
+        check(1, SecretKeyMac::Sha1);
+        check(6, SecretKeyMac::Sha1);
+        check(7, SecretKeyMac::Pbkdf2);
+        check(11, SecretKeyMac::Pbkdf2);
+        let bare = SecretKeyAnswer::from_bytes(&[0x22; 16], Version::new(2, 0)).unwrap();
+        assert_eq!((bare.algorithm(), bare.to_bytes()), (SecretKeyMac::BareMd5, std::vec![0x22; 16]));
+    }
+}
