@@ -8,6 +8,7 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+pub mod auth;
 pub mod crypto;
 pub mod endpoint;
 mod error;

@@ -1,0 +1,415 @@
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use super::error::AuthError;
+use super::identifier;
+use super::policy::Policy;
+use super::public_key::{self, PublicKeyAnswer};
+use super::request_digest::OwnedDigest;
+use super::secret_key::{SecretKeyAnswer, SecretKeyMac};
+use crate::crypto::{Crypto, Random, SigningKey};
+use crate::error::DecodeError;
+use crate::handle::Handle;
+use crate::message::{
+    Body, DigestAlgorithm, Envelope, Message, OpFlags, Outcome, Parts, Request, RequestDigest, Response,
+    ResponseCode, Tail, Version,
+};
+use crate::record::{PublicKey, Value};
+use crate::time::Now;
+use crate::work::Work;
+
+/// What a proof is over: the nonce, and the digest of the request without a byte for its algorithm.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Challenge<'a> {
+    /// Chosen by who wants the proof, never twice the same.
+    pub nonce: &'a [u8],
+    /// The digest of the request's header and body.
+    pub digest: &'a [u8],
+}
+
+/// The type of a proof by secret key, and of the value where the key is.
+const SECRET_KEY: &[u8] = b"HS_SECKEY";
+/// The type of a proof by public key, and of the value where the key is.
+const PUBLIC_KEY: &[u8] = b"HS_PUBKEY";
+
+/// The challenges of a server that wait for their answers, of which there are never more than fit.
+///
+/// A challenge is taken out before its answer is looked at: the same answer never works twice. When the table is full, the
+/// oldest challenge goes.
+#[derive(Debug)]
+pub struct ChallengeTable {
+    limits: ChallengeLimits,
+    policy: Policy,
+    /// In the order in which they were made.
+    pending: BTreeMap<u64, Pending>,
+    by_id: BTreeMap<u32, u64>,
+    next: u64,
+    /// Bytes of all requests.
+    bytes: usize,
+}
+
+/// How many challenges are kept, and for how long.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct ChallengeLimits {
+    /// Challenges; below 1 it is 1.
+    pub capacity: usize,
+    /// Bytes of all their requests together.
+    pub bytes: usize,
+    /// How long an answer is waited for.
+    pub life: Duration,
+}
+
+impl Default for ChallengeLimits {
+    fn default() -> Self {
+        Self { capacity: 10_000, bytes: 16 << 20, life: Duration::from_secs(20) }
+    }
+}
+
+/// A challenge and the request that it is about.
+#[derive(Debug)]
+pub struct Pending {
+    id: u32,
+    version: Version,
+    nonce: [u8; 16],
+    digest: OwnedDigest,
+    request: Vec<u8>,
+    made: Duration,
+}
+
+impl ChallengeTable {
+    /// An empty table.
+    pub const fn new(limits: ChallengeLimits, policy: Policy) -> Self {
+        Self { limits, policy, pending: BTreeMap::new(), by_id: BTreeMap::new(), next: 0, bytes: 0 }
+    }
+
+    /// Challenges a request, which is a whole message, decrypted.
+    ///
+    /// A request outside of a session gets a number that nobody can guess and that `is_taken` does not know, since
+    /// sessions have numbers in the same place. A request in a session, which has to have been verified, gets that of
+    /// the session; if the same request comes again, so does the challenge.
+    pub fn issue(
+        &mut self,
+        request: &[u8],
+        now: Now,
+        crypto: &dyn Crypto,
+        random: &mut dyn Random,
+        work: &mut Work,
+        is_taken: impl Fn(u32) -> bool,
+    ) -> Result<&Pending, AuthError> {
+        if request.len() > self.limits.bytes {
+            return Err(AuthError::TooLarge { length: request.len(), limit: self.limits.bytes });
+        }
+        let parts = Parts::split(request)?;
+        let version = parts.envelope.response_version();
+        if version < Version::DIGEST_ALGORITHMS || version < Version::SHA256 && !self.policy.sha1 {
+            return Err(AuthError::TooOld);
+        }
+        let digest = OwnedDigest::of_request(parts.header_and_body, version, &self.policy, crypto, work)?;
+        self.expire(now);
+        let session = parts.envelope.session_id;
+        if session != 0
+            && let Some(again) = self.same(session, parts.envelope.request_id, &digest)
+        {
+            return self.pending.get(&again).ok_or(AuthError::NoChallenge);
+        }
+        self.remove(session);
+        while self.pending.len() >= self.limits.capacity.max(1)
+            || self.bytes.saturating_add(request.len()) > self.limits.bytes
+        {
+            let Some(oldest) = self.pending.values().next().map(|oldest| oldest.id) else { break };
+            self.remove(oldest);
+        }
+        let mut nonce = [0; 16];
+        random.fill(&mut nonce);
+        let id = match session {
+            0 => identifier::fresh(random, |id| self.contains(id) || is_taken(id)),
+            session => session,
+        };
+        let sequence = self.next;
+        self.next += 1;
+        self.bytes += request.len();
+        self.by_id.insert(id, sequence);
+        let made = now.elapsed;
+        let pending = Pending { id, version, nonce, digest, request: request.to_vec(), made };
+        Ok(self.pending.entry(sequence).or_insert(pending))
+    }
+
+    /// Takes out the challenge of this number, for its one answer. None is found that is over.
+    pub fn take(&mut self, id: u32, now: Now) -> Result<Pending, AuthError> {
+        self.expire(now);
+        self.remove(id).ok_or(AuthError::NoChallenge)
+    }
+
+    /// Whether there is a challenge of this number.
+    pub fn contains(&self, id: u32) -> bool {
+        self.by_id.contains_key(&id)
+    }
+
+    /// How many challenges there are.
+    pub fn len(&self) -> usize {
+        self.pending.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.pending.is_empty()
+    }
+
+    /// Bytes of all requests that are kept.
+    pub const fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    fn same(&self, id: u32, request_id: u32, digest: &OwnedDigest) -> Option<u64> {
+        let sequence = *self.by_id.get(&id)?;
+        let pending = self.pending.get(&sequence)?;
+        (pending.envelope()?.request_id == request_id && pending.digest == *digest).then_some(sequence)
+    }
+
+    /// Forgets the challenges that are over.
+    fn expire(&mut self, now: Now) {
+        while let Some(oldest) = self.pending.values().next()
+            && now.elapsed.saturating_sub(oldest.made) > self.limits.life
+        {
+            let id = oldest.id;
+            self.remove(id);
+        }
+    }
+
+    fn remove(&mut self, id: u32) -> Option<Pending> {
+        let pending = self.pending.remove(&self.by_id.remove(&id)?)?;
+        self.bytes -= pending.request.len();
+        Some(pending)
+    }
+}
+
+impl Pending {
+    /// The number in the envelope of the challenge and of its answer.
+    pub const fn id(&self) -> u32 {
+        self.id
+    }
+
+    /// The request that is carried out once the challenge is answered: a whole message.
+    pub fn request(&self) -> &[u8] {
+        &self.request
+    }
+
+    /// What an answer is over.
+    pub fn challenge(&self) -> Challenge<'_> {
+        Challenge { nonce: &self.nonce, digest: self.digest.as_bytes() }
+    }
+
+    /// The message that tells the client.
+    pub fn response(&self, site_serial: u16, now: Now) -> Result<Message<'_>, DecodeError> {
+        let parts = Parts::split(&self.request)?;
+        let mut header = parts.header.response(ResponseCode::AUTHENTICATION_NEEDED, site_serial, now);
+        header.flags = header.flags.with(OpFlags::REQUEST_DIGEST);
+        Ok(Message {
+            envelope: Envelope {
+                session_id: self.id,
+                request_id: parts.envelope.request_id,
+                ..Envelope::new(self.version)
+            },
+            header,
+            body: Body::Response(Response {
+                digest: Some(self.digest.as_request_digest()),
+                outcome: Outcome::Challenge { nonce: &self.nonce, old_digest: None },
+            }),
+            body_rest: &[],
+            tail: Tail::Empty,
+        })
+    }
+
+    /// Whether an answer proves what it claims, and the index of the key by which.
+    ///
+    /// `values` are those of the record that the answer names, or none if there is no such record or it cannot be had; who
+    /// asks is to find out first whether that identity has the right at all. Only values of the type that belongs to the
+    /// answer count, and if the answer names an index only that one. That there is no key and that the key does not fit
+    /// are the same error at about the same cost.
+    pub fn verify(
+        &self,
+        answer: &Answer<'_>,
+        values: &[Value<'_>],
+        policy: &Policy,
+        crypto: &dyn Crypto,
+        work: &mut Work,
+    ) -> Result<u32, AuthError> {
+        match answer.auth_type {
+            SECRET_KEY => {
+                let proof = SecretKeyAnswer::from_bytes(answer.answer, self.version)?;
+                self.challenge().verify_secret_key(&proof, answer.key_index, values, policy, crypto, work)
+            }
+            PUBLIC_KEY => {
+                let proof = PublicKeyAnswer::from_bytes(answer.answer)?;
+                self.challenge().verify_public_key(&proof, answer.key_index, values, policy, crypto, work)
+            }
+            _ => Err(AuthError::UnknownType),
+        }
+    }
+
+    fn envelope(&self) -> Option<Envelope> {
+        Envelope::from_bytes(&self.request).ok()
+    }
+}
+
+impl Challenge<'_> {
+    /// Whether an answer fits a secret key, as other servers ask by opcode 201, and the index of the key.
+    pub fn verify_secret_key(
+        self,
+        answer: &SecretKeyAnswer<'_>,
+        key_index: u32,
+        values: &[Value<'_>],
+        policy: &Policy,
+        crypto: &dyn Crypto,
+        work: &mut Work,
+    ) -> Result<u32, AuthError> {
+        let mut verify = |secret: &[u8]| answer.verify(secret, self, policy.secret_keys, crypto, work);
+        let mut tried = false;
+        for value in candidates(values, key_index, SECRET_KEY) {
+            tried = true;
+            match verify(&value.data) {
+                Ok(()) => return Ok(value.index),
+                Err(AuthError::Failed) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        if !tried {
+            // As long and as strange as the secret that is not there might be.
+            verify(&[0xa5; 16]).and(Err(AuthError::Failed))?;
+        }
+        Err(AuthError::Failed)
+    }
+
+    fn verify_public_key(
+        self,
+        answer: &PublicKeyAnswer<'_>,
+        key_index: u32,
+        values: &[Value<'_>],
+        policy: &Policy,
+        crypto: &dyn Crypto,
+        work: &mut Work,
+    ) -> Result<u32, AuthError> {
+        let mut verify = |key: &PublicKey<'_>| answer.verify(key, self, policy, crypto, work);
+        let mut tried = false;
+        for value in candidates(values, key_index, PUBLIC_KEY) {
+            let Ok(key) = PublicKey::from_bytes(&value.data) else { continue };
+            tried = true;
+            match verify(&key) {
+                Ok(()) => return Ok(value.index),
+                Err(AuthError::Failed | AuthError::Crypto(_) | public_key::SHORT_KEY) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        if !tried {
+            // Nobody has the private key of a modulus that is all ones.
+            verify(&PublicKey::rsa(&[0xff; 256], &[1, 0, 1])).and(Err(AuthError::Failed))?;
+        }
+        Err(AuthError::Failed)
+    }
+}
+
+/// The values that can be the key, in the order of their indexes. A key is one only as what it is stored as: the bytes
+/// of a public key are nobody's secret.
+fn candidates<'v, 'a>(values: &'v [Value<'a>], index: u32, value_type: &[u8]) -> Vec<&'v Value<'a>> {
+    let fits = |value: &&Value<'_>| (index == 0 || value.index == index) && *value.value_type == *value_type;
+    let mut values: Vec<_> = values.iter().filter(fits).collect();
+    values.sort_by_key(|value| value.index);
+    values
+}
+
+/// The answer to a challenge, as it comes in a request with opcode 200.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Answer<'a> {
+    /// `HS_SECKEY` or `HS_PUBKEY`.
+    pub auth_type: &'a [u8],
+    /// The record where the key is.
+    pub key_handle: Handle<'a>,
+    /// The key's index; 0 is any.
+    pub key_index: u32,
+    /// The proof, whose form is that of the type.
+    pub answer: &'a [u8],
+}
+
+impl<'a> Answer<'a> {
+    /// The answer in a request, if it is one.
+    pub const fn of(request: &Request<'a>) -> Option<Self> {
+        match *request {
+            Request::ChallengeAnswer { auth_type, key_handle, key_index, answer } => {
+                Some(Self { auth_type, key_handle, key_index, answer })
+            }
+            _ => None,
+        }
+    }
+}
+
+/// By what a client proves who it is.
+#[derive(Clone, Copy)]
+pub enum Credentials<'a> {
+    /// The secret that stands in `HS_SECKEY`.
+    SecretKey(&'a [u8]),
+    /// The private key whose public key stands in `HS_PUBKEY`.
+    PrivateKey(&'a dyn SigningKey),
+}
+
+impl core::fmt::Debug for Credentials<'_> {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str(match self {
+            Self::SecretKey(_) => "SecretKey",
+            Self::PrivateKey(_) => "PrivateKey",
+        })
+    }
+}
+
+/// The longest nonce that is signed. Deployed servers send 16 bytes. As long as it is shorter than what stands before the
+/// body in a signed message, nobody can make a client sign a message by calling most of it a nonce.
+const LONGEST_NONCE: usize = 32;
+
+impl Credentials<'_> {
+    /// The authentication type that belongs to the answer.
+    pub const fn auth_type(&self) -> &'static [u8] {
+        match self {
+            Self::SecretKey(_) => SECRET_KEY,
+            Self::PrivateKey(_) => PUBLIC_KEY,
+        }
+    }
+
+    /// Answers a challenge, if it is one to the request as it was sent.
+    pub fn answer(
+        &self,
+        request: &Parts<'_>,
+        challenge: &Message<'_>,
+        policy: &Policy,
+        crypto: &dyn Crypto,
+        random: &mut dyn Random,
+        work: &mut Work,
+    ) -> Result<Vec<u8>, AuthError> {
+        let envelope = &challenge.envelope;
+        let Body::Response(Response { digest, outcome: Outcome::Challenge { nonce, old_digest } }) =
+            challenge.body
+        else {
+            return Err(AuthError::OtherRequest);
+        };
+        let old = |bytes| RequestDigest { algorithm: DigestAlgorithm::Untold, bytes };
+        let digest = digest.or(old_digest.map(old)).ok_or(AuthError::OtherRequest)?;
+        if envelope.request_id != request.envelope.request_id {
+            return Err(AuthError::OtherRequest);
+        }
+        if nonce.len() > LONGEST_NONCE {
+            return Err(AuthError::Nonce { length: nonce.len(), limit: LONGEST_NONCE });
+        }
+        OwnedDigest::check(&digest, request.header_and_body, policy, crypto, work)?;
+        let version = envelope.version.min(envelope.suggested());
+        let challenge = Challenge { nonce, digest: digest.bytes };
+        match self {
+            Self::SecretKey(secret) => {
+                let algorithm = SecretKeyMac::for_version(version);
+                if !policy.secret_keys.allows(algorithm) {
+                    return Err(AuthError::NotAllowed { algorithm: algorithm.name() });
+                }
+                SecretKeyAnswer::make(algorithm, secret, challenge, crypto, random, work)
+            }
+            Self::PrivateKey(key) => PublicKeyAnswer::make(*key, challenge, version, work),
+        }
+    }
+}

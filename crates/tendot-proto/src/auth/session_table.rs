@@ -1,0 +1,191 @@
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use super::identifier;
+use super::session::{Session, SessionError};
+use super::session_setup::SessionAnswer;
+use crate::crypto::{Crypto, Random};
+use crate::message::{Envelope, Parts};
+use crate::record::Reference;
+use crate::time::Now;
+use crate::work::Work;
+
+/// The sessions of a server, of which there are never more than fit.
+///
+/// When it is full, the session goes that was longest without a message, and among all those that nobody authenticated
+/// go first: to make sessions costs a stranger little.
+#[derive(Debug)]
+pub struct SessionTable {
+    limits: SessionLimits,
+    sessions: BTreeMap<u32, ServerSession>,
+    /// Whether it is authenticated, when it was last used, its number.
+    by_age: BTreeSet<(bool, Duration, u32)>,
+}
+
+/// How many sessions are kept, and for how long.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct SessionLimits {
+    /// Sessions; below 1 it is 1.
+    pub capacity: usize,
+    /// The longest time without a message, whatever a client asks for.
+    pub timeout: Duration,
+}
+
+impl Default for SessionLimits {
+    fn default() -> Self {
+        Self { capacity: 10_000, timeout: Duration::from_secs(86_400) }
+    }
+}
+
+/// A session and who is at its other end.
+#[derive(Debug)]
+pub struct ServerSession {
+    session: Session,
+    identity: Option<Reference<'static>>,
+    is_authenticated: bool,
+    timeout: Duration,
+    last_used: Duration,
+}
+
+impl ServerSession {
+    /// The session, for messages to be sent.
+    pub fn session(&mut self) -> &mut Session {
+        &mut self.session
+    }
+
+    /// Who was to authenticate, as the client said when the session was made.
+    pub fn identity(&self) -> Option<&Reference<'static>> {
+        self.identity.as_ref()
+    }
+
+    /// Who has authenticated.
+    pub fn authenticated(&self) -> Option<&Reference<'static>> {
+        self.identity.as_ref().filter(|_| self.is_authenticated)
+    }
+
+    fn age(&self) -> (bool, Duration, u32) {
+        (self.is_authenticated, self.last_used, self.session.id())
+    }
+
+    fn is_over(&self, now: Now) -> bool {
+        now.elapsed.saturating_sub(self.last_used) > self.timeout
+    }
+}
+
+impl SessionTable {
+    /// An empty table.
+    pub const fn new(limits: SessionLimits) -> Self {
+        Self { limits, sessions: BTreeMap::new(), by_age: BTreeSet::new() }
+    }
+
+    /// Keeps a new session and gives it a number, which is none that `is_taken` knows: challenges have numbers in the
+    /// same place.
+    pub fn insert(
+        &mut self,
+        answer: SessionAnswer,
+        now: Now,
+        random: &mut dyn Random,
+        is_taken: impl Fn(u32) -> bool,
+    ) -> u32 {
+        while self.sessions.len() >= self.limits.capacity.max(1) {
+            let Some((_, _, oldest)) = self.by_age.first().copied() else { break };
+            self.remove(oldest);
+        }
+        let id = identifier::fresh(random, |id| self.contains(id) || is_taken(id));
+        let session = ServerSession {
+            session: Session::new(id, answer.key),
+            identity: answer.identity,
+            is_authenticated: false,
+            timeout: answer.timeout.min(self.limits.timeout),
+            last_used: now.elapsed,
+        };
+        self.by_age.insert(session.age());
+        self.sessions.insert(id, session);
+        id
+    }
+
+    /// Checks that a message is genuine and did not come before; it keeps its session alive.
+    pub fn verify(
+        &mut self,
+        parts: &Parts<'_>,
+        now: Now,
+        crypto: &dyn Crypto,
+        work: &mut Work,
+    ) -> Result<&mut ServerSession, SessionError> {
+        let id = parts.envelope.session_id;
+        self.find(id, now)?.session.verify(parts, crypto, work)?;
+        self.touch(id, now)
+    }
+
+    /// Decrypts a message and checks it in the same way. An encrypted message without a session is never looked into.
+    pub fn open(
+        &mut self,
+        message: &[u8],
+        now: Now,
+        crypto: &dyn Crypto,
+        work: &mut Work,
+    ) -> Result<(Vec<u8>, &mut ServerSession), SessionError> {
+        let envelope = Envelope::from_bytes(message).map_err(|_| SessionError::Undecipherable)?;
+        let session = self.find(envelope.session_id, now)?;
+        let plain = session.session.open(message, crypto, work)?;
+        Ok((plain, self.touch(envelope.session_id, now)?))
+    }
+
+    /// Notes that the identity of a session has authenticated. Another than was named when the session was made has not.
+    pub fn authenticate(&mut self, id: u32, identity: &Reference<'_>) -> bool {
+        let Some(session) = self.sessions.get_mut(&id) else { return false };
+        if !session.identity.as_ref().is_some_and(|own| own.is_same(identity)) {
+            return false;
+        }
+        self.by_age.remove(&session.age());
+        session.is_authenticated = true;
+        self.by_age.insert(session.age());
+        true
+    }
+
+    /// Ends a session; tells whether there was one.
+    pub fn remove(&mut self, id: u32) -> bool {
+        let removed = self.sessions.remove(&id);
+        removed.is_some_and(|session| self.by_age.remove(&session.age()))
+    }
+
+    /// Whether there is a session of this number.
+    pub fn contains(&self, id: u32) -> bool {
+        self.sessions.contains_key(&id)
+    }
+
+    /// How many sessions there are, counting those that are over but not yet forgotten.
+    pub fn len(&self) -> usize {
+        self.sessions.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.sessions.is_empty()
+    }
+
+    /// Forgets the sessions that are over. Nothing depends on it but memory.
+    pub fn expire(&mut self, now: Now) {
+        let over: Vec<u32> =
+            self.sessions.iter().filter(|(_, session)| session.is_over(now)).map(|(id, _)| *id).collect();
+        for id in over {
+            self.remove(id);
+        }
+    }
+
+    fn find(&mut self, id: u32, now: Now) -> Result<&mut ServerSession, SessionError> {
+        if self.sessions.get(&id).is_some_and(|session| session.is_over(now)) {
+            self.remove(id);
+        }
+        self.sessions.get_mut(&id).ok_or(SessionError::Unknown)
+    }
+
+    fn touch(&mut self, id: u32, now: Now) -> Result<&mut ServerSession, SessionError> {
+        let session = self.sessions.get_mut(&id).ok_or(SessionError::Unknown)?;
+        self.by_age.remove(&session.age());
+        session.last_used = session.last_used.max(now.elapsed);
+        self.by_age.insert(session.age());
+        Ok(session)
+    }
+}
