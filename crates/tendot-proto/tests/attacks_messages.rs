@@ -138,11 +138,8 @@ fn attack_n6_unknown_opcodes_and_flags() {
             assert_eq!(refusal.reason(), &Reason::UnknownOperation(Opcode(opcode)));
             assert_eq!(refusal.code(), ResponseCode::OPERATION_NOT_SUPPORTED);
         } else if let Err(refusal) = read {
-            assert_eq!(
-                refusal.code(),
-                ResponseCode::PROTOCOL_ERROR,
-                "opcode {opcode} with the body of another"
-            );
+            // With the body of another: nonsense, or no values where some should be.
+            assert!([4, 202].contains(&refusal.code().0), "opcode {opcode}: {refusal}");
         }
     }
     let mut request = Message::resolution(Handle::from("10.1000/182"), 7, NOW);

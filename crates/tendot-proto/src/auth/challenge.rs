@@ -9,11 +9,9 @@ use super::public_key::{self, PublicKeyAnswer};
 use super::request_digest::OwnedDigest;
 use super::secret_key::{SecretKeyAnswer, SecretKeyMac};
 use crate::crypto::{Crypto, Random, SigningKey};
-use crate::error::DecodeError;
 use crate::handle::Handle;
 use crate::message::{
-    Body, DigestAlgorithm, Envelope, Message, OpFlags, Outcome, Parts, Request, RequestDigest, Response,
-    ResponseCode, Tail, Version,
+    Body, DigestAlgorithm, Envelope, Message, Outcome, Parts, Request, RequestDigest, Response, Version,
 };
 use crate::record::{PublicKey, Value};
 use crate::time::Now;
@@ -200,25 +198,9 @@ impl Pending {
         Challenge { nonce: &self.nonce, digest: self.digest.as_bytes() }
     }
 
-    /// The message that tells the client.
-    pub fn response(&self, site_serial: u16, now: Now) -> Result<Message<'_>, DecodeError> {
-        let parts = Parts::split(&self.request)?;
-        let mut header = parts.header.response(ResponseCode::AUTHENTICATION_NEEDED, site_serial, now);
-        header.flags = header.flags.with(OpFlags::REQUEST_DIGEST);
-        Ok(Message {
-            envelope: Envelope {
-                session_id: self.id,
-                request_id: parts.envelope.request_id,
-                ..Envelope::new(self.version)
-            },
-            header,
-            body: Body::Response(Response {
-                digest: Some(self.digest.as_request_digest()),
-                outcome: Outcome::Challenge { nonce: &self.nonce, old_digest: None },
-            }),
-            body_rest: &[],
-            tail: Tail::Empty,
-        })
+    /// The digest of the request, as it stands in the challenge.
+    pub fn digest(&self) -> RequestDigest<'_> {
+        self.digest.as_request_digest()
     }
 
     /// Whether an answer proves what it claims, and the index of the key by which.

@@ -2,10 +2,13 @@
 
 mod check;
 mod respond;
+mod seal;
 
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
+
+pub use seal::{SealError, Sealing};
 
 use crate::error::{DecodeError, DecodeErrorKind};
 use crate::limits;

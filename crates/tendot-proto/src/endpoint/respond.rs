@@ -1,4 +1,5 @@
 use super::Incoming;
+use crate::auth::Pending;
 use crate::limits;
 use crate::message::{Body, Message, OpFlags, Outcome, Response, ResponseCode, Tail};
 
@@ -17,6 +18,25 @@ impl<'a> Incoming<'a> {
             body_rest: &[],
             tail: Tail::Empty,
         }
+    }
+
+    /// The challenge to this request, which goes out as it is: it has its digest already.
+    pub fn challenge<'r>(&self, pending: &'r Pending) -> Message<'r> {
+        let outcome = Outcome::Challenge { nonce: pending.challenge().nonce, old_digest: None };
+        let mut message = self.respond(ResponseCode::AUTHENTICATION_NEEDED, outcome);
+        message.envelope.session_id = pending.id();
+        message.header.flags = message.header.flags.with(OpFlags::REQUEST_DIGEST);
+        message.body = Body::Response(Response { digest: Some(pending.digest()), outcome });
+        message
+    }
+
+    /// This request after its challenge has been answered: it is carried out, and the response goes to the answer.
+    #[must_use]
+    pub fn proved_by(mut self, answer: &Incoming<'_>) -> Self {
+        self.message.envelope.request_id = answer.message.envelope.request_id;
+        self.transport = answer.transport;
+        self.work = answer.work;
+        self
     }
 
     /// The number of times that the request will have been passed on if it is passed on now; none if it may not be.

@@ -122,7 +122,7 @@ impl Envelope {
     }
 
     /// The version of a response to this request: the newest that both sides speak, which may be newer than the
-    /// request's own.
+    /// request's own. 2.5 and 2.6 are spoken by nobody: what is signed there overwrites itself.
     ///
     /// ```
     /// use tendot_proto::{Envelope, Version};
@@ -133,8 +133,13 @@ impl Envelope {
     /// assert_eq!(request.response_version(), Version::new(2, 1));
     /// request.suggestion = Version::new(3, 0);
     /// assert_eq!(request.response_version(), Version::OURS);
+    /// request.suggestion = Version::new(2, 6);
+    /// assert_eq!(request.response_version(), Version::new(2, 4));
     /// ```
     pub fn response_version(&self) -> Version {
-        self.suggested().min(Version::OURS)
+        match self.suggested().min(Version::OURS) {
+            version if version >= Version::COUNTERS && version < Version::SHA256 => Version::SESSION_CIPHERS,
+            version => version,
+        }
     }
 }

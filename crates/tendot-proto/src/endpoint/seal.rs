@@ -1,0 +1,106 @@
+use alloc::vec::Vec;
+use core::fmt;
+
+use super::Incoming;
+use crate::auth::{AuthError, CredentialError, OwnedDigest, Policy, Session, SessionError, sign_message};
+use crate::crypto::{Crypto, Random, SigningKey};
+use crate::error::EncodeError;
+use crate::message::{Body, Message, OpFlags, Opcode, Outcome, Response, Version};
+use crate::work::Work;
+
+/// What responses are digested, signed and encrypted with.
+pub struct Sealing<'s> {
+    /// Who computes.
+    pub crypto: &'s dyn Crypto,
+    /// Unguessable bytes, for encryption.
+    pub random: &'s mut dyn Random,
+    /// What old peers may have.
+    pub policy: &'s Policy,
+    /// The server's key; without one nothing is signed.
+    pub key: Option<&'s dyn SigningKey>,
+    /// The session that the request came in, if it came in one.
+    pub session: Option<&'s mut Session>,
+}
+
+impl fmt::Debug for Sealing<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Sealing")
+    }
+}
+
+impl Incoming<'_> {
+    /// A response as it goes out: with the digest of the request, signed and encrypted, as far as the request asks for
+    /// it.
+    ///
+    /// In a session a response is authenticated by the session, except where there is none yet or none any more; values
+    /// that not everybody may read are encrypted there whether that was asked for or not.
+    pub fn seal(
+        &self,
+        response: Message<'_>,
+        with: &mut Sealing<'_>,
+        work: &mut Work,
+    ) -> Result<Vec<u8>, SealError> {
+        let version = response.envelope.version;
+        let flags = self.message.header.flags;
+        let digest;
+        let mut response = response;
+        if flags.has(OpFlags::REQUEST_DIGEST)
+            && let Body::Response(Response { digest: None, outcome }) = response.body
+        {
+            digest =
+                OwnedDigest::of_request(self.parts.header_and_body, version, with.policy, with.crypto, work)?;
+            response.header.flags = response.header.flags.with(OpFlags::REQUEST_DIGEST);
+            response.body = Body::Response(Response { digest: Some(digest.as_request_digest()), outcome });
+        }
+        let mut bytes = response.to_bytes()?;
+        if flags.has(OpFlags::CERTIFY) {
+            match (&mut with.session, with.key) {
+                (Some(session), _) if !self.is_about_session() => {
+                    session.authenticate(&mut bytes, with.crypto, work)?;
+                }
+                (_, Some(key)) => sign_message(&mut bytes, key, work)?,
+                _ => {}
+            }
+        }
+        match &with.session {
+            Some(session)
+                if !self.is_about_session() && (flags.has(OpFlags::ENCRYPT) || has_secrets(&response)) =>
+            {
+                Ok(session.key().encrypt(&bytes, with.crypto, with.random, work)?)
+            }
+            _ => Ok(bytes),
+        }
+    }
+
+    fn is_about_session(&self) -> bool {
+        matches!(self.message.header.opcode, Opcode::SESSION_SETUP | Opcode::SESSION_TERMINATE)
+    }
+}
+
+/// Whether a response has values that not everybody may read, and the peer expects them encrypted.
+fn has_secrets(response: &Message<'_>) -> bool {
+    let Body::Response(Response { outcome, .. }) = &response.body else { return false };
+    let (Outcome::Resolved { values, .. } | Outcome::Referral { values: Some(values), .. }) = outcome else {
+        return false;
+    };
+    response.envelope.version >= Version::SUGGESTION_SIGNED
+        && values.iter().any(|value| !value.permissions.is_public())
+}
+
+/// Why a response cannot go out.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SealError {
+    /// It cannot be encoded.
+    #[error(transparent)]
+    Encode(#[from] EncodeError),
+    /// The request cannot be digested as its version needs it.
+    #[error(transparent)]
+    Digest(#[from] AuthError),
+    /// It cannot be signed.
+    #[error(transparent)]
+    Sign(#[from] CredentialError),
+    /// It cannot be sent in its session.
+    #[error(transparent)]
+    Session(#[from] SessionError),
+}
