@@ -14,6 +14,7 @@ mod handle;
 pub mod limits;
 pub mod record;
 mod time;
+pub mod trust;
 pub mod wire;
 mod work;
 
