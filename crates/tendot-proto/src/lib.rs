@@ -19,6 +19,7 @@ pub mod limits;
 pub mod message;
 pub mod record;
 mod time;
+pub mod trust;
 pub mod tunnel;
 pub mod wire;
 mod work;

@@ -1,6 +1,6 @@
+use alloc::vec::Vec;
 use core::fmt;
 
-use alloc::vec::Vec;
 use zeroize::Zeroizing;
 
 use crate::crypto::{Crypto, CryptoError, Hash};
@@ -53,5 +53,64 @@ impl Eq for SecretKey {}
 impl fmt::Debug for SecretKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "SecretKey({} bytes)", self.0.len())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use core::num::NonZeroU32;
+
+    use super::*;
+    use crate::crypto::Digest;
+    use crate::record::PublicKey;
+
+    /// Knows the SHA-1 of `secret` and nothing else.
+    #[derive(Debug)]
+    struct OneDigest;
+
+    impl Crypto for OneDigest {
+        fn hash(&self, hash: Hash, parts: &[&[u8]]) -> Result<Digest, CryptoError> {
+            let known = b"\xe5\xe9\xfa\x1b\xa3\x1e\xcd\x1a\xe8\x4f\x75\xca\xaa\x47\x4f\x3a\x66\x3f\x05\xf4";
+            match (hash, parts) {
+                (Hash::Sha1, [b"secret"]) => Ok(Digest::new(known)),
+                _ => Err(CryptoError::Unsupported),
+            }
+        }
+
+        fn hmac(&self, _: Hash, _: &[u8], _: &[&[u8]]) -> Result<Digest, CryptoError> {
+            Err(CryptoError::Unsupported)
+        }
+
+        fn pbkdf2_sha1(&self, _: &[u8], _: &[u8], _: NonZeroU32, _: &mut [u8]) -> Result<(), CryptoError> {
+            Err(CryptoError::Unsupported)
+        }
+
+        fn verify(&self, _: &PublicKey<'_>, _: Hash, _: &[u8], _: &[u8]) -> Result<(), CryptoError> {
+            Err(CryptoError::Unsupported)
+        }
+
+        fn sign(&self, _: &[u8], _: Hash, _: &[u8]) -> Result<Vec<u8>, CryptoError> {
+            Err(CryptoError::Unsupported)
+        }
+
+        fn encrypt(&self, _: &[u8; 16], _: &[u8; 16], _: &[u8]) -> Result<Vec<u8>, CryptoError> {
+            Err(CryptoError::Unsupported)
+        }
+
+        fn decrypt(&self, _: &[u8; 16], _: &[u8; 16], _: &[u8]) -> Result<Vec<u8>, CryptoError> {
+            Err(CryptoError::Unsupported)
+        }
+
+        fn power(&self, _: &[u8], _: &[u8], _: &[u8]) -> Result<Vec<u8>, CryptoError> {
+            Err(CryptoError::Unsupported)
+        }
+    }
+
+    /// `seckey_hash` of the recorded encodings.
+    #[test]
+    fn forty_digits() {
+        let hashed = SecretKey::new(b"secret").hashed(&OneDigest).unwrap();
+        assert_eq!(hashed.as_bytes(), b"e5e9fa1ba31ecd1ae84f75caaa474f3a663f05f4");
+        assert_ne!(hashed, SecretKey::new(b"secret"));
     }
 }

@@ -9,16 +9,18 @@ pub(super) struct Date(pub(super) u32);
 
 impl Serialize for Date {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        // Twice as fast as through a formatter, and every value has a date.
+        // Without a formatter, since every value has a date.
         let date = Offset::UTC.to_datetime(Timestamp::from_second(self.0.into()).unwrap_or_default());
-        let digit = |number: i16| b'0' + (number % 10) as u8;
-        let two = |number: i8| [digit(i16::from(number) / 10), digit(number.into())];
-        let year = date.year();
-        let ([a, b], [c, d], [e, f]) = (two(date.month()), two(date.day()), two(date.hour()));
-        let ([g, h], [i, j]) = (two(date.minute()), two(date.second()));
-        let (y, z) = ([digit(year / 1000), digit(year / 100)], [digit(year / 10), digit(year)]);
-        let [[k, l], [m, n]] = [y, z];
-        let text = [k, l, m, n, b'-', a, b, b'-', c, d, b'T', e, f, b':', g, h, b':', i, j, b'Z'];
+        let mut text = *b"0000-00-00T00:00:00Z";
+        let clock = [(11, date.hour()), (14, date.minute()), (17, date.second())];
+        let parts = [(5, date.month()), (8, date.day())].into_iter().chain(clock);
+        let parts = parts.map(|(at, number)| (at..at + 2, i16::from(number)));
+        for (place, mut number) in parts.chain([(0..4, date.year())]) {
+            for digit in text.get_mut(place).into_iter().flatten().rev() {
+                *digit += (number % 10) as u8;
+                number /= 10;
+            }
+        }
         serializer.serialize_str(core::str::from_utf8(&text).unwrap_or_default())
     }
 }

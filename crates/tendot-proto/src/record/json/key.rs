@@ -35,7 +35,7 @@ impl PublicKey<'_> {
     }
 }
 
-pub(super) fn read(node: &Node<'_, '_>) -> Result<PublicKey<'static>, JsonError> {
+pub(in crate::record) fn read(node: &Node<'_, '_>) -> Result<PublicKey<'static>, JsonError> {
     let kind = node.required("kty")?;
     let integer = |name: &str| node.required(name)?.base64();
     match kind.text()? {

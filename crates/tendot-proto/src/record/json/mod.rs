@@ -10,7 +10,7 @@
 
 mod admin;
 mod date;
-mod key;
+pub(super) mod key;
 mod node;
 mod read;
 mod site;

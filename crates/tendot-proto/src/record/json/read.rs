@@ -154,6 +154,7 @@ mod tests {
     use std::string::ToString;
 
     use super::*;
+    use crate::record::Site;
 
     #[test]
     fn four_permissions() {
@@ -243,6 +244,4 @@ mod tests {
         );
         assert_eq!(site, other);
     }
-
-    use crate::record::Site;
 }

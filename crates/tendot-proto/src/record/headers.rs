@@ -1,0 +1,106 @@
+use super::text::text;
+use super::xml;
+use crate::error::{DecodeError, DecodeErrorKind};
+
+/// The data of `10320/headers`: what to add to an answer over HTTP, a line each.
+///
+/// ```
+/// use tendot_proto::record::{HeaderLine, Headers};
+///
+/// let headers = Headers::from_bytes(b"Signposting: yes\r\n<meta name=\"a\" content=\"b\">\n")?;
+/// assert!(headers.iter().eq([
+///     HeaderLine::Field { name: "Signposting", value: "yes" },
+///     HeaderLine::Element("<meta name=\"a\" content=\"b\">"),
+/// ]));
+///
+/// let error = Headers::from_bytes(b"A: 1\nno field").unwrap_err();
+/// assert_eq!(error.to_string(), "10320/headers at byte 5: has no meaning here");
+/// # Ok::<(), tendot_proto::DecodeError>(())
+/// ```
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Headers<'a> {
+    source: &'a str,
+}
+
+/// A line of [`Headers`]. No part of it has a control character other than a tab, so that it stays one line.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum HeaderLine<'a> {
+    /// A field of the answer.
+    Field {
+        /// A token (RFC 9110, 5.6.2).
+        name: &'a str,
+        /// Without white space around it.
+        value: &'a str,
+    },
+    /// An element of HTML for the head of a page.
+    Element(&'a str),
+}
+
+impl<'a> Headers<'a> {
+    /// Reads the data of a value.
+    pub fn from_bytes(bytes: &'a [u8]) -> Result<Self, DecodeError> {
+        let error = |at, kind| DecodeError::new("10320/headers", at, kind);
+        if bytes.len() > xml::BYTES {
+            return Err(error(0, DecodeErrorKind::TooLong { announced: bytes.len(), limit: xml::BYTES }));
+        }
+        let source = text(bytes, "10320/headers")?;
+        let mut at = 0;
+        for whole in source.split_inclusive('\n') {
+            if !whole.trim().is_empty() && line(whole).is_none() {
+                return Err(error(at, DecodeErrorKind::NotUnderstood));
+            }
+            at += whole.len();
+        }
+        Ok(Self { source })
+    }
+
+    /// The lines as they came.
+    pub const fn as_str(self) -> &'a str {
+        self.source
+    }
+
+    /// The lines, without empty ones.
+    pub fn iter(self) -> impl Iterator<Item = HeaderLine<'a>> {
+        self.source.split('\n').filter_map(line)
+    }
+}
+
+fn line(whole: &str) -> Option<HeaderLine<'_>> {
+    let line = whole.trim();
+    if line.chars().any(|character| character.is_control() && character != '\t') {
+        return None;
+    }
+    if line.starts_with('<') {
+        return Some(HeaderLine::Element(line));
+    }
+    let (name, value) = line.split_once(':')?;
+    let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
+    let named = !name.is_empty() && name.bytes().all(is_token);
+    named.then(|| HeaderLine::Field { name, value: value.trim() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines() {
+        check("", Some(0));
+        check("\r\n \n", Some(0));
+        check("A: 1\r\nB:2", Some(2));
+        check("A:", Some(1));
+        check("A : 1", None);
+        check(": 1", None);
+        check("A: 1\rB: 2", None);
+        check("<a>\r<b>", None);
+        check("A: 1\0", None);
+        check("A: 1\u{85}2", None);
+        check(&"A: 1\n".repeat(20_000), None);
+    }
+
+    #[track_caller]
+    fn check(source: &str, lines: Option<usize>) {
+        let read = Headers::from_bytes(source.as_bytes()).ok();
+        assert_eq!(read.map(|headers| headers.iter().count()), lines, "{}", source.escape_debug());
+    }
+}

@@ -1,0 +1,109 @@
+use alloc::borrow::Cow;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use super::json::key;
+use super::{PublicKey, Reference};
+use crate::error::DecodeError;
+use crate::trust::{Claims, Jws};
+
+/// The data of `HS_CERT`: a statement, signed by the issuer, that the subject's key may sign for certain handles.
+///
+/// Reading it verifies nothing.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Certificate<'a> {
+    /// The signed form.
+    pub jws: Jws<'a>,
+    /// Who says it, and when.
+    pub claims: Claims,
+    /// The key of the subject.
+    pub public_key: PublicKey<'static>,
+    /// What the key may sign.
+    pub permissions: Vec<CertificatePermission>,
+}
+
+/// Which handles a key may sign.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct CertificatePermission {
+    /// The handle that the scope is about; empty where it does not matter.
+    pub handle: String,
+    /// How far it reaches.
+    pub scope: CertificateScope,
+}
+
+/// How far a [`CertificatePermission`] reaches. Unknown names are kept.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct CertificateScope(pub Cow<'static, str>);
+
+impl CertificateScope {
+    /// All handles.
+    pub const EVERYTHING: Self = Self(Cow::Borrowed("everything"));
+    /// The handle itself, and handles under it if it is a prefix.
+    pub const THIS_HANDLE: Self = Self(Cow::Borrowed("thisHandle"));
+    /// Prefixes derived from it, and handles under them.
+    pub const DERIVED_PREFIXES: Self = Self(Cow::Borrowed("derivedPrefixes"));
+    /// Handles under it.
+    pub const HANDLES_UNDER_THIS_PREFIX: Self = Self(Cow::Borrowed("handlesUnderThisPrefix"));
+}
+
+impl<'a> Certificate<'a> {
+    /// Reads the data of a value.
+    pub fn from_bytes(bytes: &'a [u8]) -> Result<Self, DecodeError> {
+        let jws = Jws::from_bytes(bytes)?;
+        let (claims, (public_key, permissions)) = Claims::read(&jws, "HS_CERT", |node| {
+            let public_key = key::read(&node.required("publicKey")?)?;
+            let permissions = node.get("perms").map_or(Ok(Vec::new()), |list| {
+                list.list(|item| {
+                    Ok(CertificatePermission {
+                        handle: item.get("handle").map_or(Ok(""), |handle| handle.text())?.into(),
+                        scope: CertificateScope(Cow::Owned(item.required("perm")?.text()?.into())),
+                    })
+                })
+            })?;
+            Ok((public_key, permissions))
+        })?;
+        Ok(Self { jws, claims, public_key, permissions })
+    }
+
+    /// Whose key it is: the value that holds it.
+    pub fn subject(&self) -> Reference<'_> {
+        Reference::parse(&self.claims.subject)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::format;
+
+    use data_encoding::BASE64URL_NOPAD;
+
+    use super::*;
+
+    #[test]
+    fn claims() {
+        let read = |payload: &str| {
+            let part = |text: &str| BASE64URL_NOPAD.encode(text.as_bytes());
+            let jws = format!("{}.{}.AQID", part(r#"{"alg":"RS256"}"#), part(payload)).into_bytes();
+            Certificate::from_bytes(jws.leak())
+        };
+        let certificate = read(
+            r#"{"iss":"300:0.0/0.0","sub":"301:0.NA/10","exp":20,"nbf":10,"iat":11,"chain":["300:0.0/0.0","0.NA/1"],
+            "publicKey":{"kty":"RSA","n":"wQAB","e":"AQAB"},
+            "perms":[{"perm":"everything"},{"handle":"0.NA/10","perm":"derivedPrefixes"},{"handle":"","perm":"new"}]}"#,
+        )
+        .unwrap();
+        assert_eq!(certificate.claims.issuer, Reference::parse("300:0.0/0.0"));
+        assert_eq!(certificate.subject(), Reference::parse("301:0.NA/10"));
+        assert_eq!(certificate.claims.chain, [Reference::parse("300:0.0/0.0"), Reference::parse("0:0.NA/1")]);
+        assert_eq!(certificate.public_key, PublicKey::rsa(&[0xc1, 0, 1], &[1, 0, 1]));
+        let [first, second, third] = &certificate.permissions[..] else { panic!("{certificate:?}") };
+        assert_eq!(first.scope, CertificateScope::EVERYTHING);
+        assert_eq!((&*second.handle, &second.scope), ("0.NA/10", &CertificateScope::DERIVED_PREFIXES));
+        assert_eq!(third.scope.0, "new");
+        let valid = |now| certificate.claims.is_valid_at(now);
+        assert_eq!((valid(9), valid(10), valid(20), valid(21)), (false, true, true, false));
+        assert!(read(r#"{"iss":"300:0.0/0.0","sub":"301:0.NA/10"}"#).is_err(), "no key");
+        assert!(read("{}").is_err());
+        assert!(read("").is_err());
+    }
+}

@@ -1,0 +1,96 @@
+use alloc::vec::Vec;
+
+use super::xml::{self, XmlElement};
+use crate::error::DecodeError;
+
+/// The data of `HS_NAMESPACE`: how the names of a prefix are to be treated, in XML.
+///
+/// ```
+/// use tendot_proto::record::Namespace;
+///
+/// let namespace = Namespace::from_bytes(
+///     b"<namespace><status>inactive</status><locs>10.SERV/CROSSREF</locs><DOI.RA>10.SERV/CROSSREF</DOI.RA></namespace>",
+/// )?;
+/// assert!(!namespace.is_active());
+/// assert_eq!(namespace.locations(), Some("10.SERV/CROSSREF"));
+/// assert_eq!(namespace.text("DOI.RA"), Some("10.SERV/CROSSREF"));
+/// assert_eq!(namespace.contact(), None);
+///
+/// assert!(Namespace::from_bytes(b"<!DOCTYPE namespace><namespace/>").is_err());
+/// # Ok::<(), tendot_proto::DecodeError>(())
+/// ```
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Namespace<'a> {
+    source: &'a str,
+    children: Vec<XmlElement<'a>>,
+}
+
+impl<'a> Namespace<'a> {
+    /// Templates nest their conditions; nobody was seen to go this deep.
+    const DEPTH: usize = 16;
+
+    /// Reads the data of a value.
+    pub fn from_bytes(bytes: &'a [u8]) -> Result<Self, DecodeError> {
+        let tree = xml::parse(bytes, "HS_NAMESPACE", Self::DEPTH)?;
+        Ok(Self { source: tree.source, children: tree.children })
+    }
+
+    /// The XML as it came.
+    pub const fn as_str(&self) -> &'a str {
+        self.source
+    }
+
+    /// The first element of this name, such as `DOI.RA`.
+    pub fn element(&self, tag: &str) -> Option<&XmlElement<'a>> {
+        self.children.iter().find(|child| child.tag == tag)
+    }
+
+    /// The text of the first element of this name, if it has one.
+    pub fn text(&self, tag: &str) -> Option<&str> {
+        self.element(tag).map(|child| &*child.text).filter(|text| !text.is_empty())
+    }
+
+    /// Whom to ask.
+    pub fn contact(&self) -> Option<&str> {
+        self.text("contact")
+    }
+
+    /// Whether names are served: so it is unless the status says `inactive`.
+    pub fn is_active(&self) -> bool {
+        !self.text("status").is_some_and(|status| status.eq_ignore_ascii_case("inactive"))
+    }
+
+    /// What to tell those who ask while names are not served.
+    pub fn status_message(&self) -> Option<&str> {
+        self.text("statusmsg")
+    }
+
+    /// The handle whose locations all names of the prefix share.
+    pub fn locations(&self) -> Option<&str> {
+        self.text("locs")
+    }
+
+    /// What separates a stored name from its extension.
+    pub fn template_delimiter(&self) -> Option<&str> {
+        self.element("template").and_then(|template| template.attribute("delimiter"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn elements() {
+        let xml = "<?xml version='1.0'?>\n<namespace>\n <contact> a@b.c </contact>\n <statusmsg>gone &amp; away</statusmsg>\n\
+             <template delimiter='@'><foreach><if value='type' test='equals' expression='URL'>\
+             <value data='${data}?${extension}'/></if></foreach></template><status/></namespace>";
+        let namespace = Namespace::from_bytes(xml.as_bytes()).unwrap();
+        assert_eq!(namespace.contact(), Some("a@b.c"));
+        assert_eq!(namespace.status_message(), Some("gone & away"));
+        assert_eq!(namespace.template_delimiter(), Some("@"));
+        assert_eq!(namespace.locations(), None);
+        assert!(namespace.is_active());
+        assert_eq!(namespace.as_str(), xml);
+    }
+}

@@ -1,0 +1,91 @@
+use alloc::vec::Vec;
+
+use super::xml::{self, XmlElement};
+use crate::error::{DecodeError, DecodeErrorKind};
+
+/// The data of `10320/links`: what the thing is related to, in XML like that of `10320/loc`.
+///
+/// ```
+/// use tendot_proto::record::Links;
+///
+/// let links = Links::from_bytes(b"<links><location rel='license' href='https://example.org/l'/><location/></links>")?;
+/// let found: Vec<_> = links.iter().map(|link| (link.rel(), link.href())).collect();
+/// assert_eq!(found, [("license", Some("https://example.org/l"))]);
+/// assert!(Links::from_bytes(b"<links>").is_err());
+/// # Ok::<(), tendot_proto::DecodeError>(())
+/// ```
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Links<'a> {
+    source: &'a str,
+    elements: Vec<XmlElement<'a>>,
+}
+
+impl<'a> Links<'a> {
+    const DEPTH: usize = 4;
+
+    /// The most elements that are read.
+    pub const LIMIT: usize = 256;
+
+    /// Reads the data of a value.
+    pub fn from_bytes(bytes: &'a [u8]) -> Result<Self, DecodeError> {
+        let tree = xml::parse(bytes, "10320/links", Self::DEPTH)?;
+        if tree.children.len() > Self::LIMIT {
+            let kind = DecodeErrorKind::OverLimit { announced: tree.children.len(), limit: Self::LIMIT };
+            return Err(DecodeError::new("10320/links", 0, kind));
+        }
+        Ok(Self { source: tree.source, elements: tree.children })
+    }
+
+    /// The XML as it came.
+    pub const fn as_str(&self) -> &'a str {
+        self.source
+    }
+
+    /// The links, in their order: all elements that say how they are related.
+    pub fn iter(&self) -> impl Iterator<Item = Link<'_, 'a>> {
+        self.elements.iter().filter_map(Link::of)
+    }
+}
+
+/// What a thing is related to, to be told in the `Link` field of an answer (RFC 8288).
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Link<'e, 'a> {
+    element: &'e XmlElement<'a>,
+    rel: &'e str,
+}
+
+impl<'e, 'a> Link<'e, 'a> {
+    pub(super) fn of(element: &'e XmlElement<'a>) -> Option<Self> {
+        element.attribute("rel").map(|rel| Self { element, rel })
+    }
+
+    /// How it is related.
+    pub const fn rel(self) -> &'e str {
+        self.rel
+    }
+
+    /// Any attribute: `anchor-id`, `title`, `hreflang` and others.
+    pub fn attribute(self, name: &str) -> Option<&'e str> {
+        self.element.attribute(name)
+    }
+
+    /// Where it is.
+    pub fn href(self) -> Option<&'e str> {
+        self.attribute("href")
+    }
+
+    /// What is related to it, unless that is the thing itself.
+    pub fn anchor(self) -> Option<&'e str> {
+        self.attribute("anchor")
+    }
+
+    /// The [`id`](super::Location::id) of the location that is related to it.
+    pub fn anchor_id(self) -> Option<&'e str> {
+        self.attribute("anchor-id")
+    }
+
+    /// The media type that is found there: `media-type` or `target-type`.
+    pub fn media_type(self) -> Option<&'e str> {
+        self.attribute("media-type").or_else(|| self.attribute("target-type"))
+    }
+}

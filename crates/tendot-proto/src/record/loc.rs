@@ -1,0 +1,263 @@
+use alloc::vec::Vec;
+
+use super::links::Link;
+use super::xml::{self, XmlElement};
+use crate::error::{DecodeError, DecodeErrorKind};
+
+/// The data of `10320/loc`: several places of one thing, and how to choose among them, in XML.
+///
+/// ```
+/// use tendot_proto::record::Locations;
+///
+/// let locations = Locations::from_bytes(
+///     br#"<locations chooseby="country,weighted">
+///         <location href="https://a.example.org/" country="gb" weight="0"/>
+///         <location href="https://b.example.org/" cr_type="MR-LIST"/></locations>"#,
+/// )?;
+/// assert!(locations.choose_by().eq(["country", "weighted"]));
+/// let [british, other] = &locations.locations[..] else { panic!() };
+/// assert_eq!((british.href(), british.country(), british.weight()), (Some("https://a.example.org/"), Some("gb"), 0.0));
+/// assert_eq!((other.weight(), other.attribute("cr_type")), (1.0, Some("MR-LIST")));
+///
+/// assert!(Locations::from_bytes(b"<locations><location></locations>").is_err());
+/// # Ok::<(), tendot_proto::DecodeError>(())
+/// ```
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Locations<'a> {
+    source: &'a str,
+    root: XmlElement<'a>,
+    /// The places, in their order.
+    pub locations: Vec<Location<'a>>,
+    /// What else stands among them, such as `include`.
+    pub others: Vec<XmlElement<'a>>,
+}
+
+impl<'a> Locations<'a> {
+    /// Elements inside elements; the format needs two.
+    const DEPTH: usize = 4;
+
+    /// The most places that are read.
+    pub const LIMIT: usize = 256;
+
+    /// How the deployed software chooses unless it is told.
+    pub const CHOOSE_BY: &'static str = "locatt,address,country,score,weighted";
+
+    /// Reads the data of a value.
+    pub fn from_bytes(bytes: &'a [u8]) -> Result<Self, DecodeError> {
+        let tree = xml::parse(bytes, "10320/loc", Self::DEPTH)?;
+        let (locations, others): (Vec<_>, Vec<_>) =
+            tree.children.into_iter().partition(|child| matches!(child.tag, "location" | "loc_template"));
+        if locations.len() > Self::LIMIT {
+            let kind = DecodeErrorKind::OverLimit { announced: locations.len(), limit: Self::LIMIT };
+            return Err(DecodeError::new("10320/loc", 0, kind));
+        }
+        let locations = locations.into_iter().map(Location).collect();
+        Ok(Self { source: tree.source, root: tree.root, locations, others })
+    }
+
+    /// The XML as it came.
+    pub const fn as_str(&self) -> &'a str {
+        self.source
+    }
+
+    /// An attribute of the whole: `nshdl`, `include`, `overridePrefix`, `suppressNsHeaders` or any other.
+    pub fn attribute(&self, name: &str) -> Option<&str> {
+        self.root.attribute(name)
+    }
+
+    /// The methods by which to choose, one after the other until one place is left.
+    pub fn choose_by(&self) -> impl Iterator<Item = &str> {
+        let methods = self.attribute("chooseby").or_else(|| self.attribute("choose_by"));
+        methods.unwrap_or(Self::CHOOSE_BY).split(',').map(str::trim).filter(|method| !method.is_empty())
+    }
+
+    /// The status of the redirect, if one is asked for that exists.
+    pub fn http_status(&self) -> Option<u16> {
+        status(&self.root)
+    }
+
+    /// Whether values of the type `URL` are to be left out.
+    pub fn is_without_urls(&self) -> bool {
+        is_set(&self.root, "no_legacy")
+    }
+
+    /// Whether the locations of the prefix are to be left out.
+    pub fn is_without_namespace(&self) -> bool {
+        is_set(&self.root, "no_nslocs")
+    }
+
+    /// What values of the type `URL` weigh among the places, if it is said.
+    pub fn url_weight(&self) -> Option<f64> {
+        self.attribute("urlWeight").map(weight)
+    }
+
+    /// What values of types below `URL` weigh, if it is said.
+    pub fn url_subtype_weight(&self) -> Option<f64> {
+        self.attribute("urlSubtypeWeight").map(weight)
+    }
+}
+
+/// One place of a thing.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Location<'a>(XmlElement<'a>);
+
+impl<'a> Location<'a> {
+    /// The heaviest weight that counts, so that no sum of them runs over.
+    pub const HEAVIEST: f64 = 1e9;
+
+    /// An attribute by its name.
+    pub fn attribute(&self, name: &str) -> Option<&str> {
+        self.0.attribute(name)
+    }
+
+    /// All attributes, in their order.
+    pub fn attributes(&self) -> impl Iterator<Item = (&'a str, &str)> {
+        self.0.attributes.iter().map(|(name, value)| (*name, &**value))
+    }
+
+    /// The name of the place among the others.
+    pub fn id(&self) -> Option<&str> {
+        self.attribute("id")
+    }
+
+    /// The place.
+    pub fn href(&self) -> Option<&str> {
+        self.attribute("href")
+    }
+
+    /// The place, with `{hdl}` for the handle as one component of an address and `{hdl:path}` for it as a path.
+    pub fn href_template(&self) -> Option<&str> {
+        self.attribute("href_template")
+    }
+
+    /// How often the place is to be chosen, compared with the others: 1 unless something is said, and 0 if that is
+    /// less, no number, or more than [`Location::HEAVIEST`].
+    pub fn weight(&self) -> f64 {
+        self.attribute("weight").map_or(1.0, weight)
+    }
+
+    /// How good the place is; the best are chosen first.
+    pub fn score(&self) -> Option<f64> {
+        self.attribute("score")?.trim().parse().ok().filter(|score: &f64| score.is_finite())
+    }
+
+    /// The country whose people are to be sent there (ISO 3166-1, two letters).
+    pub fn country(&self) -> Option<&str> {
+        self.attribute("country")
+    }
+
+    /// The networks whose people are to be sent there, as `192.0.2.0/24`.
+    pub fn addresses(&self) -> impl Iterator<Item = &str> {
+        let list = self.attribute("addresses").unwrap_or_default();
+        list.split(',').map(str::trim).filter(|network| !network.is_empty())
+    }
+
+    /// Who is to be sent there: `conneg`, `browser` or `no_conneg`.
+    pub fn http_role(&self) -> Option<&str> {
+        self.attribute("http_role")
+    }
+
+    /// The status of the redirect, if one is asked for that exists.
+    pub fn http_status(&self) -> Option<u16> {
+        status(&self.0)
+    }
+
+    /// The media type that is found there: `ctype` or `media-type`.
+    pub fn media_type(&self) -> Option<&str> {
+        self.attribute("ctype").or_else(|| self.attribute("media-type"))
+    }
+
+    /// The language that is found there.
+    pub fn language(&self) -> Option<&str> {
+        self.attribute("language")
+    }
+
+    /// What the place is to the thing.
+    pub fn role(&self) -> Option<&str> {
+        self.attribute("role")
+    }
+
+    /// The place as a link of the answer, if it is to be one.
+    pub fn link(&self) -> Option<Link<'_, 'a>> {
+        Link::of(&self.0)
+    }
+}
+
+/// A redirect of HTTP.
+fn status(element: &XmlElement<'_>) -> Option<u16> {
+    let status = element.attribute("http_sc")?.trim().parse().ok()?;
+    matches!(status, 301 | 302 | 303 | 307 | 308).then_some(status)
+}
+
+fn is_set(element: &XmlElement<'_>, name: &str) -> bool {
+    element.attribute(name).is_some_and(|text| {
+        let text = text.trim();
+        !(text.is_empty() || text == "0" || ["false", "no"].iter().any(|no| text.eq_ignore_ascii_case(no)))
+    })
+}
+
+fn weight(text: &str) -> f64 {
+    let weight = text.trim().parse().unwrap_or_default();
+    if (0.0..=Location::HEAVIEST).contains(&weight) { weight } else { 0.0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::format;
+
+    use super::*;
+
+    #[test]
+    fn weights() {
+        check("1", 1.0);
+        check(" 0.5 ", 0.5);
+        check("0", 0.0);
+        check("-1", 0.0);
+        check("NaN", 0.0);
+        check("inf", 0.0);
+        check("1e308", 0.0);
+        check("1e9", 1e9);
+        check("heavy", 0.0);
+        check("", 0.0);
+    }
+
+    #[track_caller]
+    fn check(text: &str, weight: f64) {
+        let xml = format!("<locations><location weight='{text}'/></locations>");
+        assert_eq!(
+            Locations::from_bytes(xml.as_bytes()).unwrap().locations[0].weight().to_bits(),
+            weight.to_bits()
+        );
+    }
+
+    #[test]
+    fn places() {
+        let xml = "<locations http_sc='303' no_nslocs='true' no_legacy='no' urlWeight='2'><include>10.1/x</include>\
+             <loc_template href_template='https://x/{hdl}' http_role='conneg' http_sc='200' ctype='text/turtle'/>\
+             <location href='https://x/?a=1&amp;b=2' rel='cite-as' addresses='192.0.2.0/24, 2001:db8::/32' score='2'/>\
+             </locations>";
+        let read = Locations::from_bytes(xml.as_bytes()).unwrap();
+        assert!(read.choose_by().eq(Locations::CHOOSE_BY.split(',')));
+        assert_eq!(
+            (read.http_status(), read.url_weight(), read.url_subtype_weight()),
+            (Some(303), Some(2.0), None)
+        );
+        assert!(read.is_without_namespace() && !read.is_without_urls());
+        assert_eq!((read.others[0].tag, &*read.others[0].text), ("include", "10.1/x"));
+        let [first, second] = &read.locations[..] else { panic!("{read:?}") };
+        assert_eq!((first.http_role(), first.http_status()), (Some("conneg"), None));
+        assert_eq!((first.media_type(), first.link().is_none()), (Some("text/turtle"), true));
+        assert_eq!(second.href(), Some("https://x/?a=1&b=2"));
+        assert!(second.addresses().eq(["192.0.2.0/24", "2001:db8::/32"]));
+        assert_eq!((second.score(), second.link().unwrap().rel()), (Some(2.0), "cite-as"));
+        assert_eq!(read.as_str(), xml);
+    }
+
+    #[test]
+    fn not_too_many() {
+        let xml = |count| format!("<locations>{}</locations>", "<location/>".repeat(count));
+        assert!(Locations::from_bytes(xml(256).as_bytes()).is_ok());
+        assert!(Locations::from_bytes(xml(257).as_bytes()).is_err());
+        assert!(Locations::from_bytes(xml(10_000).as_bytes()).is_err());
+    }
+}

@@ -1,0 +1,242 @@
+use alloc::borrow::Cow;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use data_encoding::BASE64URL_NOPAD;
+use serde::Deserialize;
+
+use crate::crypto::Hash;
+use crate::error::{DecodeError, DecodeErrorKind};
+use crate::limits;
+
+/// A JSON Web Signature (RFC 7515): a payload, and who signed it. Reading one verifies nothing.
+///
+/// ```
+/// use tendot_proto::trust::Jws;
+///
+/// // {"alg":"RS256"} . {"iss":"1:0.NA/10"} . three bytes
+/// let jws = Jws::from_bytes(b"eyJhbGciOiJSUzI1NiJ9.eyJpc3MiOiIxOjAuTkEvMTAifQ.AQID")?;
+/// assert_eq!(jws.payload(), br#"{"iss":"1:0.NA/10"}"#);
+/// let [signature] = jws.signatures() else { panic!() };
+/// assert_eq!((signature.algorithm(), signature.bytes()), ("RS256", &[1, 2, 3][..]));
+/// assert_eq!(jws.signing_input(signature), b"eyJhbGciOiJSUzI1NiJ9.eyJpc3MiOiIxOjAuTkEvMTAifQ");
+///
+/// let error = Jws::from_bytes(b"eyJhbGciOiJSUzI1NiJ9.e30").unwrap_err();
+/// assert_eq!(error.to_string(), "JWS signature at byte 24: has no meaning here");
+/// # Ok::<(), tendot_proto::DecodeError>(())
+/// ```
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Jws<'a> {
+    source: &'a [u8],
+    /// In base64, since that is what was signed.
+    encoded: Cow<'a, str>,
+    payload: Vec<u8>,
+    signatures: Vec<JwsSignature<'a>>,
+}
+
+/// One signature of a [`Jws`].
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct JwsSignature<'a> {
+    /// The header in base64, since that is what was signed.
+    protected: Cow<'a, str>,
+    algorithm: String,
+    bytes: Vec<u8>,
+}
+
+/// What a signature was made with.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum JwsAlgorithm {
+    /// `RS256` and its like: RSA with PKCS #1 v1.5.
+    Rsa(Hash),
+    /// `DS256` and its like: DSA, which only the Handle System has.
+    Dsa(Hash),
+}
+
+impl<'a> Jws<'a> {
+    /// The most signatures that are read.
+    pub const SIGNATURES: usize = 16;
+
+    /// Reads either form: three parts with dots between them, or JSON.
+    pub fn from_bytes(bytes: &'a [u8]) -> Result<Self, DecodeError> {
+        if bytes.len() > limits::MESSAGE {
+            let kind = DecodeErrorKind::TooLong { announced: bytes.len(), limit: limits::MESSAGE };
+            return Err(DecodeError::new("JWS", 0, kind));
+        }
+        let text = core::str::from_utf8(bytes)
+            .map_err(|error| DecodeError::new("JWS", error.valid_up_to(), DecodeErrorKind::NotUtf8))?;
+        match text.trim_ascii_start().starts_with('{') {
+            true => Self::from_json(text),
+            false => Self::from_compact(text),
+        }
+    }
+
+    fn from_compact(text: &'a str) -> Result<Self, DecodeError> {
+        let missing = |field| not_understood(field, text.len());
+        let (protected, rest) = text.split_once('.').ok_or(missing("JWS payload"))?;
+        let (encoded, last) = rest.split_once('.').ok_or(missing("JWS signature"))?;
+        let payload = decode(encoded, "JWS payload", protected.len() + 1)?;
+        let bytes = decode(last, "JWS signature", text.len() - last.len())?;
+        let signatures = alloc::vec![JwsSignature::new(protected.into(), bytes)?];
+        Ok(Self { source: text.as_bytes(), encoded: encoded.into(), payload, signatures })
+    }
+
+    fn from_json(text: &'a str) -> Result<Self, DecodeError> {
+        let json: Serialized<'a> = serde_json::from_str(text).map_err(|_| not_understood("JWS", 0))?;
+        let payload = decode(&json.payload, "JWS payload", 0)?;
+        let one =
+            json.protected.zip(json.signature).map(|(protected, signature)| One { protected, signature });
+        let all: Vec<_> = one.into_iter().chain(json.signatures).collect();
+        if all.is_empty() {
+            return Err(not_understood("JWS signature", 0));
+        }
+        if all.len() > Self::SIGNATURES {
+            let kind = DecodeErrorKind::OverLimit { announced: all.len(), limit: Self::SIGNATURES };
+            return Err(DecodeError::new("JWS signatures", 0, kind));
+        }
+        let signatures = (all.into_iter())
+            .map(|one| JwsSignature::new(one.protected, decode(&one.signature, "JWS signature", 0)?))
+            .collect::<Result<_, _>>()?;
+        Ok(Self { source: text.as_bytes(), encoded: json.payload, payload, signatures })
+    }
+
+    /// All of it as it came.
+    pub const fn as_bytes(&self) -> &'a [u8] {
+        self.source
+    }
+
+    /// What was signed.
+    pub fn payload(&self) -> &[u8] {
+        &self.payload
+    }
+
+    /// Who signed it: at least one.
+    pub fn signatures(&self) -> &[JwsSignature<'a>] {
+        &self.signatures
+    }
+
+    /// The bytes that a signature was made of.
+    pub fn signing_input(&self, signature: &JwsSignature<'_>) -> Vec<u8> {
+        [signature.protected.as_bytes(), b".", self.encoded.as_bytes()].concat()
+    }
+}
+
+impl<'a> JwsSignature<'a> {
+    fn new(protected: Cow<'a, str>, bytes: Vec<u8>) -> Result<Self, DecodeError> {
+        let header = decode(&protected, "JWS header", 0)?;
+        let header: Header = serde_json::from_slice(&header).map_err(|_| not_understood("JWS header", 0))?;
+        // Whoever does not know what is declared critical must not accept it (RFC 7515, 4.1.11).
+        if header.crit.is_some() {
+            return Err(not_understood("JWS critical header", 0));
+        }
+        Ok(Self { protected, algorithm: header.alg, bytes })
+    }
+
+    /// The name of the algorithm, as `RS256`.
+    pub fn algorithm(&self) -> &str {
+        &self.algorithm
+    }
+
+    /// The algorithm, if the Handle System knows it.
+    pub fn known_algorithm(&self) -> Option<JwsAlgorithm> {
+        let (family, size) = self.algorithm.split_at_checked(2)?;
+        let hash = match size {
+            "160" => Hash::Sha1,
+            "256" => Hash::Sha256,
+            "384" => Hash::Sha384,
+            "512" => Hash::Sha512,
+            _ => return None,
+        };
+        match family {
+            "RS" => Some(JwsAlgorithm::Rsa(hash)),
+            "DS" => Some(JwsAlgorithm::Dsa(hash)),
+            _ => None,
+        }
+    }
+
+    /// The signature.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+/// The JSON of a signature, with one signer or several (RFC 7515, 7.2).
+#[derive(Deserialize)]
+struct Serialized<'a> {
+    #[serde(borrow)]
+    payload: Cow<'a, str>,
+    #[serde(borrow)]
+    protected: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    signature: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    signatures: Vec<One<'a>>,
+}
+
+#[derive(Deserialize)]
+struct One<'a> {
+    #[serde(borrow)]
+    protected: Cow<'a, str>,
+    #[serde(borrow)]
+    signature: Cow<'a, str>,
+}
+
+#[derive(Deserialize)]
+struct Header {
+    alg: String,
+    crit: Option<serde::de::IgnoredAny>,
+}
+
+fn decode(part: &str, field: &'static str, at: usize) -> Result<Vec<u8>, DecodeError> {
+    BASE64URL_NOPAD.decode(part.as_bytes()).map_err(|error| not_understood(field, at + error.position))
+}
+
+const fn not_understood(field: &'static str, at: usize) -> DecodeError {
+    DecodeError::new(field, at, DecodeErrorKind::NotUnderstood)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::format;
+    use std::string::ToString;
+
+    use super::*;
+
+    #[test]
+    fn forms() {
+        let part = |text: &str| BASE64URL_NOPAD.encode(text.as_bytes());
+        let (rsa, dsa) = (part(r#"{"alg":"RS512"}"#), part(r#"{"alg":"DS160","typ":"JWT"}"#));
+        let payload = part("{}");
+        check(&format!("{rsa}.{payload}.AQID"), Ok(1));
+        check(&format!(r#" {{"payload":"{payload}","protected":"{rsa}","signature":"AQID"}}"#), Ok(1));
+        check(
+            &format!(
+                r#"{{"payload":"{payload}","signatures":[{{"protected":"{rsa}","signature":"AQID"}},{{"protected":"{dsa}","header":{{}},"signature":""}}]}}"#
+            ),
+            Ok(2),
+        );
+        check(
+            &format!(r#"{{"payload":"{payload}","signatures":[]}}"#),
+            Err("JWS signature at byte 0: has no meaning here"),
+        );
+        check(&format!("{rsa}.{payload}.AQID."), Err("JWS signature at byte 29: has no meaning here"));
+        check(&format!("{rsa}.{payload}.AQ=="), Err("JWS signature at byte 27: has no meaning here"));
+        check("", Err("JWS payload at byte 0: has no meaning here"));
+        check("{", Err("JWS at byte 0: has no meaning here"));
+        let critical = part(r#"{"alg":"RS256","crit":["exp"]}"#);
+        check(
+            &format!("{critical}.{payload}.AQID"),
+            Err("JWS critical header at byte 0: has no meaning here"),
+        );
+    }
+
+    #[track_caller]
+    fn check(text: &str, outcome: Result<usize, &str>) {
+        let read = Jws::from_bytes(text.as_bytes());
+        if let Ok(jws) = &read {
+            assert_eq!(jws.as_bytes(), text.as_bytes());
+            assert_eq!(jws.signatures()[0].known_algorithm(), Some(JwsAlgorithm::Rsa(Hash::Sha512)));
+        }
+        let signatures = read.map(|jws| jws.signatures().len()).map_err(|error| error.to_string());
+        assert_eq!(signatures, outcome.map_err(String::from), "{text}");
+    }
+}
