@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result, bail, ensure};
 
 use crate::process::{install, is_there, output, run};
 use crate::root;
@@ -62,7 +62,26 @@ pub(crate) fn bench() -> Result<()> {
     println!("  tendot, two threads:    {two:.3} s, {:.2} times as fast as one", one / two);
 
     println!("\nInputs made to be slow, the library alone");
-    run(Command::new(programs.join("find")).arg("worst"))
+    run(Command::new(programs.join("find")).arg("worst"))?;
+
+    println!(
+        "\nReading a resolution request and writing its response, against one SHA-256 over the same bytes"
+    );
+    let times = output(&mut Command::new(programs.join("message")))?;
+    let times: Vec<(&str, f64, &str)> =
+        times.lines().map(rate).collect::<Option<_>>().context("three words a line")?;
+    let [(_, sha256, bytes), (_, ours, _)] = times[..] else { bail!("two lines") };
+    println!("  SHA-256: {sha256:.0} ns over {bytes} bytes");
+    println!("  tendot:  {ours:.0} ns, {:.2} of it", ours / sha256);
+
+    println!("\nWriting 1,000,000 records as JSON, against serde_json with a derived struct");
+    let rates = output(&mut Command::new(programs.join("json")))?;
+    let rates: Vec<(&str, f64, &str)> =
+        rates.lines().map(rate).collect::<Option<_>>().context("three words a line")?;
+    let [(_, derived, _), (_, ours, _)] = rates[..] else { bail!("two lines") };
+    println!("  derived: {derived:.0} a second");
+    println!("  tendot:  {ours:.0} a second, {:.2} of it", ours / derived);
+    Ok(())
 }
 
 fn tendot() -> Command {

@@ -1,7 +1,7 @@
 //! Coverage-guided fuzzing with libFuzzer, on the toolchain that builds everything else.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context as _, Result, ensure};
@@ -15,13 +15,26 @@ const FLAGS: &str = "--cfg fuzzing -Cpasses=sancov-module -Cllvm-args=-sanitizer
     -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
     -Cllvm-args=-sanitizer-coverage-trace-compares -Ccodegen-units=1";
 
-const TARGETS: [&str; 3] = ["read", "forms", "extract"];
+/// The targets, and what they begin with.
+const TARGETS: [(&str, Seeds); 8] = [
+    ("read", name_seeds),
+    ("forms", name_seeds),
+    ("extract", name_seeds),
+    ("message", message_seeds),
+    ("body", body_seeds),
+    ("value", value_seeds),
+    ("record", record_seeds),
+    ("reassembly", message_seeds),
+];
+
+type Seeds = fn() -> Result<Vec<Vec<u8>>>;
 
 /// Runs every target, or one, for so many seconds each, beginning with the cases of the vectors. With a `seed`, every
 /// run tries the same inputs in the same order, as far as it gets: a check of changes must not fail by chance.
 pub(crate) fn fuzz(only: Option<&str>, seconds: u32, seed: Option<u32>) -> Result<()> {
     if let Some(only) = only {
-        ensure!(TARGETS.contains(&only), "there is no fuzz target `{only}`; there are {TARGETS:?}");
+        let names = TARGETS.map(|(name, _)| name);
+        ensure!(names.contains(&only), "there is no fuzz target `{only}`; there are {names:?}");
     }
     if !is_there("c++") {
         install(&["g++"])?;
@@ -34,8 +47,8 @@ pub(crate) fn fuzz(only: Option<&str>, seconds: u32, seed: Option<u32>) -> Resul
         .args(["build", "--release", "--target", host])
         .env("RUSTFLAGS", FLAGS)
         .current_dir(&folder))?;
-    let seeds = seeds(&folder)?;
-    for target in TARGETS.into_iter().filter(|target| only.is_none_or(|only| only == *target)) {
+    for (target, seeds) in TARGETS.into_iter().filter(|(target, _)| only.is_none_or(|only| only == *target)) {
+        let seeds = write_seeds(&folder.join("corpus/seeds").join(target), &seeds()?)?;
         let corpus = folder.join("corpus").join(target);
         let artifacts = folder.join("artifacts").join(target);
         fs::create_dir_all(&corpus)?;
@@ -46,25 +59,99 @@ pub(crate) fn fuzz(only: Option<&str>, seconds: u32, seed: Option<u32>) -> Resul
             .args(seed.map(|seed| format!("-seed={seed}")))
             .arg(format!("-artifact_prefix={}/", artifacts.display()))
             .arg(corpus)
-            .arg(&seeds))?;
+            .arg(seeds))?;
     }
     Ok(())
 }
 
-/// The inputs of the vectors as files, for the fuzzer to begin with.
-fn seeds(folder: &Path) -> Result<std::path::PathBuf> {
-    let seeds = folder.join("corpus/seeds");
-    fs::create_dir_all(&seeds)?;
-    let vectors = root().join("conformance/vectors");
-    let cases = fs::read_to_string(vectors.join("names.jsonl"))?
-        + &fs::read_to_string(vectors.join("names-more.jsonl"))?;
-    for (number, line) in cases.lines().enumerate() {
+fn write_seeds(folder: &Path, seeds: &[Vec<u8>]) -> Result<PathBuf> {
+    fs::create_dir_all(folder)?;
+    for (number, seed) in seeds.iter().enumerate() {
+        fs::write(folder.join(number.to_string()), seed)?;
+    }
+    Ok(folder.to_owned())
+}
+
+fn vectors(file: &str) -> Result<String> {
+    let path = root().join("conformance/vectors").join(file);
+    fs::read_to_string(&path).with_context(|| format!("reading {}", path.display()))
+}
+
+/// The inputs of the vectors of names.
+fn name_seeds() -> Result<Vec<Vec<u8>>> {
+    let mut seeds = Vec::new();
+    for line in (vectors("names.jsonl")? + &vectors("names-more.jsonl")?).lines() {
         let case: serde_json::Value = serde_json::from_str(line)?;
         if let Some(input) = case["input"].as_str() {
-            fs::write(seeds.join(number.to_string()), input)?;
+            seeds.push(input.into());
             // The target for extraction takes its settings from the first byte.
-            fs::write(seeds.join(format!("{number}-text")), format!("\0{input}"))?;
+            seeds.push(format!("\0{input}").into());
         }
     }
     Ok(seeds)
+}
+
+/// The messages that were recorded.
+fn message_seeds() -> Result<Vec<Vec<u8>>> {
+    let mut seeds = Vec::new();
+    for line in vectors("handle-net/native.jsonl")?.lines() {
+        let recorded: serde_json::Value = serde_json::from_str(line)?;
+        seeds.push(bytes_of_hex(recorded["hex"].as_str().context("every message has bytes")?)?);
+    }
+    Ok(seeds)
+}
+
+/// Their bodies, after operation, code, flags and version as the target takes them.
+fn body_seeds() -> Result<Vec<Vec<u8>>> {
+    let messages = message_seeds()?.into_iter().filter(|message| message.len() > 44 && message[2] < 0x20);
+    Ok(messages
+        .map(|message| {
+            [&message[22..24], &message[26..28], &message[29..30], &message[1..2], &message[44..]].concat()
+        })
+        .collect())
+}
+
+/// Data of values after their type and a zero.
+fn value_seeds() -> Result<Vec<Vec<u8>>> {
+    let mut seeds = Vec::new();
+    for line in vectors("handle-net/encodings.txt")?.lines() {
+        let Some((name, hex)) = line.split_once(' ') else { continue };
+        let value_type = match name {
+            "admin" | "admin_legacy" => "HS_ADMIN",
+            "vlist" => "HS_VLIST",
+            "rsa_pub" | "dsa_pub" | "dh_pub" => "HS_PUBKEY",
+            "site" => "HS_SITE",
+            _ => continue,
+        };
+        seeds.push([value_type.as_bytes(), &[0], &bytes_of_hex(hex)?].concat());
+    }
+    for (value_type, text) in TEXTS {
+        seeds.push([value_type.as_bytes(), &[0], text.as_bytes()].concat());
+    }
+    Ok(seeds)
+}
+
+const TEXTS: [(&str, &str); 6] = [
+    (
+        "10320/loc",
+        r#"<locations chooseby="locatt,weighted"><location id="0" href="https://a/" weight="1"/></locations>"#,
+    ),
+    ("10320/links", r#"<locations><location href="https://a/" rel="license"/></locations>"#),
+    ("10320/headers", "X-One: two\n<meta name=\"a\">"),
+    (
+        "HS_NAMESPACE",
+        "<namespace><contact>a@b</contact><locs>10.SERV/X</locs><template delimiter=\"@\"/></namespace>",
+    ),
+    ("HS_SIGNATURE", "eyJhbGciOiJSUzI1NiJ9.eyJpc3MiOiIxOmEvYiIsInN1YiI6ImEvYyJ9.AAAA"),
+    ("HS_CERT", "eyJhbGciOiJSUzI1NiJ9.eyJpc3MiOiIxOmEvYiIsInN1YiI6IjE6YS9jIiwicGVybXMiOltdfQ.AAAA"),
+];
+
+/// The records that the recordings were made with.
+fn record_seeds() -> Result<Vec<Vec<u8>>> {
+    Ok(vectors("handle-net/records.jsonl")?.lines().map(Into::into).collect())
+}
+
+fn bytes_of_hex(hex: &str) -> Result<Vec<u8>> {
+    let digits = hex.as_bytes().chunks(2).map(str::from_utf8);
+    digits.map(|pair| Ok(u8::from_str_radix(pair?, 16)?)).collect()
 }

@@ -33,8 +33,13 @@ pub(crate) fn test() -> Result<()> {
             run(cargo(&arguments).args(["--target", target]))?;
         }
     }
+    // The protocol without its cryptography, for browsers; 32 bits also put its arithmetic of lengths to the test.
+    let arguments = ["build", "--package=tendot-proto", "--no-default-features"];
+    run(cargo(&arguments).args(["--target", "wasm32-unknown-unknown"]))?;
     run(&mut cargo(&["test", "--workspace", "--all-features"]))?;
     run(&mut cargo(&["test", "--package=tendot-names", "--no-default-features", "--features=alloc"]))?;
+    // What is weak has to stay off where it is not even compiled.
+    run(&mut cargo(&["test", "--package=tendot-proto"]))?;
     run(cargo(&["doc", "--workspace", "--all-features", "--no-deps"]).env("RUSTDOCFLAGS", "-D warnings"))?;
     fuzz(None, 20, Some(10))
 }

@@ -27,6 +27,7 @@ pub(crate) enum Command {
     Name(NameArguments),
     Same(SameArguments),
     Extract(ExtractArguments),
+    Debug(DebugArguments),
     Completions(CompletionsArguments),
     Man(ManArguments),
 }
@@ -145,6 +146,71 @@ pub(crate) struct ExtractArguments {
     /// How many files, or parts of a large one, are searched at the same time [default: one for each core]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..))]
     pub(crate) threads: Option<u8>,
+}
+
+/// Shows what native messages and values are made of
+#[derive(Args, Debug)]
+pub(crate) struct DebugArguments {
+    #[command(subcommand)]
+    pub(crate) command: DebugCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum DebugCommand {
+    Message(DebugMessageArguments),
+    Value(DebugValueArguments),
+}
+
+/// Decodes a message of the native Handle protocol, given in hexadecimal
+///
+/// What follows the first message is taken for further ones, as over TCP. A datagram that is part of a message is
+/// shown as such, and so is an encrypted message.
+#[derive(Args, Debug)]
+#[command(after_long_help = "\
+Examples:
+  tendot debug message 020b020b000000000102030400000000000000310000000100000000190000000001000065000000\
+000000150000000931302e313030302f31000000000000000000000000
+  xxd -p -c0 captured.bin | tendot debug message --json | jq .body.handle
+
+Exit codes: 0 decoded, 2 malformed (told with the field and its place).")]
+pub(crate) struct DebugMessageArguments {
+    /// The bytes of a message [default: a message on each line of standard input]
+    #[arg(value_name = "HEX")]
+    pub(crate) hex: Vec<String>,
+
+    /// Encode what was decoded, and print that in hexadecimal
+    #[arg(long, conflicts_with = "json")]
+    pub(crate) reencode: bool,
+
+    /// Print one JSON object a message
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Decodes the data of a value, given in hexadecimal
+#[derive(Args, Debug)]
+#[command(after_long_help = "\
+Examples:
+  tendot debug value HS_ADMIN 07f300000007302e4e412f3130000000c8
+  tendot debug value --json HS_VLIST 0000000100000007302e4e412f313000000000
+
+Exit codes: 0 decoded, 2 malformed (told with the field and its place).")]
+pub(crate) struct DebugValueArguments {
+    /// The type, such as HS_ADMIN, HS_SITE or HS_PUBKEY; data of types that are not known is shown as it is
+    #[arg(value_name = "TYPE")]
+    pub(crate) value_type: String,
+
+    /// The bytes of the data
+    #[arg(value_name = "HEX")]
+    pub(crate) hex: String,
+
+    /// Encode what was decoded, and print that in hexadecimal
+    #[arg(long, conflicts_with = "json")]
+    pub(crate) reencode: bool,
+
+    /// Print a JSON object: type, format and value as in records
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 /// Prints the script that completes this command's arguments in a shell

@@ -31,6 +31,7 @@ fn main() -> ExitCode {
         Command::Name(arguments) => command::name::run(arguments),
         Command::Same(arguments) => command::same::run(&arguments),
         Command::Extract(arguments) => command::extract::run(&arguments),
+        Command::Debug(arguments) => command::debug::run(&arguments),
         Command::Completions(arguments) => command::completions::run(&arguments),
         Command::Man(arguments) => command::man::run(&arguments),
     };

@@ -1,6 +1,7 @@
 //! One file a command.
 
 pub(crate) mod completions;
+pub(crate) mod debug;
 pub(crate) mod extract;
 pub(crate) mod man;
 pub(crate) mod name;

@@ -1,0 +1,41 @@
+//! `tendot debug`: what messages and values are made of.
+
+mod description;
+mod message;
+mod value;
+
+use crate::args::{DebugArguments, DebugCommand};
+use crate::failure::shown;
+use crate::{Answer, Failure};
+
+pub(crate) fn run(arguments: &DebugArguments) -> Result<Answer, Failure> {
+    match &arguments.command {
+        DebugCommand::Message(arguments) => message::run(arguments),
+        DebugCommand::Value(arguments) => value::run(arguments),
+    }
+}
+
+/// The bytes of hexadecimal digits, between which white space may stand.
+fn bytes_of_hex(text: &str) -> Result<Vec<u8>, Failure> {
+    let digits: Vec<u8> = text.bytes().filter(|byte| !byte.is_ascii_whitespace()).collect();
+    let malformed = |why: String| {
+        Failure::new(format!("`{}` is not hexadecimal: {why}", shown(text.as_bytes())))
+            .hint("two digits a byte, as in `020b020b 00000000`; white space is passed over")
+    };
+    if let Some(at) = digits.iter().position(|digit| !digit.is_ascii_hexdigit()) {
+        return Err(malformed(format!("digit {} is none", at + 1)));
+    }
+    if digits.len() % 2 == 1 {
+        return Err(malformed(format!("{} digits are no whole bytes", digits.len())));
+    }
+    let digit = |byte: u8| char::from(byte).to_digit(16).unwrap_or_default() as u8;
+    Ok(digits.chunks_exact(2).map(|pair| digit(pair[0]) << 4 | digit(pair[1])).collect())
+}
+
+fn hex_of_bytes(bytes: &[u8]) -> String {
+    use std::fmt::Write as _;
+    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut hex, byte| {
+        let _ = write!(hex, "{byte:02x}");
+        hex
+    })
+}

@@ -1,0 +1,147 @@
+//! `tendot debug` on all that was recorded from the real software.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+fn debug(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_tendot")).arg("debug").args(arguments).output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> &str {
+    std::str::from_utf8(bytes).unwrap()
+}
+
+fn vectors(file: &str) -> String {
+    fs::read_to_string(
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../conformance/vectors/handle-net").join(file),
+    )
+    .unwrap()
+}
+
+/// The number after `name=` in a note.
+fn noted(note: &str, name: &str) -> Option<u64> {
+    let after = note.split_once(&format!("{name}="))?.1;
+    after.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
+}
+
+#[test]
+fn recorded_messages() {
+    const MALFORMED: [&str; 4] =
+        ["raw_short_message#1", "raw_truncated_body#1", "raw_bad_handle_length#1", "raw_udp_garbage#1"];
+    let mut seen = 0;
+    for line in vectors("native.jsonl").lines() {
+        let row: serde_json::Value = serde_json::from_str(line).unwrap();
+        let [name, hex, note] = ["name", "hex", "note"].map(|field| row[field].as_str().unwrap());
+        let shown = debug(&["message", "--json", hex]);
+        let reencoded = debug(&["message", "--reencode", hex]);
+        if MALFORMED.contains(&name) {
+            for output in [shown, reencoded] {
+                assert_eq!(output.status.code(), Some(2), "{name}");
+                assert!(output.stdout.is_empty());
+                assert!(text(&output.stderr).starts_with("error: malformed message: "), "{name}");
+            }
+            continue;
+        }
+        assert_eq!(text(&reencoded.stdout), format!("{hex}\n"), "{name}");
+        let first = text(&shown.stdout).lines().next().unwrap();
+        let json: serde_json::Value = serde_json::from_str(first).unwrap();
+        for field in ["messageLength", "sessionId"] {
+            assert_eq!(json[field].as_u64(), noted(note, field), "{name} {field}");
+        }
+        // A datagram after the first has no header of its own; its note tells that of the whole message.
+        if json["sequence"] == 0 && json.get("encrypted").is_none() {
+            for field in
+                ["opCode", "responseCode", "siteInfoSerial", "recursionCount", "expiration", "bodyLength"]
+            {
+                let noted = noted(note, field);
+                assert!(json[field].is_u64(), "{name} {field}");
+                assert!(noted.is_none() || json[field].as_u64() == noted, "{name} {field}");
+            }
+        }
+        seen += 1;
+    }
+    assert_eq!(seen, 252);
+}
+
+#[test]
+fn encodings() {
+    for line in vectors("encodings.txt").lines().filter(|line| !line.starts_with('#')) {
+        let (name, hex) = line.split_once(' ').unwrap();
+        let arguments = match name {
+            "val_url" | "val_abs" | "rqd_body" | "chal_digest" | "cred" | "privfile" => continue,
+            "admin" | "admin_legacy" => vec!["value", "HS_ADMIN"],
+            "vlist" => vec!["value", "HS_VLIST"],
+            "rsa_pub" | "dsa_pub" => vec!["value", "HS_PUBKEY"],
+            "dh_pub" => vec!["value", "HS_PUBKEY"],
+            "site" => vec!["value", "HS_SITE"],
+            "seckey_sha1" | "seckey_pbkdf2" | "seckey_hash" => vec!["value", "HS_SECKEY"],
+            _ => vec!["message"],
+        };
+        let output = debug(&[&arguments[..], &["--reencode", hex]].concat());
+        assert_eq!(text(&output.stdout), format!("{hex}\n"), "{name}: {}", text(&output.stderr));
+        assert_eq!(output.status.code(), Some(0), "{name}");
+    }
+}
+
+#[test]
+fn messages_for_people() {
+    let hex = vectors("encodings.txt");
+    let hex = hex.lines().find_map(|line| line.strip_prefix("resp_res ")).unwrap();
+    let output = debug(&["message", hex]);
+    assert_eq!(
+        text(&output.stdout),
+        "\
+version           2.11
+suggestedVersion  2.11
+envelopeFlags     none
+sessionId         0
+requestId         16909060
+sequence          0
+messageLength     94
+opCode            1
+opCodeName        OC_RESOLUTION
+responseCode      1
+responseCodeName  RC_SUCCESS
+opFlags           0x99000000
+opFlagNames       AT, REC, CA, PO
+siteInfoSerial    5
+recursionCount    0
+expiration        1694498816 (2023-09-12T06:06:56Z)
+bodyLength        66
+body
+  handle  10.1000/1
+  values
+        1 URL https://example.org/
+credential        none
+"
+    );
+}
+
+#[test]
+fn values_for_people_and_programs() {
+    let hex = "07f300000007302e4e412f3130000000c8";
+    let json = "{\"type\":\"HS_ADMIN\",\"length\":17,\"format\":\"admin\",\"value\":\
+                {\"handle\":\"0.NA/10\",\"index\":200,\"permissions\":\"011111110011\"}}\n";
+    assert_eq!(text(&debug(&["value", "--json", "HS_ADMIN", hex]).stdout), json);
+    assert_eq!(
+        text(&debug(&["value", "URL", "68747470733a2f2f782f1b"]).stdout),
+        "type    URL\nlength  11\nformat  base64\nvalue   aHR0cHM6Ly94Lxs=\n"
+    );
+}
+
+#[test]
+fn malformed_input_says_what_and_where() {
+    check(&["value", "HS_ADMIN", "07f3"], "malformed HS_ADMIN: ");
+    check(&["value", "HS_ADMIN", "07f"], "`07f` is not hexadecimal: 3 digits are no whole bytes");
+    check(&["message", "02xx"], "`02xx` is not hexadecimal: digit 3 is none");
+    check(&["message", ""], "malformed message: envelope at byte 0: 20 bytes announced, 0 there");
+    check(&["message", "02 0b"], "malformed message: envelope at byte 0: 20 bytes announced, 2 there");
+}
+
+#[track_caller]
+fn check(arguments: &[&str], error: &str) {
+    let output = debug(arguments);
+    assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+    assert!(text(&output.stderr).starts_with(&format!("error: {error}")), "{}", text(&output.stderr));
+}

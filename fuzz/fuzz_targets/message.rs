@@ -1,0 +1,56 @@
+//! Messages: no bytes panic, errors point into them, and what is understood is encoded to the same bytes. The answering
+//! side takes or refuses them, and what it answers is understood.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use tendot_proto::endpoint::{Endpoint, Transport};
+use tendot_proto::{Body, Message, Now, Outcome, Parts, Request, Response, ResponseCode};
+
+fuzz_target!(|bytes: &[u8]| {
+    match Message::from_bytes(bytes) {
+        Ok(message) => {
+            assert_eq!(message.to_bytes().expect("it came in one piece"), bytes);
+            walk(&message);
+        }
+        Err(error) => assert!(error.at() <= bytes.len()),
+    }
+    if let Ok(parts) = Parts::split(bytes) {
+        assert_eq!(20 + parts.header_and_body.len() + parts.tail.len(), bytes.len());
+    }
+    let now = Now { elapsed: core::time::Duration::ZERO, unix: 1_700_000_000 };
+    let endpoint = Endpoint { site_serial: 5, primary: true };
+    for transport in [Transport::Udp, Transport::Tcp] {
+        match endpoint.read(bytes, transport, now) {
+            Ok(incoming) => {
+                let response = incoming.respond(ResponseCode::ERROR, Outcome::Failed { message: Some(b"") });
+                let response = response.to_bytes().expect("it is short");
+                Message::from_bytes(&response).expect("our own answer");
+            }
+            Err(refusal) => {
+                if let Some(response) = refusal.response() {
+                    Message::from_bytes(response).expect("our own answer");
+                }
+            }
+        }
+    }
+});
+
+/// Looks at every item of every list.
+fn walk(message: &Message<'_>) {
+    match message.body {
+        Body::Request(Request::Resolve { indexes, types, .. }) => {
+            assert_eq!(indexes.iter().count(), indexes.len());
+            assert_eq!(types.iter().count(), types.len());
+        }
+        Body::Request(Request::Values { values, .. })
+        | Body::Response(Response { outcome: Outcome::Resolved { values, .. }, .. })
+        | Body::Response(Response { outcome: Outcome::Referral { values: Some(values), .. }, .. }) => {
+            assert_eq!(values.iter().count(), values.len());
+        }
+        Body::Response(Response { outcome: Outcome::Handles(handles), .. }) => {
+            assert_eq!(handles.iter().count(), handles.len());
+        }
+        _ => {}
+    }
+}

@@ -1,0 +1,76 @@
+//! Datagrams in any order, from several sources, at any time: never more memory than allowed, never a message that was
+//! not sent.
+
+#![no_main]
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::time::Duration;
+
+use libfuzzer_sys::fuzz_target;
+use tendot_proto::{Envelope, Fragments, Framer, Now, Reassembly, Version};
+
+const BUDGET: usize = 20_000;
+
+fuzz_target!(|bytes: &[u8]| {
+    let mut reassembly = Reassembly::with_budget(BUDGET);
+    let mut framer = Framer::new();
+    let mut elapsed = Duration::ZERO;
+    // Four messages that differ in every byte.
+    let messages: Vec<Vec<u8>> = (0..4_u8)
+        .map(|number| {
+            let length = 400 + u32::from(number) * 500;
+            let envelope = Envelope { request_id: number.into(), length, ..Envelope::new(Version::OURS) };
+            let mut message = envelope.to_bytes().to_vec();
+            message.resize(20 + length as usize, number);
+            message
+        })
+        .collect();
+    let mut rest = bytes;
+    while let Some(([what, which, how], after)) = rest.split_first_chunk() {
+        rest = after;
+        elapsed += Duration::from_millis(u64::from(*how) * 8);
+        let now = Now { elapsed, unix: 1_700_000_000 };
+        let from = SocketAddr::from((Ipv4Addr::new(192, 0, 2, what >> 4), 2641));
+        let datagrams: Vec<_> = Fragments::new(&messages[usize::from(which % 4)])
+            .expect("whole")
+            .map(|datagram| datagram.to_vec())
+            .collect();
+        let mut datagram = datagrams[usize::from(which >> 2) % datagrams.len()].clone();
+        match what % 8 {
+            // Damaged in one place, or cut.
+            0 => {
+                let at = usize::from(*how) * 2 % datagram.len();
+                datagram[at] ^= which;
+            }
+            1 => datagram.truncate(usize::from(*how) * 2),
+            // Bytes as they are.
+            2 => datagram = rest.iter().take(usize::from(*how)).copied().collect(),
+            _ => {}
+        }
+        if let Ok(Some(message)) = reassembly.insert(now, from, &datagram) {
+            let envelope = Envelope::from_bytes(&message).expect("it has one");
+            let length = envelope.length as usize;
+            if length > 492 {
+                assert_eq!(message.len(), 20 + length);
+            }
+        }
+        assert!(reassembly.used() <= BUDGET);
+        framer.push(&datagram);
+        loop {
+            match framer.next_message() {
+                Ok(Some(message)) => {
+                    let envelope = Envelope::from_bytes(message).expect("it has one");
+                    assert_eq!(message.len(), 20 + envelope.length as usize);
+                }
+                Ok(None) => break,
+                Err(_) => {
+                    framer = Framer::new();
+                    break;
+                }
+            }
+        }
+    }
+    let later = Now { elapsed: elapsed + Reassembly::LIFE, unix: 1_700_000_000 };
+    reassembly.expire(later);
+    assert_eq!((reassembly.used(), reassembly.unfinished()), (0, 0));
+});
