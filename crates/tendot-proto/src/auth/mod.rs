@@ -29,6 +29,7 @@ pub use error::AuthError;
 pub use group::Group;
 pub use key_file::{KeyFileError, PrivateKey};
 pub use policy::Policy;
+pub(crate) use public_key::verify_hash;
 pub use public_key::{KeyError, PublicKeyAnswer, check_key};
 pub use request_digest::OwnedDigest;
 pub use secret_key::{SecretKeyAnswer, SecretKeyMac, SecretKeyPolicy};

@@ -153,11 +153,28 @@ pub(super) fn verify(
 ) -> Result<(), AuthError> {
     let hash = match hash {
         b"SHA-256" | b"SHA256" | [3] => Hash::Sha256,
-        b"SHA1" | b"SHA-1" | [2] if policy.sha1 => Hash::Sha1,
-        b"SHA1" | b"SHA-1" | [2] => return Err(AuthError::NotAllowed { algorithm: "SHA-1" }),
-        b"MD5" | [1] => return Err(AuthError::NotAllowed { algorithm: "MD5" }),
+        b"SHA1" | b"SHA-1" | [2] => Hash::Sha1,
+        b"MD5" | [1] => Hash::Md5,
         _ => return Err(AuthError::UnknownAlgorithm),
     };
+    verify_hash(key, hash, message, signature, policy, crypto, work)
+}
+
+/// Checks a signature of a hash, if the policy allows hash and key.
+pub(crate) fn verify_hash(
+    key: &PublicKey<'_>,
+    hash: Hash,
+    message: &[u8],
+    signature: &[u8],
+    policy: &Policy,
+    crypto: &dyn Crypto,
+    work: &mut Work,
+) -> Result<(), AuthError> {
+    match hash {
+        Hash::Md5 => return Err(AuthError::NotAllowed { algorithm: "MD5" }),
+        Hash::Sha1 if !policy.sha1 => return Err(AuthError::NotAllowed { algorithm: "SHA-1" }),
+        _ => {}
+    }
     if let KeyKind::Rsa { modulus, .. } = key.kind()
         && bits(modulus) < 2048
         && !policy.short_rsa_keys

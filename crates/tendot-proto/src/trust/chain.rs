@@ -1,0 +1,171 @@
+use alloc::borrow::Cow;
+use alloc::collections::BTreeMap;
+use alloc::string::{String, ToString as _};
+use alloc::vec::Vec;
+
+use super::verify::TrustError;
+use super::{Claims, Jws, JwsAlgorithm};
+use crate::auth::{AuthError, Policy, verify_hash};
+use crate::crypto::Crypto;
+use crate::handle::Handle;
+use crate::record::{Certificate, KeyKind, PublicKey, Reference, Value};
+use crate::work::Work;
+
+/// The keys that are believed without a certificate of somebody else.
+#[derive(Clone, Debug)]
+pub struct Roots {
+    /// The record whose values they are.
+    pub handle: Cow<'static, [u8]>,
+    /// The keys.
+    pub keys: Vec<PublicKey<'static>>,
+}
+
+impl Roots {
+    /// Keys of the Handle System's own root of trust, `0.0/0.0`.
+    pub const fn new(keys: Vec<PublicKey<'static>>) -> Self {
+        Self { handle: Cow::Borrowed(b"0.0/0.0"), keys }
+    }
+}
+
+/// Records that have been resolved on the way. That a record does not exist is known, too: it has no values.
+#[derive(Clone, Debug, Default)]
+pub struct Known(BTreeMap<Vec<u8>, Vec<Value<'static>>>);
+
+impl Known {
+    /// Adds a record.
+    pub fn insert(&mut self, handle: Handle<'_>, values: Vec<Value<'static>>) {
+        self.0.insert(handle.folded().into_owned(), values);
+    }
+
+    fn get(&self, handle: Handle<'_>) -> Result<&[Value<'static>], TrustError> {
+        let needs = || TrustError::Needs(handle.folded().into_owned());
+        self.0.get(&*handle.folded()).map(Vec::as_slice).ok_or_else(needs)
+    }
+}
+
+/// How many certificates are followed.
+const LONGEST: usize = 50;
+
+/// How many values of one record are looked at for certificates.
+const CANDIDATES: usize = 64;
+
+/// Who is asked, and what a check needs.
+#[derive(Clone, Copy)]
+pub(super) struct Check<'c> {
+    pub(super) handle: Handle<'c>,
+    pub(super) known: &'c Known,
+    pub(super) roots: &'c Roots,
+    pub(super) now: u64,
+    pub(super) policy: &'c Policy,
+    pub(super) crypto: &'c dyn Crypto,
+}
+
+impl<'c> Check<'c> {
+    /// Follows the issuer of a statement to a root, and gives the issuers on the way.
+    pub(super) fn chain(
+        &self,
+        jws: &Jws<'_>,
+        claims: &Claims,
+        work: &mut Work,
+    ) -> Result<Vec<Reference<'static>>, TrustError> {
+        let mut issuers = Vec::new();
+        let mut links: Vec<Reference<'static>> = Vec::new();
+        let (mut jws, mut claims) = (Cow::Borrowed(jws), Cow::Borrowed(claims));
+        loop {
+            let issuer = claims.issuer.clone();
+            if !claims.is_valid_at(self.now) {
+                return Err(TrustError::NotValidNow { issuer: issuer.to_string() });
+            }
+            if issuers.len() == LONGEST {
+                return Err(TrustError::TooLong { links: LONGEST });
+            }
+            if issuers.iter().any(|before: &Reference<'_>| before.is_same(&issuer)) {
+                return Err(TrustError::Loop { issuer: issuer.to_string() });
+            }
+            // A statement tells where its certificates are; what it tells holds until another one tells more.
+            if !claims.chain.is_empty() {
+                links = claims.chain.iter().rev().cloned().collect();
+            }
+            let certificate = self.certificate_of(&issuer, links.pop())?;
+            self.signed_by(&jws, &certificate.public_key, &issuer, work)?;
+            if !certificate.permissions.iter().any(|permission| permission.covers(self.handle)) {
+                return Err(TrustError::NotPermitted { issuer: issuer.to_string() });
+            }
+            issuers.push(issuer.clone());
+            if certificate.claims.issuer.is_same(&issuer) {
+                self.is_root(&certificate, &issuer, work)?;
+                return Ok(issuers);
+            }
+            jws = Cow::Owned(certificate.jws);
+            claims = Cow::Owned(certificate.claims);
+        }
+    }
+
+    /// The certificate of an issuer: where the chain says, or the newest in the issuer's own record.
+    fn certificate_of(
+        &self,
+        issuer: &Reference<'_>,
+        link: Option<Reference<'static>>,
+    ) -> Result<Certificate<'c>, TrustError> {
+        let place = link.unwrap_or_else(|| Reference::new(0, issuer.handle.to_vec()));
+        let values = self.known.get(Handle::new(&place.handle))?;
+        let candidates = values
+            .iter()
+            .filter(|value| &*value.value_type == b"HS_CERT")
+            .filter(|value| place.index == 0 || value.index == place.index)
+            .take(CANDIDATES)
+            .filter_map(|value| Certificate::from_bytes(&value.data).ok())
+            .filter(|certificate| certificate.subject().is_same(issuer));
+        let none = || TrustError::NoCertificate { issuer: issuer.to_string() };
+        candidates.max_by_key(|certificate| certificate.claims.issued_at).ok_or_else(none)
+    }
+
+    fn is_root(
+        &self,
+        certificate: &Certificate<'_>,
+        issuer: &Reference<'_>,
+        work: &mut Work,
+    ) -> Result<(), TrustError> {
+        let not_root = || TrustError::NotRoot { issuer: issuer.to_string() };
+        let known = self.roots.keys.iter().any(|key| key.kind() == certificate.public_key.kind());
+        if !known || !issuer.handle().is_same(Handle::new(&self.roots.handle)) {
+            return Err(not_root());
+        }
+        if !certificate.claims.is_valid_at(self.now) {
+            return Err(TrustError::NotValidNow { issuer: issuer.to_string() });
+        }
+        self.signed_by(&certificate.jws, &certificate.public_key, issuer, work)
+    }
+
+    /// Whether a key made one of the signatures. The algorithm has to be one of the key's, whatever the signature says.
+    fn signed_by(
+        &self,
+        jws: &Jws<'_>,
+        key: &PublicKey<'_>,
+        issuer: &Reference<'_>,
+        work: &mut Work,
+    ) -> Result<(), TrustError> {
+        let mut refused = TrustError::WrongSignature { issuer: issuer.to_string() };
+        for signature in jws.signatures() {
+            let hash = match (signature.known_algorithm(), key.kind()) {
+                (Some(JwsAlgorithm::Rsa(hash)), KeyKind::Rsa { .. }) => hash,
+                (Some(JwsAlgorithm::Dsa(hash)), KeyKind::Dsa { .. }) => hash,
+                _ => continue,
+            };
+            let input = jws.signing_input(signature);
+            match verify_hash(key, hash, &input, signature.bytes(), self.policy, self.crypto, work) {
+                Ok(()) => return Ok(()),
+                Err(AuthError::Failed) => {}
+                Err(AuthError::Exhausted(exhausted)) => return Err(exhausted.into()),
+                Err(error) => refused = TrustError::Unverifiable { issuer: issuer.to_string(), error },
+            }
+        }
+        Err(refused)
+    }
+}
+
+impl core::fmt::Debug for Check<'_> {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "Check({})", String::from_utf8_lossy(self.handle.as_bytes()))
+    }
+}

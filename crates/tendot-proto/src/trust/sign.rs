@@ -1,0 +1,106 @@
+use alloc::string::{String, ToString as _};
+use alloc::vec::Vec;
+
+use data_encoding::{BASE64, BASE64URL_NOPAD};
+use serde::Serialize;
+
+use crate::crypto::{Crypto, CryptoError, Hash, SigningKey};
+use crate::handle::Handle;
+use crate::record::{CertificatePermission, PublicKey, Reference, Value};
+
+/// Who signs, and for how long it holds.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Statement<'a> {
+    /// The value that holds the signer's key.
+    pub issuer: Reference<'a>,
+    /// When it is said, in seconds since 1970; it holds from then on.
+    pub issued_at: u64,
+    /// The last second at which it holds.
+    pub expires: u64,
+    /// Where the signer's certificate is, the next one first; empty if it is in the signer's own record.
+    pub chain: Vec<Reference<'a>>,
+}
+
+/// The data of an `HS_SIGNATURE` over values of a record, which must be those that it will have: what changes later is
+/// no longer signed.
+pub fn sign_record(
+    handle: Handle<'_>,
+    values: &[Value<'_>],
+    statement: &Statement<'_>,
+    key: &dyn SigningKey,
+    crypto: &dyn Crypto,
+) -> Result<Vec<u8>, CryptoError> {
+    #[derive(Serialize)]
+    struct Digests {
+        alg: &'static str,
+        digests: Vec<Digest>,
+    }
+    #[derive(Serialize)]
+    struct Digest {
+        index: u32,
+        digest: String,
+    }
+    let digest = |value: &Value<'_>| {
+        let digest = value.digest(crypto, Hash::Sha256)?;
+        Ok(Digest { index: value.index, digest: BASE64.encode(&digest) })
+    };
+    let digests = values.iter().map(digest).collect::<Result<_, _>>()?;
+    statement.sign(&handle.to_string(), [("digests", json(&Digests { alg: "SHA-256", digests })?)], key)
+}
+
+/// The data of an `HS_CERT`: the subject's key may sign for some handles.
+pub fn sign_certificate(
+    subject: &Reference<'_>,
+    public_key: &PublicKey<'_>,
+    permissions: &[CertificatePermission],
+    statement: &Statement<'_>,
+    key: &dyn SigningKey,
+) -> Result<Vec<u8>, CryptoError> {
+    #[derive(Serialize)]
+    struct Permission<'a> {
+        handle: &'a str,
+        perm: &'a str,
+    }
+    let permissions: Vec<_> = permissions
+        .iter()
+        .map(|permission| Permission { handle: &permission.handle, perm: &permission.scope.0 })
+        .collect();
+    let jwk = public_key.jwk().ok_or(CryptoError::Key)?;
+    statement.sign(&subject.to_string(), [("publicKey", json(&jwk)?), ("perms", json(&permissions)?)], key)
+}
+
+impl Statement<'_> {
+    fn sign<const N: usize>(
+        &self,
+        subject: &str,
+        claims: [(&str, serde_json::Value); N],
+        key: &dyn SigningKey,
+    ) -> Result<Vec<u8>, CryptoError> {
+        let mut all = serde_json::Map::new();
+        let mut put = |name: &str, claim| all.insert(name.into(), claim);
+        for (name, claim) in claims {
+            put(name, claim);
+        }
+        put("iss", self.issuer.to_string().into());
+        put("sub", subject.into());
+        put("iat", self.issued_at.into());
+        put("nbf", self.issued_at.into());
+        put("exp", self.expires.into());
+        if !self.chain.is_empty() {
+            put("chain", self.chain.iter().map(|link| link.to_string()).collect::<Vec<_>>().into());
+        }
+        let payload = serde_json::Value::from(all).to_string();
+        let mut jws = BASE64URL_NOPAD.encode(br#"{"alg":"RS256"}"#);
+        jws.push('.');
+        jws += &BASE64URL_NOPAD.encode(payload.as_bytes());
+        let signature = key.sign(Hash::Sha256, jws.as_bytes())?;
+        jws.push('.');
+        jws += &BASE64URL_NOPAD.encode(&signature);
+        Ok(jws.into_bytes())
+    }
+}
+
+/// Nothing that is put here fails: no map has keys that are no strings.
+fn json(claim: &impl Serialize) -> Result<serde_json::Value, CryptoError> {
+    serde_json::to_value(claim).map_err(|_| CryptoError::Unsupported)
+}

@@ -1,0 +1,205 @@
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use subtle::ConstantTimeEq as _;
+
+use super::chain::{Check, Known, Roots};
+use crate::auth::{AuthError, Policy};
+use crate::crypto::{Crypto, CryptoError};
+use crate::handle::Handle;
+use crate::record::{Reference, Signature, Value};
+use crate::work::{Exhausted, Work};
+
+/// What came of looking at a record's signatures.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Verdict {
+    /// Who signed it, each with all who certify them, up to the root.
+    pub signers: Vec<Vec<Reference<'static>>>,
+    /// The indexes of public values that no believed signature covers.
+    pub unsigned: Vec<u32>,
+    /// Why signatures were not believed.
+    pub refused: Vec<TrustError>,
+}
+
+impl Verdict {
+    /// Whether every public value is covered.
+    pub fn is_trusted(&self) -> bool {
+        self.unsigned.is_empty() && !self.signers.is_empty()
+    }
+}
+
+/// How many signatures of one record are looked at.
+const SIGNATURES: usize = 16;
+
+/// Looks at the signatures of a record, as it was resolved: which of its values are to be believed?
+///
+/// Certificates may stand in other records. If one of them is not `known`, the error
+/// [`TrustError::Needs`] names it; resolve it, add it, and ask again. A record that cannot be had is added without
+/// values.
+///
+/// ```
+/// use tendot_proto::{Handle, Value, Work};
+/// use tendot_proto::auth::Policy;
+/// use tendot_proto::crypto::AwsLc;
+/// use tendot_proto::trust::{Known, Roots, verify};
+///
+/// let values = [Value::new(1, "URL", "https://example.org/")];
+/// let verdict = verify(
+///     Handle::from("10.1000/1"), &values, &Known::default(), &Roots::new(vec![]), 1_700_000_000,
+///     &Policy::default(), &AwsLc, &mut Work::new(1_000),
+/// )?;
+/// assert!(!verdict.is_trusted());
+/// assert_eq!(verdict.unsigned, [1]);
+/// # Ok::<(), tendot_proto::trust::TrustError>(())
+/// ```
+#[expect(clippy::too_many_arguments, reason = "what is asked, what is known, and what it may cost")]
+pub fn verify(
+    handle: Handle<'_>,
+    values: &[Value<'_>],
+    known: &Known,
+    roots: &Roots,
+    now: u64,
+    policy: &Policy,
+    crypto: &dyn Crypto,
+    work: &mut Work,
+) -> Result<Verdict, TrustError> {
+    let check = Check { handle, known, roots, now, policy, crypto };
+    let mut verdict = Verdict { signers: Vec::new(), unsigned: Vec::new(), refused: Vec::new() };
+    let mut covered = Vec::new();
+    for value in values.iter().filter(|value| &*value.value_type == b"HS_SIGNATURE").take(SIGNATURES) {
+        match check.signature(value, values, work) {
+            Ok((signers, indexes)) => {
+                verdict.signers.push(signers);
+                covered.extend(indexes);
+            }
+            Err(error @ (TrustError::Needs(_) | TrustError::Exhausted(_))) => return Err(error),
+            Err(error) => verdict.refused.push(error),
+        }
+    }
+    covered.sort_unstable();
+    let to_cover =
+        values.iter().filter(|value| value.permissions.is_public() && !is_signature(handle, value));
+    let unsigned = to_cover.filter(|value| covered.binary_search(&value.index).is_err());
+    verdict.unsigned = unsigned.map(|value| value.index).collect();
+    Ok(verdict)
+}
+
+impl Check<'_> {
+    /// Who stands behind a signature, and which values it covers as they are.
+    fn signature(
+        &self,
+        value: &Value<'_>,
+        values: &[Value<'_>],
+        work: &mut Work,
+    ) -> Result<(Vec<Reference<'static>>, Vec<u32>), TrustError> {
+        let malformed = |_| TrustError::Malformed { index: value.index };
+        let signature = Signature::from_bytes(&value.data).map_err(malformed)?;
+        if !self.handle.is_same(Handle::from(&*signature.claims.subject)) {
+            return Err(TrustError::OtherRecord { subject: signature.claims.subject });
+        }
+        let signers = self.chain(&signature.jws, &signature.claims, work)?;
+        let unknown = || TrustError::UnknownHash { algorithm: signature.algorithm.clone() };
+        let hash = signature.hash().ok_or_else(unknown)?;
+        let mut covered = Vec::new();
+        for value in values {
+            let Some(claimed) = signature.digests.iter().find(|digest| digest.index == value.index) else {
+                continue;
+            };
+            work.spend(1)?;
+            let digest = value.digest(self.crypto, hash).map_err(TrustError::Crypto)?;
+            if bool::from(digest.ct_eq(&claimed.digest)) {
+                covered.push(value.index);
+            }
+        }
+        Ok((signers, covered))
+    }
+}
+
+/// Whether a value is itself a signature, and so needs none. The root record has some of an older kind.
+fn is_signature(handle: Handle<'_>, value: &Value<'_>) -> bool {
+    &*value.value_type == b"HS_SIGNATURE"
+        || handle.is_same(Handle::ROOT) && value.value_type.starts_with(b"10320/sig.")
+}
+
+/// Why a signature is not believed.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum TrustError {
+    /// A record is needed first: resolve it and ask again.
+    #[error("the record {} is needed", String::from_utf8_lossy(.0))]
+    Needs(Vec<u8>),
+    /// The value is no signature.
+    #[error("value {index} is no signature")]
+    Malformed {
+        /// Its index.
+        index: u32,
+    },
+    /// It is about another record.
+    #[error("the signature is about {subject}")]
+    OtherRecord {
+        /// The record that it is about.
+        subject: String,
+    },
+    /// It is too early or too late.
+    #[error("what {issuer} says does not hold now")]
+    NotValidNow {
+        /// Who says it.
+        issuer: String,
+    },
+    /// Nobody certifies the issuer.
+    #[error("there is no certificate of {issuer}")]
+    NoCertificate {
+        /// Who needs one.
+        issuer: String,
+    },
+    /// The issuer did not sign it, or not by an algorithm of its key.
+    #[error("{issuer} did not sign this")]
+    WrongSignature {
+        /// Who should have.
+        issuer: String,
+    },
+    /// The signature cannot be checked.
+    #[error("the signature of {issuer} cannot be checked: {error}")]
+    Unverifiable {
+        /// Whose it is.
+        issuer: String,
+        /// Why not.
+        error: AuthError,
+    },
+    /// The issuer may not sign for this record.
+    #[error("{issuer} may not sign for this record")]
+    NotPermitted {
+        /// Who may not.
+        issuer: String,
+    },
+    /// The chain ends at somebody who is no root.
+    #[error("{issuer} certifies itself and is no root")]
+    NotRoot {
+        /// Who.
+        issuer: String,
+    },
+    /// The chain comes back to itself.
+    #[error("the chain of certificates comes back to {issuer}")]
+    Loop {
+        /// Where it does.
+        issuer: String,
+    },
+    /// The chain is too long.
+    #[error("the chain has more than {links} certificates")]
+    TooLong {
+        /// How many are followed.
+        links: usize,
+    },
+    /// The digests are made with a hash function that is not known.
+    #[error("unknown hash function {algorithm}")]
+    UnknownHash {
+        /// Its name.
+        algorithm: String,
+    },
+    /// The digests cannot be computed.
+    #[error(transparent)]
+    Crypto(CryptoError),
+    /// It would cost too much.
+    #[error(transparent)]
+    Exhausted(#[from] Exhausted),
+}
