@@ -11,14 +11,12 @@ impl Serialize for Date {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         // Without a formatter, since every value has a date.
         let date = Offset::UTC.to_datetime(Timestamp::from_second(self.0.into()).unwrap_or_default());
+        let (century, year) = ((date.year() / 100) as i8, (date.year() % 100) as i8);
+        let numbers = [century, year, date.month(), date.day(), date.hour(), date.minute(), date.second()];
         let mut text = *b"0000-00-00T00:00:00Z";
-        let clock = [(11, date.hour()), (14, date.minute()), (17, date.second())];
-        let parts = [(5, date.month()), (8, date.day())].into_iter().chain(clock);
-        let parts = parts.map(|(at, number)| (at..at + 2, i16::from(number)));
-        for (place, mut number) in parts.chain([(0..4, date.year())]) {
-            for digit in text.get_mut(place).into_iter().flatten().rev() {
-                *digit += (number % 10) as u8;
-                number /= 10;
+        for (at, number) in [0, 2, 5, 8, 11, 14, 17].into_iter().zip(numbers) {
+            if let Some(place) = text.get_mut(at..).and_then(<[u8]>::first_chunk_mut) {
+                *place = [b'0' + (number / 10) as u8, b'0' + (number % 10) as u8];
             }
         }
         serializer.serialize_str(core::str::from_utf8(&text).unwrap_or_default())
