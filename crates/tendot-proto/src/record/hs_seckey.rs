@@ -59,9 +59,10 @@ impl fmt::Debug for SecretKey {
 #[cfg(test)]
 mod tests {
     use core::num::NonZeroU32;
+    use std::boxed::Box;
 
     use super::*;
-    use crate::crypto::Digest;
+    use crate::crypto::{Digest, SigningKey};
     use crate::record::PublicKey;
 
     /// Knows the SHA-1 of `secret` and nothing else.
@@ -89,7 +90,7 @@ mod tests {
             Err(CryptoError::Unsupported)
         }
 
-        fn sign(&self, _: &[u8], _: Hash, _: &[u8]) -> Result<Vec<u8>, CryptoError> {
+        fn signing_key(&self, _: &[u8]) -> Result<Box<dyn SigningKey>, CryptoError> {
             Err(CryptoError::Unsupported)
         }
 
