@@ -16,6 +16,7 @@ mod fragment;
 mod framing;
 mod handle;
 pub mod limits;
+pub mod lookup;
 pub mod message;
 pub mod record;
 mod time;

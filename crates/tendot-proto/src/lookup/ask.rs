@@ -1,0 +1,323 @@
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::net::{IpAddr, SocketAddr};
+use core::time::Duration;
+
+use super::attempt::{Attempt, Target};
+use super::config::Config;
+use super::error::{AttemptError, LookupErrorKind};
+use super::question::Question;
+use super::{Event, Lookup, Progress, Stage, Step, Transmit};
+use crate::crypto::Random;
+use crate::fragment::Fragments;
+use crate::framing::Framer;
+use crate::record::{Site, Transport};
+use crate::time::Now;
+use crate::tunnel;
+
+/// A question on its way to the sites that can answer it.
+#[derive(Debug)]
+pub(super) struct Ask {
+    sites: Vec<Arc<Site<'static>>>,
+    pub(super) is_root: bool,
+    /// In the order in which they are tried.
+    targets: Vec<Target>,
+    /// Whether `targets` are to be found out, for the first time or since a name was resolved.
+    pub(super) has_news: bool,
+    /// Which transport of the configuration is being tried.
+    phase: usize,
+    /// When the next target may be tried beside those that are waited for.
+    next_start: Duration,
+    /// When it began, and the time that was left then.
+    began: Option<(Duration, Duration)>,
+    pub(super) attempts: Vec<Attempt>,
+    /// The attempt that has given the first part of its answer.
+    pub(super) committed: Option<u32>,
+}
+
+impl Ask {
+    /// Addresses that are taken of one name.
+    pub(super) const ADDRESSES: usize = 4;
+
+    pub(super) fn new(sites: Vec<Arc<Site<'static>>>, is_root: bool) -> Self {
+        Self {
+            sites,
+            is_root,
+            targets: Vec::new(),
+            has_news: true,
+            phase: 0,
+            next_start: Duration::ZERO,
+            began: None,
+            attempts: Vec::new(),
+            committed: None,
+        }
+    }
+
+    /// When something is to be done if nothing comes.
+    pub(super) fn timeout(&self, config: &Config, step: &Step) -> Option<Duration> {
+        let next = self.attempts.iter().filter(|attempt| attempt.waiting).map(|attempt| attempt.next).min();
+        let start = match self.next_target(config, step) {
+            _ if !step.question.can_repeat() => None,
+            Some(_) => Some(self.next_start),
+            None => self.phase_end(config).map(|end| end.max(self.next_start)),
+        };
+        next.into_iter().chain(start).min()
+    }
+
+    /// When the next transport is tried even though this one may still bring an answer: each gets its share of the
+    /// time that is left, so that the last is not tried too late. There is no next one after the last.
+    fn phase_end(&self, config: &Config) -> Option<Duration> {
+        let (began, left) = self.began?;
+        let transports = u32::try_from(config.transports.len()).ok()?;
+        let share = left.checked_div(transports)?;
+        let phase = u32::try_from(self.phase).ok().filter(|phase| phase + 1 < transports)?;
+        Some(began.saturating_add(share.saturating_mul(phase + 1)))
+    }
+
+    /// The next server to be asked by the transport of this phase, and the port.
+    fn next_target(&self, config: &Config, step: &Step) -> Option<(usize, SocketAddr)> {
+        let transport = *config.transports.get(self.phase)?;
+        self.targets.iter().enumerate().find_map(|(index, target)| {
+            let port = port(target, &step.question, transport)?;
+            let to = SocketAddr::new(target.ip, port);
+            let has_referred = step.referred.iter().any(|other| target.is_same(other));
+            (target.tried & bit(self.phase) == 0 && !has_referred).then_some((index, to))
+        })
+    }
+}
+
+impl Lookup {
+    /// Sends what is to be sent now.
+    pub(super) fn ask(&mut self, now: Now, random: &mut dyn Random) -> Result<Progress, LookupErrorKind> {
+        self.find_targets(now, random);
+        if self.send_again(now)? {
+            return Ok(Progress::Made);
+        }
+        let Some(step) = self.steps.last_mut() else { return Ok(Progress::Waiting) };
+        let repeat = step.question.can_repeat();
+        let next = match &step.stage {
+            Stage::Ask(ask) => ask.next_target(&self.config, step),
+            _ => None,
+        };
+        let Stage::Ask(ask) = &mut step.stage else { return Ok(Progress::Waiting) };
+        let is_waiting = ask.attempts.iter().any(|attempt| attempt.waiting);
+        if is_waiting && !(repeat && now.elapsed >= ask.next_start) {
+            return Ok(Progress::Waiting);
+        }
+        if ask.committed.is_some() && !is_waiting {
+            return Err(LookupErrorKind::NoAnswer);
+        }
+        let transport = self.config.transports.get(ask.phase).copied();
+        let is_skipped = transport == Some(Transport::UDP) && (!repeat || self.no_datagrams);
+        let is_over = !is_waiting || ask.phase_end(&self.config).is_some_and(|end| now.elapsed >= end);
+        match (next, transport) {
+            (Some((target, to)), Some(transport)) if !is_skipped => {
+                self.start(target, to, transport, now, random)
+            }
+            _ if !is_over => Ok(Progress::Waiting),
+            (_, Some(transport)) => {
+                let silent = |attempt: &Attempt| matches!(attempt.error, None | Some(AttemptError::Silent));
+                let mut sent =
+                    ask.attempts.iter().filter(|attempt| attempt.transport == transport).peekable();
+                if transport == Transport::UDP && sent.peek().is_some() && sent.all(silent) {
+                    self.no_datagrams = true;
+                }
+                ask.phase += 1;
+                Ok(Progress::Made)
+            }
+            (_, None) if self.domains.values().any(Option::is_none) => Ok(Progress::Waiting),
+            (_, None) if !ask.attempts.is_empty() => Err(LookupErrorKind::NoAnswer),
+            (_, None) if !step.referred.is_empty() && !ask.targets.is_empty() => {
+                Err(LookupErrorKind::ReferralLoop)
+            }
+            (_, None) => Err(LookupErrorKind::NoSite),
+        }
+    }
+
+    /// Finds out who can be asked, in which order. Names without an address are passed to the caller.
+    fn find_targets(&mut self, now: Now, random: &mut dyn Random) {
+        let Some(Step { question, stage: Stage::Ask(ask), .. }) = self.steps.last_mut() else { return };
+        if !core::mem::take(&mut ask.has_news) {
+            return;
+        }
+        ask.began = ask.began.or(Some((now.elapsed, self.deadline.saturating_sub(now.elapsed))));
+        let mut found: Vec<(Duration, Target)> = Vec::new();
+        for site in ask.sites.iter().filter(|site| site.is_primary() || !question.needs_primary()) {
+            let Some(place) = question.handle().server(site.hash_option, site.servers.len()) else {
+                continue;
+            };
+            let Some(server) = site.servers.get(place) else { continue };
+            let mut addresses: Vec<IpAddr> = Vec::new();
+            if !server.ip().is_unspecified() {
+                addresses.push(server.ip());
+            } else if let Some(domain) = site.domain(place).filter(|domain| is_domain(domain)) {
+                match self.domains.get(domain) {
+                    Some(known) => addresses.extend(known.iter().flatten()),
+                    None => {
+                        self.domains.insert(domain.into(), None);
+                        self.events.push_back(Event::Resolve { domain: domain.into() });
+                    }
+                }
+            }
+            addresses.extend(site.alternative_address(server.id));
+            for ip in addresses {
+                let usable = !ip.is_unspecified() && !ip.is_multicast();
+                let known = ask.targets.iter().chain(found.iter().map(|(_, target)| target));
+                let mut same = known.filter(|known| known.ip == ip && Arc::ptr_eq(&known.site, site));
+                if !usable
+                    || !(if ip.is_ipv4() { self.config.ipv4 } else { self.config.ipv6 })
+                    || same.next().is_some()
+                {
+                    continue;
+                }
+                let times = self.config.response_times.as_deref();
+                let measured = times.and_then(|times| times.of(ip)).unwrap_or_default();
+                // So that not everybody asks the same one first, and slow ones are tried now and then.
+                let mut jitter = [0];
+                random.fill(&mut jitter);
+                let jitter = Duration::from_millis(u64::from(jitter[0]));
+                found.push((measured + jitter, Target { site: Arc::clone(site), place, ip, tried: 0 }));
+            }
+        }
+        found.sort_by_key(|(time, _)| *time);
+        let (four, six): (Vec<_>, Vec<_>) =
+            found.into_iter().map(|(_, target)| target).partition(|t| t.ip.is_ipv4());
+        // Both families in turn, so that one that does not work costs little (as in RFC 8305).
+        let (mut four, mut six) = (four.into_iter(), six.into_iter());
+        loop {
+            let pair = (six.next(), four.next());
+            if let (None, None) = pair {
+                break;
+            }
+            ask.targets.extend(pair.0);
+            ask.targets.extend(pair.1);
+        }
+        ask.phase = 0;
+    }
+
+    /// Sends again what got no answer, and stops waiting for what was sent often enough.
+    fn send_again(&mut self, now: Now) -> Result<bool, LookupErrorKind> {
+        let Some(Step { stage: Stage::Ask(ask), .. }) = self.steps.last_mut() else { return Ok(false) };
+        for attempt in
+            ask.attempts.iter_mut().filter(|attempt| attempt.waiting && attempt.next <= now.elapsed)
+        {
+            let wait = self.config.datagram_waits.get(attempt.sent);
+            let Some(wait) = wait.filter(|_| attempt.transport == Transport::UDP) else {
+                attempt.give_up(AttemptError::Silent);
+                let time = now.elapsed.saturating_sub(attempt.started);
+                self.events.push_back(Event::Measured { server: attempt.to.ip(), time });
+                continue;
+            };
+            if self.sent >= self.config.messages {
+                return Err(LookupErrorKind::Messages { sent: self.sent });
+            }
+            self.sent += 1;
+            attempt.sent += 1;
+            attempt.next = now.elapsed.saturating_add(*wait);
+            self.outgoing.extend(datagrams(attempt));
+        }
+        Ok(!self.outgoing.is_empty())
+    }
+
+    fn start(
+        &mut self,
+        index: usize,
+        to: SocketAddr,
+        transport: Transport,
+        now: Now,
+        random: &mut dyn Random,
+    ) -> Result<Progress, LookupErrorKind> {
+        if self.sent >= self.config.messages {
+            return Err(LookupErrorKind::Messages { sent: self.sent });
+        }
+        let Some(Step { question, depth, stage: Stage::Ask(ask), .. }) = self.steps.last_mut() else {
+            return Ok(Progress::Waiting);
+        };
+        let following = ask.targets.iter().filter(|target| target.tried & bit(ask.phase) == 0).nth(1);
+        let other_family = following.is_some_and(|target| target.ip.is_ipv4() != to.is_ipv4());
+        let Some(target) = ask.targets.get_mut(index) else { return Ok(Progress::Waiting) };
+        target.tried |= bit(ask.phase);
+        let request_id = request_id(random);
+        let request = question.to_bytes(&target.site, request_id, *depth, now)?;
+        let is_datagram = transport == Transport::UDP;
+        let is_tunnel = transport == Transport::HTTP || transport == Transport::HTTPS;
+        let wait = self.config.datagram_waits.first().copied().filter(|_| is_datagram);
+        let after = if other_family { self.config.next_family } else { self.config.next_site };
+        ask.next_start = now.elapsed.saturating_add(after);
+        self.sent += 1;
+        self.attempts += 1;
+        let attempt = Attempt {
+            id: self.attempts,
+            transport,
+            to,
+            target: target.clone(),
+            request_id,
+            request,
+            started: now.elapsed,
+            sent: 1,
+            next: now.elapsed.saturating_add(wait.unwrap_or(self.config.stream_wait)),
+            waiting: true,
+            error: None,
+            framer: Framer::new(),
+            head: is_tunnel.then(Vec::new),
+        };
+        if is_datagram {
+            self.outgoing.extend(datagrams(&attempt));
+        } else {
+            let mut bytes = Vec::new();
+            if is_tunnel {
+                let path = attempt.target.site.path(attempt.target.place).unwrap_or_default();
+                let host = attempt.target.host(to);
+                let length = attempt.request.len();
+                bytes = tunnel::request_head(&host, path, question.handle(), length).into_bytes();
+            }
+            bytes.extend_from_slice(&attempt.request);
+            self.outgoing.push_back(transmit(&attempt, bytes));
+        }
+        ask.attempts.push(attempt);
+        Ok(Progress::Made)
+    }
+}
+
+fn datagrams(attempt: &Attempt) -> impl Iterator<Item = Transmit> + '_ {
+    let fragments = Fragments::new(&attempt.request).ok();
+    fragments.into_iter().flatten().map(|datagram| transmit(attempt, datagram.to_vec()))
+}
+
+fn transmit(attempt: &Attempt, bytes: Vec<u8>) -> Transmit {
+    let site = &attempt.target.site;
+    Transmit {
+        attempt: attempt.id,
+        transport: attempt.transport,
+        to: attempt.to,
+        domain: site.domain(attempt.target.place).filter(|domain| is_domain(domain)).map(String::from),
+        server_key: attempt.target.server().map(|server| server.public_key.to_vec()).unwrap_or_default(),
+        bytes,
+    }
+}
+
+/// Where a server takes such requests by this transport.
+fn port(target: &Target, question: &Question, transport: Transport) -> Option<u16> {
+    let interfaces = &target.server()?.interfaces;
+    let fits = interfaces.iter().filter(|one| one.transport == transport && question.fits(one.kind));
+    fits.filter_map(|interface| u16::try_from(interface.port).ok()).find(|port| *port != 0)
+}
+
+/// Which of the transports, as a bit; all beyond 32 count as tried.
+fn bit(phase: usize) -> u32 {
+    u32::try_from(phase).ok().and_then(|phase| 1_u32.checked_shl(phase)).unwrap_or(u32::MAX)
+}
+
+/// A number that nobody guesses, from 1 to 2^31 − 1: the deployed software takes it for signed.
+fn request_id(random: &mut dyn Random) -> u32 {
+    let mut bytes = [0; 4];
+    random.fill(&mut bytes);
+    (u32::from_be_bytes(bytes) & 0x7fff_ffff).max(1)
+}
+
+/// Whether a name from a record may be given to a resolver.
+fn is_domain(name: &str) -> bool {
+    (1..=253).contains(&name.len())
+        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._".contains(&byte))
+}

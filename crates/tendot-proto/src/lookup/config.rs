@@ -1,0 +1,91 @@
+use alloc::collections::BTreeMap;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::fmt;
+use core::net::IpAddr;
+use core::time::Duration;
+
+use crate::crypto::Crypto;
+use crate::handle::Handle;
+use crate::record::{Site, Transport};
+
+/// What all lookups of a program have in common: where to begin, how to go on, when to stop.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// The sites of the root, who know about prefixes.
+    pub root: Vec<Arc<Site<'static>>>,
+    /// Prefixes, in upper case, whose sites are known without asking.
+    pub overrides: BTreeMap<Vec<u8>, Vec<Arc<Site<'static>>>>,
+    /// What is tried, in this order: one at all sites before the next at any.
+    pub transports: Vec<Transport>,
+    /// Whether IPv4 can be used.
+    pub ipv4: bool,
+    /// Whether IPv6 can be used.
+    pub ipv6: bool,
+    /// Whether answers must be signed by the server that was asked. It needs `crypto`.
+    pub certify: bool,
+    /// What checks signatures and digests.
+    pub crypto: Option<Arc<dyn Crypto>>,
+    /// How fast servers were before.
+    pub response_times: Option<Arc<dyn ResponseTimes>>,
+    /// When a lookup ends at the latest.
+    pub time: Duration,
+    /// How many messages a lookup may send, repeated ones included.
+    pub messages: u32,
+    /// How often a lookup lets itself be referred to other sites.
+    pub referrals: u32,
+    /// How many records deep sites are looked for.
+    pub service_depth: u32,
+    /// How long an answer is waited for over UDP: the message is sent once for each of these.
+    pub datagram_waits: Vec<Duration>,
+    /// How long an answer is waited for over connections.
+    pub stream_wait: Duration,
+    /// When the next site is tried beside one that has not answered.
+    pub next_site: Duration,
+    /// The same if the next one is of the other family of addresses.
+    pub next_family: Duration,
+}
+
+impl Config {
+    /// A client that knows the root sites, with the times and bounds of the deployed software where it has some.
+    ///
+    /// HTTPS is not among the transports, since not everybody can do it.
+    pub fn new(root: Vec<Arc<Site<'static>>>) -> Self {
+        Self {
+            root,
+            overrides: BTreeMap::new(),
+            transports: [Transport::UDP, Transport::TCP, Transport::HTTP].to_vec(),
+            ipv4: true,
+            ipv6: true,
+            certify: false,
+            crypto: None,
+            response_times: None,
+            time: Duration::from_secs(10),
+            messages: 64,
+            referrals: 40,
+            service_depth: 20,
+            datagram_waits: [500, 1000, 1500].map(Duration::from_millis).to_vec(),
+            stream_wait: Duration::from_secs(4),
+            next_site: Duration::from_millis(500),
+            next_family: Duration::from_millis(300),
+        }
+    }
+
+    /// The sites that keep a handle, if that is known without asking, and whether they are the root's.
+    pub(super) fn sites(&self, handle: Handle<'_>) -> Option<(&[Arc<Site<'static>>], bool)> {
+        let prefix = match handle.suffix() {
+            Some(_) => handle.prefix().to_ascii_uppercase(),
+            None => b"0.NA".to_vec(),
+        };
+        match self.overrides.get(&prefix) {
+            Some(sites) => Some((sites, false)),
+            None => handle.is_global().then_some((&self.root, true)),
+        }
+    }
+}
+
+/// How fast servers answered, kept by the caller from [`Event::Measured`](super::Event::Measured).
+pub trait ResponseTimes: fmt::Debug + Send + Sync {
+    /// The time that a server needed, if it was ever asked.
+    fn of(&self, server: IpAddr) -> Option<Duration>;
+}

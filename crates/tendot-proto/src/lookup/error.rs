@@ -1,0 +1,177 @@
+use alloc::vec::Vec;
+use core::fmt;
+use core::net::SocketAddr;
+
+use crate::crypto::CryptoError;
+use crate::error::{DecodeError, EncodeError};
+use crate::handle::Handle;
+use crate::message::ResponseCode;
+use crate::record::Transport;
+use crate::tunnel::TunnelError;
+
+/// Why a lookup ended without an answer: at which step, and what came of the attempts there.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct LookupError {
+    /// What went wrong.
+    pub kind: LookupErrorKind,
+    /// The handle that was being asked for: the one of the question, or one on the way to it.
+    pub handle: Vec<u8>,
+    /// Who was asked for it, and what came of it.
+    pub attempts: Vec<FailedAttempt>,
+}
+
+impl fmt::Display for LookupError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", Handle::new(&self.handle), self.kind)?;
+        for attempt in &self.attempts {
+            write!(f, "; {attempt}")?;
+        }
+        Ok(())
+    }
+}
+
+impl core::error::Error for LookupError {}
+
+/// What made a lookup end.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum LookupErrorKind {
+    /// The time was over.
+    #[error("no answer in time")]
+    Time,
+    /// The messages were used up.
+    #[error("no answer to {sent} messages")]
+    Messages {
+        /// How many were sent.
+        sent: u32,
+    },
+    /// Nobody gave an answer that could be used.
+    #[error("no server gave a usable answer")]
+    NoAnswer,
+    /// There is no site that could be asked: none with a server that has an address and takes such requests, or no
+    /// primary one where that is needed.
+    #[error("no site to ask")]
+    NoSite,
+    /// No record says who keeps the name.
+    #[error("the service is not found")]
+    ServiceNotFound,
+    /// The way to the name leads through itself.
+    #[error("its service is found only through itself")]
+    ServiceLoop,
+    /// The way to the name is too long.
+    #[error("its service is more than {limit} records away")]
+    ServiceDepth {
+        /// How long it may be.
+        limit: u32,
+    },
+    /// Sites refer to one another.
+    #[error("referred back to a server that had referred")]
+    ReferralLoop,
+    /// Referred too often.
+    #[error("referred more than {limit} times")]
+    Referrals {
+        /// How often is allowed.
+        limit: u32,
+    },
+    /// The question cannot be sent.
+    #[error(transparent)]
+    Question(#[from] EncodeError),
+}
+
+/// One attempt that came to nothing.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct FailedAttempt {
+    /// How the server was asked.
+    pub transport: Transport,
+    /// Where it was asked.
+    pub to: SocketAddr,
+    /// What was wrong.
+    pub error: AttemptError,
+}
+
+impl fmt::Display for FailedAttempt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let transport = match self.transport {
+            Transport::UDP => "UDP",
+            Transport::TCP => "TCP",
+            Transport::HTTP => "HTTP",
+            Transport::HTTPS => "HTTPS",
+            _ => "another protocol",
+        };
+        write!(f, "{} over {transport}: {}", self.to, self.error)
+    }
+}
+
+/// Why an attempt came to nothing.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum AttemptError {
+    /// No answer yet, when the lookup ended or went on without it.
+    #[error("no answer")]
+    Silent,
+    /// The caller could not send, or lost the connection.
+    #[error(transparent)]
+    Connection(#[from] ConnectionError),
+    /// The answer is not HTTP with a message in it.
+    #[error(transparent)]
+    Tunnel(#[from] TunnelError),
+    /// The answer is longer than any may be.
+    #[error("the answer is too long")]
+    TooLong,
+    /// The answer cannot be read.
+    #[error(transparent)]
+    Malformed(#[from] DecodeError),
+    /// The answer is a request.
+    #[error("the answer is a request")]
+    NotAResponse,
+    /// The answer is to another request.
+    #[error("the answer is to request {found:#x}")]
+    RequestId {
+        /// The number of that request.
+        found: u32,
+    },
+    /// The answer is to another operation.
+    #[error("the answer is to operation {found}")]
+    Opcode {
+        /// The operation.
+        found: u32,
+    },
+    /// The answer is about another name.
+    #[error("the answer is about another handle")]
+    OtherHandle,
+    /// The answer is no longer to be believed.
+    #[error("the answer ended at {expiration}, {late} seconds ago")]
+    Expired {
+        /// Until when it was, in seconds since 1970.
+        expiration: u32,
+        /// How long that is ago.
+        late: u64,
+    },
+    /// The answer has no digest of the request, or that of another one.
+    #[error("the answer does not have the digest of the request")]
+    Digest,
+    /// The answer is not signed.
+    #[error("the answer is not signed")]
+    Unsigned,
+    /// The answer is signed, but not by the server that was asked.
+    #[error("the signature of the answer: {0}")]
+    Signature(CryptoError),
+    /// The server failed.
+    #[error("the server says {0}")]
+    Code(ResponseCode),
+}
+
+/// What a caller has to tell about an attempt.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ConnectionError {
+    /// Nothing could be sent.
+    #[error("cannot be reached")]
+    Unreachable,
+    /// The connection ended before a whole answer came.
+    #[error("the connection was closed")]
+    Closed,
+    /// The other side of a TLS connection is not the server that the site names.
+    #[error("the connection is to somebody else")]
+    Insecure,
+}

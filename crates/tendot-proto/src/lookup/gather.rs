@@ -1,0 +1,116 @@
+use alloc::collections::{BTreeSet, VecDeque};
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use super::error::LookupError;
+use crate::handle::Handle;
+use crate::record::{Site, Ttl, Value};
+use crate::time::Now;
+use crate::wire::List;
+
+/// Types of values that say who serves names.
+pub(super) const PLAIN: &[&[u8]] = &[b"HS_SITE", b"HS_SITE.6", b"HS_SERV"];
+
+/// Types of values that say who serves the prefixes derived from one.
+pub(super) const DERIVED: &[&[u8]] = &[b"HS_SITE.PREFIX", b"HS_NA_DELEGATE", b"HS_SERV.PREFIX"];
+
+/// Sites as they are found: in values, and in the records that values refer to.
+#[derive(Debug)]
+pub(super) struct Gather {
+    pub(super) sites: Vec<Arc<Site<'static>>>,
+    /// Records to be looked into, and how many led to each.
+    pub(super) pending: VecDeque<(Vec<u8>, u32)>,
+    seen: BTreeSet<Vec<u8>>,
+    /// Whether values for derived prefixes come before others.
+    pub(super) derived: bool,
+    /// The prefix handle that it all began with, unless it was a referral.
+    pub(super) prefix: Option<Vec<u8>>,
+    /// Whether the prefix is asked for again, now where it is certain.
+    pub(super) is_second: bool,
+    /// Until when what was found may be kept, in seconds since 1970.
+    pub(super) until: u64,
+    /// Why a record could not be looked into.
+    pub(super) error: Option<LookupError>,
+}
+
+impl Gather {
+    /// More sites, or more records to be looked into, than this are not followed: no lookup could ask them all.
+    const MOST: usize = 64;
+
+    pub(super) fn new(now: Now, derived: bool) -> Self {
+        Self {
+            sites: Vec::new(),
+            pending: VecDeque::new(),
+            seen: BTreeSet::new(),
+            derived,
+            prefix: None,
+            is_second: false,
+            until: now.unix.saturating_add(Ttl::LONGEST.as_secs()),
+            error: None,
+        }
+    }
+
+    /// Beginning with the record of a prefix.
+    pub(super) fn of_prefix(now: Now, prefix: Vec<u8>, depth: u32) -> Self {
+        let mut gather = Self { prefix: Some(prefix.clone()), ..Self::new(now, false) };
+        gather.add_record(Handle::new(&prefix), depth);
+        gather
+    }
+
+    /// Whether nothing was found and nothing led anywhere else.
+    pub(super) fn is_fruitless(&self) -> bool {
+        self.sites.is_empty() && self.seen.len() <= 1 && self.error.is_none()
+    }
+
+    pub(super) fn add_record(&mut self, handle: Handle<'_>, depth: u32) {
+        if self.seen.len() < Self::MOST && self.seen.insert(handle.folded().into_owned()) {
+            self.pending.push_back((handle.as_bytes().to_vec(), depth));
+        }
+    }
+
+    /// Keeps a site unless the same servers are known with a newer serial number.
+    pub(super) fn add_site(&mut self, site: &Arc<Site<'static>>) {
+        let same = |known: &&mut Arc<Site<'static>>| {
+            let servers = |site: &Site<'static>| -> Vec<_> {
+                site.servers.iter().map(|server| (server.id, server.address)).collect()
+            };
+            servers(known) == servers(site)
+        };
+        let is_full = self.sites.len() >= Self::MOST;
+        match self.sites.iter_mut().find(same) {
+            Some(known) if known.serial < site.serial => *known = Arc::clone(site),
+            Some(_) => {}
+            None if is_full => {}
+            None => self.sites.push(Arc::clone(site)),
+        }
+    }
+
+    /// Takes what values say; `depth` is that of the record they are from.
+    pub(super) fn add_values(
+        &mut self,
+        values: List<'_, Value<'_>>,
+        root: &[Arc<Site<'static>>],
+        depth: u32,
+        now: Now,
+    ) {
+        let is_of = |value: &Value<'_>, types: &[&[u8]]| types.contains(&&*value.value_type);
+        let derived = self.derived && values.iter().any(|value| is_of(&value, DERIVED));
+        let types = if derived { DERIVED } else { PLAIN };
+        for value in values.iter().filter(|value| is_of(value, types)) {
+            self.until = self.until.min(match value.ttl {
+                Ttl::Relative(seconds) => now.unix.saturating_add(u64::from(seconds)),
+                Ttl::Absolute(date) => u64::from(date),
+                Ttl::Other { .. } => now.unix,
+            });
+            if !value.value_type.starts_with(b"HS_SERV") {
+                if let Ok(site) = Site::from_bytes(&value.data) {
+                    self.add_site(&Arc::new(site.into_owned()));
+                }
+            } else if Handle::new(&value.data).is_same(Handle::ROOT) {
+                root.iter().for_each(|site| self.add_site(site));
+            } else {
+                self.add_record(Handle::new(&value.data), depth + 1);
+            }
+        }
+    }
+}

@@ -1,0 +1,473 @@
+//! The asking side: from a name to those who keep it, and to their answer (RFC 3652, 3.1, as deployed).
+//!
+//! [`Lookup`] is one question under way. What is asked is a [`Question`], what all questions have in common a
+//! [`Config`]. `gather.rs` finds out who to ask, `ask.rs` asks them, `check.rs` decides whom to believe,
+//! and `accept.rs` what follows from an answer.
+
+mod accept;
+mod ask;
+mod attempt;
+mod check;
+mod config;
+mod error;
+mod gather;
+mod question;
+
+use alloc::collections::{BTreeMap, VecDeque};
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::net::{IpAddr, SocketAddr};
+use core::time::Duration;
+
+use ask::Ask;
+pub use config::{Config, ResponseTimes};
+pub use error::{AttemptError, ConnectionError, FailedAttempt, LookupError, LookupErrorKind};
+use gather::Gather;
+pub use question::Question;
+
+use crate::crypto::Random;
+use crate::error::DecodeError;
+use crate::fragment::Reassembly;
+use crate::handle::Handle;
+use crate::message::{Envelope, Message, OpFlags};
+use crate::record::{Site, Transport};
+use crate::time::Now;
+
+/// One question under way. Opens no socket, reads no clock, resolves no domain name.
+///
+/// After creation and after each call that gives it something, call [`poll_transmit`](Self::poll_transmit) and
+/// [`poll`](Self::poll) until they give nothing more, then wait for bytes or for [`poll_timeout`](Self::poll_timeout).
+///
+/// UDP is tried at all sites, then TCP at all, then HTTP. A server that does not answer is asked again after 500 and
+/// 1500 ms, and the next site is tried beside it, so that a dead one costs half a second; but changes are asked for at
+/// one site at a time, never over UDP. Whatever peers do, it ends within [`Config::time`] and [`Config::messages`].
+///
+/// Datagrams should leave from a port that nobody can guess, and one that is not used for long: with the random request
+/// id that is all that keeps strangers from answering. [`Config::certify`] asks for signatures.
+///
+/// ```
+/// use core::time::Duration;
+/// use std::sync::Arc;
+/// use tendot_proto::crypto::Random;
+/// use tendot_proto::lookup::{Config, Event, Lookup, Question};
+/// use tendot_proto::record::{Interface, InterfaceKind, Server, Site, Transport};
+/// use tendot_proto::wire::List;
+/// use tendot_proto::{Body, Handle, Message, Now, Outcome, Response, ResponseCode, Tail, Value};
+///
+/// struct NotRandom;
+/// impl Random for NotRandom {
+///     fn fill(&mut self, out: &mut [u8]) {
+///         out.fill(7);
+///     }
+/// }
+///
+/// let udp = Interface { kind: InterfaceKind::BOTH, transport: Transport::UDP, port: 2641 };
+/// let address = Server::address_of("192.0.2.1".parse()?);
+/// let root = Site { servers: vec![Server { address, interfaces: vec![udp], ..Server::default() }], ..Site::default() };
+/// let config = Arc::new(Config::new(vec![Arc::new(root)]));
+/// let now = Now { elapsed: Duration::ZERO, unix: 1_700_000_000 };
+///
+/// let mut lookup = Lookup::new(config, Question::resolve(Handle::from("0.NA/10"), &[], &[]), now);
+/// let datagram = lookup.poll_transmit(now, &mut NotRandom).unwrap();
+/// assert_eq!((datagram.transport, datagram.to), (Transport::UDP, "192.0.2.1:2641".parse()?));
+///
+/// // The server's answer.
+/// let request = Message::from_bytes(&datagram.bytes)?;
+/// let values = [Value::new(1, "DESC", "ten")];
+/// let outcome = Outcome::Resolved { handle: Handle::from("0.NA/10"), values: List::from(&values[..]) };
+/// let header = request.header.response(ResponseCode::SUCCESS, 1, now);
+/// let body = Body::Response(Response::new(outcome));
+/// let response = Message { envelope: request.envelope, header, body, body_rest: &[], tail: Tail::Empty }.to_bytes()?;
+///
+/// lookup.handle_datagram(now, "192.0.2.66:2641".parse()?, &response);
+/// assert!(lookup.poll().is_none(), "that was somebody else");
+/// lookup.handle_datagram(now, datagram.to, &response);
+/// assert!(matches!(lookup.poll(), Some(Event::Measured { .. })));
+/// let Some(Event::Finished(answer)) = lookup.poll() else { panic!() };
+/// assert_eq!(answer.message()?.header.response_code, ResponseCode::SUCCESS);
+/// # Ok::<(), Box<dyn core::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct Lookup {
+    config: Arc<Config>,
+    deadline: Duration,
+    /// The question, and above it what has to be known before it can be asked. None when all is over.
+    steps: Vec<Step>,
+    sent: u32,
+    referrals: u32,
+    attempts: u32,
+    /// Whether UDP got nowhere at an earlier step.
+    no_datagrams: bool,
+    /// Names that the caller was asked to resolve, and what came of it.
+    domains: BTreeMap<String, Option<Vec<IpAddr>>>,
+    reassembly: Reassembly,
+    events: VecDeque<Event>,
+    outgoing: VecDeque<Transmit>,
+}
+
+/// A question, and how far it got.
+#[derive(Debug)]
+struct Step {
+    question: Question,
+    /// How many records led to it.
+    depth: u32,
+    stage: Stage,
+    /// Servers that have referred to others; they are not asked again.
+    referred: Vec<attempt::Target>,
+}
+
+#[derive(Debug)]
+enum Stage {
+    Start,
+    Gather(Gather),
+    Ask(Ask),
+}
+
+/// Whether something can be done now.
+enum Progress {
+    Made,
+    Waiting,
+}
+
+/// Bytes to be sent.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Transmit {
+    /// The attempt that they belong to. A connection is opened for each, and all that comes over it is given back with
+    /// this number.
+    pub attempt: u32,
+    /// How: UDP, TCP, HTTP (which is TCP, too) or HTTPS (TLS).
+    pub transport: Transport,
+    /// Where to.
+    pub to: SocketAddr,
+    /// The name of the server in the DNS, if it has one, for TLS.
+    pub domain: Option<String>,
+    /// The server's public key as its site has it, against which that of a TLS connection is to be compared.
+    pub server_key: Vec<u8>,
+    /// What: a datagram, a message, or an HTTP request with a message in it.
+    pub bytes: Vec<u8>,
+}
+
+/// What a lookup has to tell.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum Event {
+    /// The answer, whatever its code: all is over.
+    Finished(Answer),
+    /// There will be no answer: all is over.
+    Failed(LookupError),
+    /// The first messages of an answer that has several.
+    Part(Answer),
+    /// The addresses of this name are needed: see [`Lookup::handle_addresses`].
+    Resolve {
+        /// The name.
+        domain: String,
+    },
+    /// A server answered, or did not, after this time: see [`ResponseTimes`].
+    Measured {
+        /// Where it was asked.
+        server: IpAddr,
+        /// How long it took, or was waited for.
+        time: Duration,
+    },
+    /// The sites of a prefix were found, and may be kept for [`Lookup::with_sites`].
+    Located {
+        /// The prefix handle, as `0.NA/10.1000`.
+        prefix_handle: Vec<u8>,
+        /// The sites.
+        sites: Vec<Arc<Site<'static>>>,
+        /// Until when, in seconds since 1970.
+        until: u64,
+    },
+    /// The root has changed: its sites have a larger serial number than [`Config::root`] has, or say so.
+    RootChanged,
+}
+
+/// What a server answered.
+#[derive(Clone, Debug)]
+pub struct Answer {
+    /// The message.
+    pub bytes: Vec<u8>,
+    /// How it came.
+    pub transport: Transport,
+    /// From where it came.
+    pub from: SocketAddr,
+    /// The site of the server that answered.
+    pub site: Arc<Site<'static>>,
+    /// Which of the site's servers answered.
+    pub place: usize,
+}
+
+impl Answer {
+    /// The message, read.
+    pub fn message(&self) -> Result<Message<'_>, DecodeError> {
+        Message::from_bytes(&self.bytes)
+    }
+}
+
+impl Lookup {
+    /// What may be kept of answers in several datagrams: a few of the largest.
+    const REASSEMBLY: usize = 1 << 20;
+
+    /// Begins to ask.
+    pub fn new(config: Arc<Config>, question: Question, now: Now) -> Self {
+        let mut lookup = Self {
+            deadline: now.elapsed.saturating_add(config.time),
+            config,
+            steps: Vec::new(),
+            sent: 0,
+            referrals: 0,
+            attempts: 0,
+            no_datagrams: false,
+            domains: BTreeMap::new(),
+            reassembly: Reassembly::with_budget(Self::REASSEMBLY),
+            events: VecDeque::new(),
+            outgoing: VecDeque::new(),
+        };
+        let flags = match lookup.config.certify {
+            true => question.flags().with(OpFlags::CERTIFY),
+            false => question.flags(),
+        };
+        lookup.begin(question.with_flags(flags), 0);
+        lookup
+    }
+
+    /// Begins to ask sites that are known, as from [`Event::Located`].
+    pub fn with_sites(
+        config: Arc<Config>,
+        question: Question,
+        sites: Vec<Arc<Site<'static>>>,
+        now: Now,
+    ) -> Self {
+        let mut lookup = Self::new(config, question, now);
+        if let Some(step) = lookup.steps.last_mut() {
+            step.stage = Stage::Ask(Ask::new(sites, false));
+        }
+        lookup
+    }
+
+    /// Bytes to be sent now, if there are any.
+    pub fn poll_transmit(&mut self, now: Now, random: &mut dyn Random) -> Option<Transmit> {
+        self.handle_timeout(now);
+        while self.outgoing.is_empty() && !self.steps.is_empty() {
+            match self.advance(now, random) {
+                Ok(Progress::Made) => {}
+                Ok(Progress::Waiting) => break,
+                Err(kind) => self.fail(kind),
+            }
+        }
+        self.outgoing.pop_front()
+    }
+
+    /// What there is to tell.
+    pub fn poll(&mut self) -> Option<Event> {
+        self.events.pop_front()
+    }
+
+    /// When to call [`handle_timeout`](Self::handle_timeout) if nothing comes before, on the clock
+    /// [`Now::elapsed`]; none when all is over.
+    pub fn poll_timeout(&self) -> Option<Duration> {
+        let next = match &self.steps.last()?.stage {
+            Stage::Ask(ask) => ask.timeout(&self.config, self.steps.last()?),
+            _ => None,
+        };
+        Some(next.map_or(self.deadline, |next| next.min(self.deadline)))
+    }
+
+    /// Time has passed; what that changes [`poll_transmit`](Self::poll_transmit) tells.
+    pub fn handle_timeout(&mut self, now: Now) {
+        if now.elapsed >= self.deadline && !self.steps.is_empty() {
+            self.fail(LookupErrorKind::Time);
+        }
+    }
+
+    /// A datagram came. It is ignored unless it is from a server that was asked, and has the number of the request.
+    pub fn handle_datagram(&mut self, now: Now, from: SocketAddr, bytes: &[u8]) {
+        let Ok(envelope) = Envelope::from_bytes(bytes) else { return };
+        let from = SocketAddr::new(from.ip().to_canonical(), from.port());
+        let Some(ask) = self.asking() else { return };
+        let Some(index) = ask.attempts.iter().position(|attempt| {
+            attempt.transport == Transport::UDP
+                && attempt.to == from
+                && attempt.request_id == envelope.request_id
+        }) else {
+            return;
+        };
+        if let Ok(Some(message)) = self.reassembly.insert(now, from, bytes) {
+            self.accept(now, index, &message);
+        }
+    }
+
+    /// Bytes came over the connection of an attempt.
+    pub fn handle_stream(&mut self, now: Now, attempt: u32, bytes: &[u8]) {
+        let Some(ask) = self.asking() else { return };
+        let Some(index) = ask.attempts.iter().position(|known| known.id == attempt) else { return };
+        let Some(known) = ask.attempts.get_mut(index) else { return };
+        if let Err(error) = known.push(bytes) {
+            return known.give_up(error);
+        }
+        // One after the other, as long as the answer goes on and the step is the same.
+        while let Some(known) = self.attempt(attempt) {
+            let message = match known.framer.next_message() {
+                Ok(Some(message)) => message.to_vec(),
+                Ok(None) => return,
+                Err(_) => return known.give_up(AttemptError::TooLong),
+            };
+            self.accept(now, index, &message);
+        }
+    }
+
+    /// An attempt came to nothing: the server cannot be reached, or the connection ended.
+    pub fn handle_failure(&mut self, now: Now, attempt: u32, error: ConnectionError) {
+        let Some(known) = self.attempt(attempt).filter(|known| known.waiting) else { return };
+        let (server, started) = (known.to.ip(), known.started);
+        known.give_up(AttemptError::Connection(error));
+        // A server that refuses quickly is not a quick one.
+        let time = now.elapsed.saturating_sub(started).max(self.config.stream_wait);
+        self.events.push_back(Event::Measured { server, time });
+    }
+
+    /// The addresses of a name that [`Event::Resolve`] asked for; none if it has none.
+    pub fn handle_addresses(&mut self, domain: &str, addresses: &[IpAddr]) {
+        let Some(known) = self.domains.get_mut(domain).filter(|known| known.is_none()) else { return };
+        *known = Some(addresses.iter().take(Ask::ADDRESSES).map(IpAddr::to_canonical).collect());
+        if let Some(ask) = self.asking() {
+            ask.has_news = true;
+        }
+    }
+
+    fn asking(&mut self) -> Option<&mut Ask> {
+        match &mut self.steps.last_mut()?.stage {
+            Stage::Ask(ask) => Some(ask),
+            _ => None,
+        }
+    }
+
+    fn attempt(&mut self, id: u32) -> Option<&mut attempt::Attempt> {
+        self.asking()?.attempts.iter_mut().find(|attempt| attempt.id == id)
+    }
+
+    fn begin(&mut self, question: Question, depth: u32) {
+        self.steps.push(Step { question, depth, stage: Stage::Start, referred: Vec::new() });
+    }
+
+    fn advance(&mut self, now: Now, random: &mut dyn Random) -> Result<Progress, LookupErrorKind> {
+        let Some(step) = self.steps.last_mut() else { return Ok(Progress::Waiting) };
+        match &mut step.stage {
+            Stage::Start => {
+                let handle = step.question.handle();
+                step.stage = match self.config.sites(handle) {
+                    Some((sites, is_root)) => Stage::Ask(Ask::new(sites.to_vec(), is_root)),
+                    None => Stage::Gather(Gather::of_prefix(now, handle.prefix_handle(), step.depth + 1)),
+                };
+                Ok(Progress::Made)
+            }
+            Stage::Gather(gather) => match gather.pending.pop_front() {
+                Some((record, depth)) => self.look_into(record, depth),
+                None => self.gathered(now),
+            },
+            Stage::Ask(_) => self.ask(now, random),
+        }
+    }
+
+    /// Begins to resolve a record for the sites in it.
+    fn look_into(&mut self, record: Vec<u8>, depth: u32) -> Result<Progress, LookupErrorKind> {
+        let handle = Handle::new(&record);
+        if self.steps.iter().any(|step| step.question.handle().is_same(handle)) {
+            self.note(record, LookupErrorKind::ServiceLoop);
+            return Ok(Progress::Made);
+        }
+        if depth > self.config.service_depth {
+            self.note(record, LookupErrorKind::ServiceDepth { limit: self.config.service_depth });
+            return Ok(Progress::Made);
+        }
+        let Some(Step { question, stage: Stage::Gather(gather), .. }) = self.steps.last() else {
+            return Ok(Progress::Waiting);
+        };
+        let mut types = gather::PLAIN.to_vec();
+        if gather.derived {
+            types.extend_from_slice(gather::DERIVED);
+        }
+        let certify = OpFlags(question.flags().0 & OpFlags::CERTIFY.0);
+        // The second time around a prefix is asked for where it is certain.
+        let authoritative = if gather.is_second { OpFlags::AUTHORITATIVE } else { OpFlags::default() };
+        let flags = OpFlags::DEFAULT.with(certify).with(authoritative);
+        self.begin(Question::resolve(handle, &[], &types).with_flags(flags), depth);
+        Ok(Progress::Made)
+    }
+
+    /// All records have been looked into.
+    fn gathered(&mut self, now: Now) -> Result<Progress, LookupErrorKind> {
+        let Some(step) = self.steps.last_mut() else { return Ok(Progress::Waiting) };
+        let Stage::Gather(gather) = &mut step.stage else { return Ok(Progress::Waiting) };
+        if !gather.sites.is_empty() {
+            let sites = core::mem::take(&mut gather.sites);
+            if let Some(prefix_handle) = gather.prefix.take() {
+                let (sites, until) = (sites.clone(), gather.until);
+                self.events.push_back(Event::Located { prefix_handle, sites, until });
+            }
+            step.stage = Stage::Ask(Ask::new(sites, false));
+            return Ok(Progress::Made);
+        }
+        match gather.prefix.take() {
+            Some(prefix) if gather.is_fruitless() && !gather.is_second => {
+                let mut again = Gather::of_prefix(now, prefix, step.depth + 1);
+                again.is_second = true;
+                step.stage = Stage::Gather(again);
+                Ok(Progress::Made)
+            }
+            prefix => {
+                let unknown = LookupError {
+                    kind: LookupErrorKind::ServiceNotFound,
+                    handle: prefix.unwrap_or_else(|| step.question.handle().as_bytes().to_vec()),
+                    attempts: Vec::new(),
+                };
+                // That there is no primary site to ask again says nothing about the name.
+                let is_second = gather.is_second;
+                let of_record =
+                    gather.error.take().filter(|error| !is_second || error.kind != LookupErrorKind::NoSite);
+                let error = of_record.unwrap_or(unknown);
+                self.fail_step(error);
+                Ok(Progress::Made)
+            }
+        }
+    }
+
+    /// What goes wrong with the current step: that may be all, or only one of several ways.
+    fn fail(&mut self, kind: LookupErrorKind) {
+        let Some(step) = self.steps.last() else { return };
+        let attempts = match &step.stage {
+            Stage::Ask(ask) => ask.attempts.iter().map(attempt::Attempt::failed).collect(),
+            _ => Vec::new(),
+        };
+        let handle = step.question.handle().as_bytes().to_vec();
+        let error = LookupError { kind, handle, attempts };
+        match kind {
+            LookupErrorKind::Time | LookupErrorKind::Messages { .. } | LookupErrorKind::Referrals { .. } => {
+                self.end(Event::Failed(error));
+            }
+            _ => self.fail_step(error),
+        }
+    }
+
+    fn fail_step(&mut self, error: LookupError) {
+        self.steps.pop();
+        match self.steps.last_mut() {
+            Some(Step { stage: Stage::Gather(gather), .. }) => gather.error = Some(error),
+            _ => self.end(Event::Failed(error)),
+        }
+    }
+
+    /// Remembers why a record is not looked into.
+    fn note(&mut self, handle: Vec<u8>, kind: LookupErrorKind) {
+        if let Some(Step { stage: Stage::Gather(gather), .. }) = self.steps.last_mut() {
+            gather.error = Some(LookupError { kind, handle, attempts: Vec::new() });
+        }
+    }
+
+    fn end(&mut self, event: Event) {
+        self.steps.clear();
+        self.outgoing.clear();
+        self.events.push_back(event);
+    }
+}

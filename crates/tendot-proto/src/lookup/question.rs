@@ -1,0 +1,121 @@
+use alloc::vec::Vec;
+
+use crate::error::EncodeError;
+use crate::handle::Handle;
+use crate::limits;
+use crate::message::{Body, Envelope, Header, Message, OpFlags, Opcode, Request, Tail, Version};
+use crate::record::{InterfaceKind, Site};
+use crate::time::Now;
+use crate::wire::{List, Writer};
+
+/// What is asked: a request, and the handle whose servers are to answer it.
+///
+/// ```
+/// use tendot_proto::lookup::Question;
+/// use tendot_proto::{Handle, Opcode, Request};
+///
+/// let all = Question::resolve(Handle::from("10.1000/182"), &[], &[]);
+/// let links = Question::resolve(Handle::from("10.1000/182"), &[], &[b"URL"]);
+/// assert_ne!(all, links);
+///
+/// let handle = Handle::from("10.1000/182");
+/// let delete = Question::new(handle, Opcode::DELETE_HANDLE, &Request::Named { handle });
+/// assert_eq!(delete.handle(), handle);
+/// ```
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Question {
+    handle: Vec<u8>,
+    opcode: Opcode,
+    flags: OpFlags,
+    body: Vec<u8>,
+}
+
+impl Question {
+    /// Any request, to be answered by the servers of `handle`.
+    pub fn new(handle: Handle<'_>, opcode: Opcode, request: &Request<'_>) -> Self {
+        let mut body = Vec::new();
+        request.encode(Version::OURS, &mut Writer::new(&mut body));
+        Self { handle: handle.as_bytes().to_vec(), opcode, flags: OpFlags::DEFAULT, body }
+    }
+
+    /// The values of a record that have one of the indexes or one of the types; all of them when neither is given.
+    pub fn resolve(handle: Handle<'_>, indexes: &[u32], types: &[&[u8]]) -> Self {
+        let request = Request::Resolve { handle, indexes: List::from(indexes), types: List::from(types) };
+        Self::new(handle, Opcode::RESOLUTION, &request)
+    }
+
+    /// The same with other flags than [`OpFlags::DEFAULT`].
+    #[must_use]
+    pub fn with_flags(self, flags: OpFlags) -> Self {
+        Self { flags, ..self }
+    }
+
+    /// The handle whose servers are asked.
+    pub fn handle(&self) -> Handle<'_> {
+        Handle::new(&self.handle)
+    }
+
+    /// What is asked for.
+    pub const fn opcode(&self) -> Opcode {
+        self.opcode
+    }
+
+    /// How it is to be done.
+    pub const fn flags(&self) -> OpFlags {
+        self.flags
+    }
+
+    /// Changes are made at primary sites only, and so are questions that want to be sure.
+    pub(super) fn needs_primary(&self) -> bool {
+        self.opcode.is_administration() || self.flags.has(OpFlags::AUTHORITATIVE)
+    }
+
+    /// Whether it does no harm to ask several servers, or one twice: administration is not done so, nor over UDP.
+    pub(super) fn can_repeat(&self) -> bool {
+        !self.opcode.is_administration()
+    }
+
+    /// Whether an interface takes such requests.
+    pub(super) fn fits(&self, kind: InterfaceKind) -> bool {
+        if self.opcode.is_administration() {
+            kind.is_admin()
+        } else if self.opcode.is_resolution() {
+            kind.is_query()
+        } else {
+            kind.is_admin() || kind.is_query()
+        }
+    }
+
+    /// The request for a server of a site.
+    pub(super) fn to_bytes(
+        &self,
+        site: &Site<'_>,
+        request_id: u32,
+        depth: u32,
+        now: Now,
+    ) -> Result<Vec<u8>, EncodeError> {
+        let recursion_count = u8::try_from(depth).unwrap_or(u8::MAX).min(limits::RECURSION);
+        Message {
+            envelope: Envelope { request_id, ..Envelope::new(version(site)) },
+            header: Header {
+                flags: self.flags,
+                site_serial: site.serial,
+                recursion_count,
+                ..Header::request(self.opcode, now)
+            },
+            // Encoded already; only requests for transactions depend on the version, and they go to no handle.
+            body: Body::Request(Request::Unknown(&self.body)),
+            body_rest: &[],
+            tail: Tail::Empty,
+        }
+        .to_bytes()
+    }
+}
+
+/// The newest version that both sides speak, but for 2.5 and 2.6, whose signatures are broken.
+fn version(site: &Site<'_>) -> Version {
+    match Version::new(site.protocol_major, site.protocol_minor).min(Version::OURS) {
+        version if version >= Version::COUNTERS && version < Version::SHA256 => Version::SESSION_CIPHERS,
+        version => version,
+    }
+}
