@@ -59,8 +59,8 @@ fn issue<'t>(table: &'t mut ChallengeTable, request: &[u8], now: Now) -> &'t Pen
     table.issue(request, now, &AwsLc, &mut SystemRandom, &mut work(), nobody).unwrap()
 }
 
-/// The challenge as the client gets it.
-fn told(pending: &Pending) -> Vec<u8> {
+/// A challenge as it goes out.
+fn challenge_bytes(pending: &Pending) -> Vec<u8> {
     let endpoint = Endpoint { site_serial: 5, primary: true };
     let incoming = endpoint.read(pending.request(), Transport::Tcp, at(0)).unwrap();
     incoming.challenge(pending).to_bytes().unwrap()
@@ -106,7 +106,7 @@ fn vector(name: &str) -> Vec<u8> {
 fn attack_a1_an_answer_works_once() {
     let (mut table, request) = (table(), delete("10.1000/1", 7));
     let pending = issue(&mut table, &request, at(0));
-    let (id, challenge) = (pending.id(), told(pending));
+    let (id, challenge) = (pending.id(), challenge_bytes(pending));
     let answer = answer_by_secret(b"secret", &request, &challenge);
 
     let pending = table.take(id, at(1)).unwrap();
@@ -132,7 +132,7 @@ fn attack_a1_an_answer_works_once() {
 fn attack_a2_an_answer_works_for_its_challenge_alone() {
     let (mut table, request) = (table(), delete("10.1000/1", 7));
     let first = issue(&mut table, &request, at(0));
-    let (first_id, challenge) = (first.id(), told(first));
+    let (first_id, challenge) = (first.id(), challenge_bytes(first));
     let answer = answer_by_secret(b"secret", &request, &challenge);
 
     let other_id = issue(&mut table, &delete("10.1000/2", 8), at(0)).id();
@@ -151,7 +151,7 @@ fn attack_a2_an_answer_works_for_its_challenge_alone() {
 fn attack_a2_a_server_cannot_have_other_requests_answered() {
     let (mut table, request) = (table(), delete("10.1000/1", 7));
     let wanted = delete("10.1000/OTHER", 7);
-    let challenge = told(issue(&mut table, &wanted, at(0)));
+    let challenge = challenge_bytes(issue(&mut table, &wanted, at(0)));
     let mut challenge = Message::from_bytes(&challenge).unwrap();
     let answer = |request: &[u8], challenge: &Message<'_>| {
         let parts = Parts::split(request).unwrap();
@@ -303,11 +303,12 @@ fn attack_a5_weak_answers_are_refused_unless_allowed() {
     request[1] = 3;
     let pending = issue(&mut table, &request, at(0));
     assert_eq!(pending.challenge().digest.len(), 32);
-    assert_eq!(Envelope::from_bytes(&told(pending)).unwrap().version, Version::OURS);
+    let challenge = challenge_bytes(pending);
+    assert_eq!(Envelope::from_bytes(&challenge).unwrap().version, Version::OURS);
 
     // Nor does our client answer one.
     let request = delete("10.1000/1", 7);
-    let challenge = told(issue(&mut table, &request, at(0)));
+    let challenge = challenge_bytes(issue(&mut table, &request, at(0)));
     let mut challenge = Message::from_bytes(&challenge).unwrap();
     challenge.envelope.suggestion = Version::new(2, 3);
     let parts = Parts::split(&request).unwrap();
@@ -429,7 +430,7 @@ impl Crypto for Counting {
 fn attack_a8_no_key_and_a_wrong_key_look_the_same() {
     let (mut table, request) = (table(), delete("10.1000/1", 7));
     let pending = issue(&mut table, &request, at(0));
-    let (id, challenge) = (pending.id(), told(pending));
+    let (id, challenge) = (pending.id(), challenge_bytes(pending));
     let answer = answer_by_secret(b"guess", &request, &challenge);
     let pending = table.take(id, at(0)).unwrap();
     let signing_key = private_key().signing_key(&AwsLc).unwrap();
@@ -661,6 +662,15 @@ fn sessions_are_bounded_and_the_authenticated_stay_longest() {
     let parts = Parts::split(&response).unwrap();
     assert_eq!(client.verify(&parts, &AwsLc, &mut work()), Ok(()));
     assert!(client.verify(&parts, &AwsLc, &mut work()).is_err(), "nor does a response work twice");
+
+    // The answer to a challenge may come without a MAC; a response that says to be one may not.
+    let mut answer = delete("10.1000/1", 7);
+    answer[4..8].copy_from_slice(&client.id().to_be_bytes());
+    answer[20..24].copy_from_slice(&200_u32.to_be_bytes());
+    assert!(table.verify(&Parts::split(&answer).unwrap(), at(100), &AwsLc, &mut work()).is_ok());
+    answer[27] = 1;
+    let forged = client.verify(&Parts::split(&answer).unwrap(), &AwsLc, &mut work());
+    assert_eq!(forged.unwrap_err().response_code(), ResponseCode::INVALID_CREDENTIAL);
 }
 
 #[test]
@@ -727,11 +737,11 @@ fn attack_n17_ciphertext_is_never_read_as_plain_text() {
 fn attack_u7_a_challenge_is_no_amplifier() {
     let mut table = table();
     let request = delete("10.1000/1", 7);
-    let challenge = told(issue(&mut table, &request, at(0)));
-    assert!(challenge.len() <= 3 * request.len());
-    let challenge = Message::from_bytes(&challenge).unwrap();
+    let bytes = challenge_bytes(issue(&mut table, &request, at(0)));
+    let challenge = Message::from_bytes(&bytes).unwrap();
     assert_eq!(challenge.header.response_code, ResponseCode::AUTHENTICATION_NEEDED);
     assert!(challenge.header.flags.has(OpFlags::REQUEST_DIGEST));
+    assert!(bytes.len() <= 3 * request.len());
 }
 
 #[test]

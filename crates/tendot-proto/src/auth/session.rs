@@ -155,7 +155,9 @@ impl Session {
         if parts.envelope.session_id != self.id {
             return Err(SessionError::Unknown);
         }
-        if parts.header.opcode == Opcode::CHALLENGE_RESPONSE && matches!(parts.tail, [] | [0, 0, 0, 0]) {
+        // Only as a request: no response has this opcode, and a client must not take a forged one for genuine.
+        let is_answer = parts.header.opcode == Opcode::CHALLENGE_RESPONSE && parts.header.is_request();
+        if is_answer && matches!(parts.tail, [] | [0, 0, 0, 0]) {
             return Ok(());
         }
         let counter = verify_mac(parts, &self.key, crypto, work)?;
