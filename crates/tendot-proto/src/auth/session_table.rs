@@ -132,6 +132,11 @@ impl SessionTable {
         Ok((plain, self.touch(envelope.session_id, now)?))
     }
 
+    /// The session of this number, whose message has been verified or opened.
+    pub fn get_mut(&mut self, id: u32) -> Option<&mut ServerSession> {
+        self.sessions.get_mut(&id)
+    }
+
     /// Notes that the identity of a session has authenticated. Another than was named when the session was made has not.
     pub fn authenticate(&mut self, id: u32, identity: &Reference<'_>) -> bool {
         let Some(session) = self.sessions.get_mut(&id) else { return false };

@@ -10,6 +10,7 @@ use core::fmt;
 
 pub use seal::{SealError, Sealing};
 
+use crate::auth::SessionError;
 use crate::error::{DecodeError, DecodeErrorKind};
 use crate::limits;
 use crate::message::{
@@ -230,9 +231,12 @@ pub enum Reason {
     /// They are a response.
     #[error("this is a response")]
     Response,
-    /// They are encrypted, and belong to no session.
+    /// They are encrypted, and nobody has opened them.
     #[error("an encrypted message without a session")]
     Encrypted,
+    /// They belong to a session that does not know them.
+    #[error("{0}")]
+    Session(SessionError),
     /// Nobody here does this.
     #[error("operation {0} is not known")]
     UnknownOperation(Opcode),
@@ -253,6 +257,7 @@ impl Reason {
         match self {
             Self::UnknownOperation(_) => ResponseCode::OPERATION_NOT_SUPPORTED,
             Self::Denied(denied) => denied.code,
+            Self::Session(error) => error.response_code(),
             _ => ResponseCode::PROTOCOL_ERROR,
         }
     }

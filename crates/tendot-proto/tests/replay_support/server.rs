@@ -1,0 +1,231 @@
+//! Enough of a server to have conversations with: it resolves, deletes and creates for whoever can authenticate.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+
+use tendot_proto::auth::{
+    Answer, ChallengeLimits, ChallengeTable, Policy, SessionAnswer, SessionLimits, SessionTable,
+};
+use tendot_proto::crypto::{AwsLc, SigningKey};
+use tendot_proto::endpoint::{Endpoint, Incoming, Reason, Sealing, Transport};
+use tendot_proto::message::KeyExchangeMode;
+use tendot_proto::wire::List;
+use tendot_proto::{
+    Envelope, EnvelopeFlags, Fragments, Handle, Message, Now, OpFlags, Opcode, Outcome, Parts, Reassembly,
+    Reference, Request, ResponseCode, Value, Work,
+};
+
+use super::{Fixed, private_key};
+
+pub struct Server {
+    pub records: BTreeMap<Vec<u8>, Vec<Value<'static>>>,
+    pub policy: Policy,
+    endpoint: Endpoint,
+    challenges: ChallengeTable,
+    sessions: SessionTable,
+    reassembly: Reassembly,
+    key: Box<dyn SigningKey>,
+    random: Fixed,
+}
+
+impl Server {
+    pub fn new() -> Self {
+        Self {
+            records: BTreeMap::new(),
+            policy: Policy::default(),
+            endpoint: Endpoint { site_serial: 1, primary: true },
+            challenges: ChallengeTable::new(ChallengeLimits::default(), Policy::default()),
+            sessions: SessionTable::new(SessionLimits::default()),
+            reassembly: Reassembly::new(),
+            key: private_key("privkey.bin").signing_key(&AwsLc).unwrap(),
+            random: Fixed(1),
+        }
+    }
+
+    /// Takes a datagram or a frame, and gives the datagrams or the frame of the answer, if there is one.
+    pub fn receive(
+        &mut self,
+        bytes: &[u8],
+        transport: Transport,
+        from: SocketAddr,
+        now: Now,
+    ) -> Vec<Vec<u8>> {
+        if transport != Transport::Udp {
+            return self.answer(bytes, transport, now).into_iter().collect();
+        }
+        let Ok(Some(whole)) = self.reassembly.insert(now, from, bytes) else { return Vec::new() };
+        let Some(response) = self.answer(&whole, transport, now) else { return Vec::new() };
+        Fragments::new(&response).unwrap().map(|datagram| datagram.to_vec()).collect()
+    }
+
+    fn answer(&mut self, bytes: &[u8], transport: Transport, now: Now) -> Option<Vec<u8>> {
+        let envelope = Envelope::from_bytes(bytes).ok()?;
+        let mut work = Work::REQUEST;
+        let opened;
+        let mut bytes = bytes;
+        let encrypted = envelope.flags.has(EnvelopeFlags::ENCRYPTED) && envelope.session_id != 0;
+        if encrypted {
+            match self.sessions.open(bytes, now, &AwsLc, &mut work) {
+                Ok((plain, _)) => opened = plain,
+                Err(error) => return self.refuse(envelope, Reason::Session(error), now),
+            }
+            bytes = &opened;
+        }
+        let incoming = match self.endpoint.read(bytes, transport, now) {
+            Ok(incoming) => incoming,
+            Err(refusal) => return refusal.response().map(Into::into),
+        };
+        let opcode = incoming.message.header.opcode;
+        let challenged =
+            opcode == Opcode::CHALLENGE_RESPONSE && self.challenges.contains(envelope.session_id);
+        if envelope.session_id != 0 && !encrypted && !challenged {
+            if let Err(error) = self.sessions.verify(&incoming.parts, now, &AwsLc, &mut work) {
+                return self.refuse(envelope, Reason::Session(error), now);
+            }
+        }
+        match Answer::of(&incoming.request) {
+            Some(answer) => self.prove(&incoming, &answer, now),
+            None => Some(self.carry_out(&incoming, None, now)),
+        }
+    }
+
+    fn refuse(&self, envelope: Envelope, reason: Reason, now: Now) -> Option<Vec<u8>> {
+        self.endpoint.refuse(envelope, None, reason, now).response().map(Into::into)
+    }
+
+    /// Looks at the answer to a challenge, and carries out what was challenged.
+    fn prove(&mut self, incoming: &Incoming<'_>, answer: &Answer<'_>, now: Now) -> Option<Vec<u8>> {
+        let mut work = incoming.work;
+        let taken = self.challenges.take(incoming.message.envelope.session_id, now);
+        let proved = taken.and_then(|pending| {
+            let values = self.records.get(&*answer.key_handle.folded()).cloned().unwrap_or_default();
+            let index = pending.verify(answer, &values, &self.policy, &AwsLc, &mut work)?;
+            Ok((pending, Reference::new(index, answer.key_handle.as_bytes().to_vec())))
+        });
+        match proved {
+            Ok((pending, identity)) => {
+                self.sessions.authenticate(pending.id(), &identity);
+                let request = self.endpoint.read(pending.request(), incoming.transport, now).unwrap();
+                Some(self.carry_out(&request.proved_by(incoming), Some(identity), now))
+            }
+            Err(error) => {
+                let text = error.to_string();
+                let failed = Outcome::Failed { message: Some(text.as_bytes()) };
+                Some(incoming.respond(error.response_code(), failed).to_bytes().unwrap())
+            }
+        }
+    }
+
+    fn carry_out(&mut self, incoming: &Incoming<'_>, identity: Option<Reference<'_>>, now: Now) -> Vec<u8> {
+        let failed = Outcome::Failed { message: Some(b"") };
+        let session = incoming.session_id;
+        let in_session = self.sessions.contains(session);
+        let proved = self.sessions.get_mut(session).is_some_and(|session| session.authenticated().is_some());
+        let known = identity.is_some() || proved;
+        match incoming.request {
+            Request::Resolve { handle, indexes, types } => {
+                let Some(values) = self.records.get(&*handle.folded()).cloned() else {
+                    return self.send(incoming, incoming.respond(ResponseCode::HANDLE_NOT_FOUND, failed));
+                };
+                let public_only = incoming.message.header.flags.has(OpFlags::PUBLIC_ONLY);
+                let all = indexes.is_empty() && types.is_empty();
+                let selected: Vec<Value<'_>> = values
+                    .into_iter()
+                    .filter(|value| {
+                        all || indexes.iter().any(|index| index == value.index)
+                            || types.iter().any(|asked| value.is_selected_by(asked))
+                    })
+                    .filter(|value| !public_only || value.permissions.is_public())
+                    .collect();
+                if !public_only
+                    && !known
+                    && (in_session || selected.iter().any(|value| !value.permissions.is_public()))
+                {
+                    return self.challenge(incoming, now);
+                }
+                if selected.is_empty() {
+                    return self.send(incoming, incoming.respond(ResponseCode::VALUES_NOT_FOUND, failed));
+                }
+                let outcome = Outcome::Resolved { handle, values: List::from(&selected[..]) };
+                self.send(incoming, incoming.respond(ResponseCode::SUCCESS, outcome))
+            }
+            Request::Named { .. } | Request::Values { .. } if !known => self.challenge(incoming, now),
+            Request::Named { handle } if incoming.message.header.opcode == Opcode::DELETE_HANDLE => {
+                let (code, outcome) = match self.records.remove(&*handle.folded()) {
+                    Some(_) => (ResponseCode::SUCCESS, Outcome::Done),
+                    None => (ResponseCode::HANDLE_NOT_FOUND, failed),
+                };
+                self.send(incoming, incoming.respond(code, outcome))
+            }
+            Request::Values { handle, values } => {
+                let values = values.iter().map(Value::into_owned).collect();
+                self.records.insert(handle.folded().into_owned(), values);
+                let outcome = Outcome::Created { handle: Some(handle) };
+                self.send(incoming, incoming.respond(ResponseCode::SUCCESS, outcome))
+            }
+            Request::SessionSetup(setup) => {
+                let mut work = incoming.work;
+                let envelope = &incoming.message.envelope;
+                match SessionAnswer::new(&setup, envelope, &self.policy, &AwsLc, &mut self.random, &mut work)
+                {
+                    Ok(answer) => {
+                        let data = answer.data().to_vec();
+                        let taken = |id| self.challenges.contains(id);
+                        let id = self.sessions.insert(answer, now, &mut self.random, taken);
+                        let outcome = Outcome::Session { mode: KeyExchangeMode::DIFFIE_HELLMAN, data: &data };
+                        let mut response = incoming.respond(ResponseCode::SUCCESS, outcome);
+                        response.envelope.session_id = id;
+                        self.send(incoming, response)
+                    }
+                    Err(error) => {
+                        let text = error.to_string();
+                        let failed = Outcome::Failed { message: Some(text.as_bytes()) };
+                        self.send(incoming, incoming.respond(error.response_code(), failed))
+                    }
+                }
+            }
+            Request::Plain { .. } if incoming.message.header.opcode == Opcode::SESSION_TERMINATE => {
+                self.sessions.remove(session);
+                self.send(incoming, incoming.respond(ResponseCode::SUCCESS, Outcome::Done))
+            }
+            _ => self.send(incoming, incoming.respond(ResponseCode::OPERATION_NOT_SUPPORTED, failed)),
+        }
+    }
+
+    fn challenge(&mut self, incoming: &Incoming<'_>, now: Now) -> Vec<u8> {
+        let mut work = incoming.work;
+        let request = incoming.message.to_bytes().unwrap();
+        assert_eq!(Parts::split(&request).unwrap().header_and_body, incoming.parts.header_and_body);
+        let taken = |id| self.sessions.contains(id);
+        match self.challenges.issue(&request, now, &AwsLc, &mut self.random, &mut work, taken) {
+            Ok(pending) => {
+                let challenge = incoming.challenge(pending).to_bytes().unwrap();
+                let challenge = Message::from_bytes(&challenge).unwrap();
+                self.send(incoming, challenge)
+            }
+            Err(error) => {
+                let text = error.to_string();
+                let failed = Outcome::Failed { message: Some(text.as_bytes()) };
+                incoming.respond(error.response_code(), failed).to_bytes().unwrap()
+            }
+        }
+    }
+
+    fn send(&mut self, incoming: &Incoming<'_>, response: Message<'_>) -> Vec<u8> {
+        let mut work = incoming.work;
+        let session = self.sessions.get_mut(incoming.session_id).map(|session| session.session());
+        let mut sealing = Sealing {
+            crypto: &AwsLc,
+            random: &mut self.random,
+            policy: &self.policy,
+            key: Some(&*self.key),
+            session,
+        };
+        incoming.seal(response, &mut sealing, &mut work).unwrap()
+    }
+}
+
+/// A record's name as it is kept.
+pub fn folded(handle: &str) -> Vec<u8> {
+    Handle::from(handle).folded().into_owned()
+}
