@@ -33,6 +33,7 @@ use crate::handle::Handle;
 use crate::message::{Envelope, Message, OpFlags};
 use crate::record::{Site, Transport};
 use crate::time::Now;
+use crate::work::Work;
 
 /// One question under way. Opens no socket, reads no clock, resolves no domain name.
 ///
@@ -102,6 +103,8 @@ pub struct Lookup {
     /// Names that the caller was asked to resolve, and what came of it.
     domains: BTreeMap<String, Option<Vec<IpAddr>>>,
     reassembly: Reassembly,
+    /// For digests and signatures.
+    work: Work,
     events: VecDeque<Event>,
     outgoing: VecDeque<Transmit>,
 }
@@ -221,6 +224,7 @@ impl Lookup {
             no_datagrams: false,
             domains: BTreeMap::new(),
             reassembly: Reassembly::with_budget(Self::REASSEMBLY),
+            work: Work::REQUEST,
             events: VecDeque::new(),
             outgoing: VecDeque::new(),
         };
