@@ -77,7 +77,7 @@ use crate::work::Work;
 /// let request = Message::from_bytes(&datagram.bytes)?;
 /// let values = [Value::new(1, "DESC", "ten")];
 /// let outcome = Outcome::Resolved { handle: Handle::from("0.NA/10"), values: List::from(&values[..]) };
-/// let header = request.header.response(ResponseCode::SUCCESS, 1, now);
+/// let header = request.header.response(ResponseCode::SUCCESS, 0, now);
 /// let body = Body::Response(Response::new(outcome));
 /// let response = Message { envelope: request.envelope, header, body, body_rest: &[], tail: Tail::Empty }.to_bytes()?;
 ///
