@@ -1,20 +1,23 @@
 //! Lookups in a network that is pretended, with its time: datagrams are lost, late, doubled and out of order, servers
 //! are dead or lie, and every lookup ends within its bounds, with the right answer whenever there is a way to it.
 
+#![cfg(feature = "crypto")]
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tendot_proto::crypto::Random;
+use tendot_proto::auth::{AuthError, CredentialError, OwnedDigest, Policy, sign_message};
+use tendot_proto::crypto::{Random, SigningKey};
 use tendot_proto::lookup::{
     Answer, AttemptError, Config, ConnectionError, Event, Lookup, LookupError, LookupErrorKind, Question,
 };
 use tendot_proto::record::{Attribute, HashOption, Interface, InterfaceKind, Server, Site, Transport};
 use tendot_proto::wire::List;
 use tendot_proto::{
-    Body, Fragments, Handle, Message, Now, OpFlags, Opcode, Outcome, Reassembly, Request, Response,
-    ResponseCode, Tail, Value, limits, tunnel,
+    Body, Fragments, Handle, Message, Now, OpFlags, Opcode, Outcome, Parts, Reassembly, Request, Response,
+    ResponseCode, Tail, Value, Version, Work, limits, tunnel,
 };
 
 const UNIX: u64 = 1_700_000_000;
@@ -58,6 +61,8 @@ struct Pretended {
     slowest: u64,
     tcp: Tcp,
     lie: Lie,
+    /// What it signs with, when asked to.
+    key: Option<Arc<dyn SigningKey>>,
     /// How often it was asked.
     asked: usize,
 }
@@ -80,6 +85,11 @@ enum Lie {
     Source,
     OtherName,
     Expired,
+    Digest,
+    /// Changed after it was signed.
+    Forged,
+    /// Any bytes of it changed, or cut off.
+    Garbled,
     Serial(u16),
     /// Pieces of a list, all but the last with the flag for more.
     List(usize),
@@ -203,7 +213,8 @@ impl Network {
         let now = self.now();
         let server = self.servers.get_mut(&to.ip()).unwrap();
         server.asked += 1;
-        let request = Message::from_bytes(request).unwrap();
+        let parts = Parts::split(request).unwrap();
+        let request = Message::from_parts(&parts).unwrap();
         let Body::Request(asked) = request.body else { panic!() };
         let handle = asked.handle().unwrap();
         let nothing: &[Value<'_>] = &[];
@@ -232,7 +243,7 @@ impl Network {
         let mut header = request.header.response(code, request.header.site_serial, now);
         let mut copies = 1;
         match &server.lie {
-            Lie::None | Lie::Source => {}
+            Lie::None | Lie::Source | Lie::Digest | Lie::Forged | Lie::Garbled => {}
             Lie::Code(code) => {
                 header.response_code = *code;
                 outcome = Outcome::Failed { message: Some(b"no") };
@@ -255,12 +266,34 @@ impl Network {
                 outcome = Outcome::Handles(List::from(names));
             }
         }
+        let is_digested = header.flags.has(OpFlags::REQUEST_DIGEST);
+        let digest = is_digested.then(|| digest_of(parts.header_and_body, matches!(server.lie, Lie::Digest)));
         (1..=copies)
             .map(|part| {
                 let more = if part < copies { OpFlags::CONTINUOUS } else { OpFlags::default() };
                 let header = tendot_proto::Header { flags: header.flags.with(more), ..header };
-                let body = Body::Response(Response::new(outcome));
-                Message { envelope, header, body, body_rest: &[], tail: Tail::Empty }.to_bytes().unwrap()
+                let digest = digest.as_ref().map(OwnedDigest::as_request_digest);
+                let body = Body::Response(Response { digest, outcome });
+                let message = Message { envelope, header, body, body_rest: &[], tail: Tail::Absent };
+                let mut bytes = message.to_bytes().unwrap();
+                if let (true, Some(key)) = (header.flags.has(OpFlags::CERTIFY), &server.key) {
+                    sign_message(&mut bytes, &**key, &mut { Work::REQUEST }).unwrap();
+                }
+                if matches!(server.lie, Lie::Forged) {
+                    // The last byte of the last value's text.
+                    let at = bytes.windows(4).rposition(|four| four == b"org/").unwrap();
+                    bytes[at] ^= 1;
+                }
+                if matches!(server.lie, Lie::Garbled) {
+                    for _ in 0..self.random.below(4) {
+                        let at = self.random.below(bytes.len() as u64) as usize;
+                        bytes[at] = self.random.next() as u8;
+                    }
+                    if self.random.percent(10) {
+                        bytes.truncate(self.random.below(bytes.len() as u64) as usize);
+                    }
+                }
+                bytes
             })
             .collect()
     }
@@ -276,9 +309,14 @@ impl Network {
                     _ => to,
                 };
                 for answer in self.answers(to, &request) {
-                    for datagram in Fragments::new(&answer).unwrap() {
+                    // What is garbled may not be a message; it goes out in one piece.
+                    let datagrams = match Fragments::new(&answer) {
+                        Ok(fragments) => fragments.map(|datagram| datagram.to_vec()).collect(),
+                        Err(_) => vec![answer],
+                    };
+                    for datagram in datagrams {
                         for delay in self.fate(&server) {
-                            let arrival = Arrival::AtClient { from: source, datagram: datagram.to_vec() };
+                            let arrival = Arrival::AtClient { from: source, datagram: datagram.clone() };
                             self.arrive(delay, arrival);
                         }
                     }
@@ -649,14 +687,99 @@ fn check_lie(lie: Lie, expected: impl Fn(&AttemptError) -> bool) {
     assert!(error.attempts.iter().all(|attempt| expected(&attempt.error)), "{error}");
 }
 
-/// A certain answer was wanted, and nobody signs.
-#[test]
-fn unsigned() {
+/// What a server makes of a request, or of another one.
+fn digest_of(header_and_body: &[u8], lie: bool) -> OwnedDigest {
+    let of = if lie { b"another request" } else { header_and_body };
+    let (policy, crypto) = (Policy::default(), tendot_proto::crypto::AwsLc);
+    OwnedDigest::of_request(of, Version::OURS, &policy, &crypto, &mut { Work::REQUEST }).unwrap()
+}
+
+/// The network in which all servers sign with the key of the recorded server, and sites say so.
+fn signed() -> (Network, Arc<Config>) {
+    use tendot_proto::auth::PrivateKey;
+    use tendot_proto::crypto::AwsLc;
+
+    let file = include_bytes!("../../../conformance/vectors/handle-net/privkey.bin");
+    let private = PrivateKey::from_file(file, None, &AwsLc, &mut { Work::REQUEST }).unwrap();
+    let key: Arc<dyn SigningKey> = Arc::from(private.signing_key(&AwsLc).unwrap());
+    let public = private.public_key().unwrap().to_bytes();
+    let of = |address: &str| {
+        let mut site = site(&[address]);
+        site.servers[0].public_key = public.clone().into();
+        site
+    };
     let (mut network, config) = small();
-    let config = Arc::new(Config { certify: true, ..(*config).clone() });
+    for server in network.servers.values_mut() {
+        server.key = Some(Arc::clone(&key));
+    }
+    let sites =
+        ["192.0.2.11", "192.0.2.12"].map(|address| Value::with_data(1, "HS_SITE", of(address).to_bytes()));
+    network.server("192.0.2.1").records.insert("0.NA/10.1".into(), sites.to_vec());
+    let root = vec![Arc::new(of("192.0.2.1"))];
+    let config = Config { root, certify: true, crypto: Some(Arc::new(AwsLc)), ..(*config).clone() };
+    (network, Arc::new(config))
+}
+
+#[test]
+fn signed_answers() {
+    let (mut network, config) = signed();
+    assert_eq!(values(&network.resolve(&config, "10.1/X").unwrap()), urls(2));
+
+    // One who does not sign, and one whose answer was changed on the way.
+    for liar in ["192.0.2.11", "192.0.2.12"] {
+        for lie in [Lie::None, Lie::Forged] {
+            let (mut network, config) = signed();
+            if let Lie::None = lie {
+                network.server(liar).key = None;
+            }
+            network.server(liar).lie = lie;
+            let answer = network.resolve(&config, "10.1/X").unwrap();
+            assert_eq!(values(&answer), urls(2));
+            assert_ne!(answer.from.ip().to_string(), liar);
+        }
+    }
+    check_signed(Lie::Forged, true, AttemptError::Signature(CredentialError::Wrong));
+    check_signed(Lie::None, false, AttemptError::Signature(CredentialError::Missing));
+
+    // Without cryptography nothing can be certain.
+    let (mut network, config) = signed();
+    let config = Arc::new(Config { crypto: None, ..(*config).clone() });
     let error = network.resolve(&config, "10.1/X").unwrap_err();
-    assert_eq!((error.kind, &error.handle[..]), (LookupErrorKind::NoAnswer, &b"0.NA/10.1"[..]));
-    assert!(error.attempts.iter().all(|attempt| attempt.error == AttemptError::Unsigned), "{error}");
+    assert_eq!(&error.handle[..], b"0.NA/10.1");
+    assert!(error.attempts.iter().all(|attempt| attempt.error == AttemptError::Unchecked), "{error}");
+}
+
+#[track_caller]
+fn check_signed(lie: Lie, signs: bool, expected: AttemptError) {
+    let (mut network, config) = signed();
+    for address in ["192.0.2.11", "192.0.2.12"] {
+        let server = network.server(address);
+        server.lie = lie.clone();
+        server.key = server.key.take().filter(|_| signs);
+    }
+    let error = network.resolve(&config, "10.1/X").unwrap_err();
+    assert_eq!((error.kind, &error.handle[..]), (LookupErrorKind::NoAnswer, &b"10.1/X"[..]));
+    assert!(error.attempts.iter().all(|attempt| attempt.error == expected), "{error}");
+}
+
+#[test]
+fn digests_of_requests() {
+    for (lie, is_right) in [(Lie::None, true), (Lie::Digest, false)] {
+        let (mut network, config) = signed();
+        for address in ["192.0.2.11", "192.0.2.12"] {
+            network.server(address).lie = lie.clone();
+        }
+        let flags = OpFlags::DEFAULT.with(OpFlags::REQUEST_DIGEST);
+        let question = Question::resolve(Handle::from("10.1/X"), &[], &[]).with_flags(flags);
+        let lookup = Lookup::new(Arc::clone(&config), question, network.now());
+        match network.run(lookup, &config).0 {
+            Ok(answer) => assert!(is_right && values(&answer) == urls(2)),
+            Err(error) => {
+                let other = AttemptError::Digest(AuthError::OtherRequest);
+                assert!(!is_right && error.attempts.iter().all(|attempt| attempt.error == other), "{error}");
+            }
+        }
+    }
 }
 
 #[test]
@@ -838,6 +961,22 @@ fn attack_c6_more_sites_than_can_be_asked() {
     assert_eq!(network.messages.len(), 20);
 }
 
+/// Answers of which any bytes are changed or missing: it ends, within its bounds.
+#[test]
+fn garbled_answers() {
+    let mut answered = 0;
+    for seed in 0..500 {
+        let (mut network, config) = small();
+        network.random = Seeded(seed);
+        for server in network.servers.values_mut() {
+            (server.lie, server.slowest) = (Lie::Garbled, 100);
+            server.loss = [0, 100][seed as usize % 2];
+        }
+        answered += usize::from(network.resolve(&config, "10.1/X").is_ok());
+    }
+    assert!(answered > 100, "{answered}");
+}
+
 /// Any network: it ends within its bounds, what it says is right, and where TCP works at one site of each step it
 /// says it.
 #[test]
@@ -876,7 +1015,8 @@ fn any_network() {
                     records.insert("10.1/X".into(), urls(count));
                 }
                 let doubled = random.below(50);
-                *network.server(address) = Pretended { records, loss, doubled, slowest, tcp, lie, asked: 0 };
+                *network.server(address) =
+                    Pretended { records, loss, doubled, slowest, tcp, lie, key: None, asked: 0 };
             }
             is_reachable &= any;
         }

@@ -18,7 +18,9 @@ impl Lookup {
         if ask.committed.is_some_and(|committed| committed != attempt.id) {
             return;
         }
-        let (message, response) = match check::response(&self.config, &step.question, attempt, bytes, now) {
+        let work = &mut self.work;
+        let checked = check::response(&self.config, &step.question, attempt, bytes, now, work);
+        let (message, response) = match checked {
             Ok(checked) => checked,
             Err(error) => return attempt.give_up(error),
         };

@@ -70,6 +70,11 @@ impl Attempt {
             self.framer.push(bytes);
             return Ok(());
         };
+        // After an error nothing more is kept, however much comes.
+        if let Some(error @ AttemptError::Tunnel(_)) = self.error {
+            head.clear();
+            return Err(error);
+        }
         head.extend_from_slice(bytes);
         let Some(body) = tunnel::response_body(head)?.and_then(|body| head.get(body..)) else {
             return Ok(());
@@ -90,5 +95,38 @@ impl Attempt {
     pub(super) fn failed(&self) -> FailedAttempt {
         let error = self.error.unwrap_or(AttemptError::Silent);
         FailedAttempt { transport: self.transport, to: self.to, error }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tunnel::TunnelError;
+
+    #[test]
+    fn a_head_without_end() {
+        let ip = IpAddr::from([192, 0, 2, 1]);
+        let mut attempt = Attempt {
+            id: 1,
+            transport: Transport::HTTP,
+            to: SocketAddr::new(ip, 8000),
+            target: Target { site: Arc::default(), place: 0, ip, tried: 0 },
+            request_id: 1,
+            request: Vec::new(),
+            started: Duration::ZERO,
+            sent: 1,
+            next: Duration::ZERO,
+            waiting: true,
+            error: None,
+            framer: Framer::new(),
+            head: Some(b"HTTP/1.1 200 OK\r\n".to_vec()),
+        };
+        for _ in 0..1000 {
+            if let Err(error) = attempt.push(&b"a: b\r\n".repeat(100)) {
+                attempt.give_up(error);
+            }
+            assert!(attempt.head.as_ref().unwrap().len() < 2 * tunnel::HEAD);
+        }
+        assert_eq!(attempt.error, Some(AttemptError::Tunnel(TunnelError::HeadTooLong)));
     }
 }

@@ -1,18 +1,14 @@
 //! Whether an answer may be believed, and is one to what was asked.
 
-use alloc::vec::Vec;
-
 use super::attempt::Attempt;
 use super::config::Config;
 use super::error::AttemptError;
 use super::question::Question;
-use crate::crypto::{Crypto, CryptoError, Hash};
-use crate::message::{
-    Body, Credential, DigestAlgorithm, Message, OpFlags, Opcode, Outcome, Parts, RequestDigest, Response,
-    Version,
-};
+use crate::auth::{AuthError, OwnedDigest, Policy, verify_signature};
+use crate::message::{Body, Message, OpFlags, Opcode, Outcome, Parts, RequestDigest, Response, Version};
 use crate::record::PublicKey;
 use crate::time::Now;
+use crate::work::Work;
 
 /// Reads an answer and checks it (the request id first, so that nothing of a stranger is looked into).
 pub(super) fn response<'a>(
@@ -21,6 +17,7 @@ pub(super) fn response<'a>(
     attempt: &Attempt,
     bytes: &'a [u8],
     now: Now,
+    work: &mut Work,
 ) -> Result<(Message<'a>, Response<'a>), AttemptError> {
     let parts = Parts::split(bytes)?;
     if parts.envelope.request_id != attempt.request_id {
@@ -38,10 +35,10 @@ pub(super) fn response<'a>(
         return Err(AttemptError::Expired { expiration: header.expiration, late });
     }
     if question.flags().has(OpFlags::REQUEST_DIGEST) {
-        digest(config.crypto.as_deref(), attempt, &parts, response.digest)?;
+        digest(config, attempt, &parts, response.digest, work)?;
     }
     if question.flags().has(OpFlags::CERTIFY) {
-        signature(config.crypto.as_deref(), attempt, &parts, message.credential())?;
+        signature(config, attempt, &parts, work)?;
     }
     if let Outcome::Resolved { handle, .. } = response.outcome {
         let asked = question.handle();
@@ -52,58 +49,32 @@ pub(super) fn response<'a>(
     Ok((message, response))
 }
 
+/// The digest of the request as it was sent. From 2.7 on nothing weaker is made than SHA-256.
 fn digest(
-    crypto: Option<&dyn Crypto>,
+    config: &Config,
     attempt: &Attempt,
     response: &Parts<'_>,
     digest: Option<RequestDigest<'_>>,
+    work: &mut Work,
 ) -> Result<(), AttemptError> {
-    let wrong = AttemptError::Digest;
-    let (Some(crypto), Some(digest)) = (crypto, digest) else { return Err(wrong) };
-    let hash = match digest.algorithm {
-        DigestAlgorithm::Sha256 => Hash::Sha256,
-        // Weaker ones are for those who know no other.
-        _ if response.envelope.version >= Version::SHA256 => return Err(wrong),
-        DigestAlgorithm::Sha1 => Hash::Sha1,
-        DigestAlgorithm::Md5 | DigestAlgorithm::Untold => Hash::Md5,
-    };
+    let digest = digest.ok_or(AttemptError::Digest(AuthError::OtherRequest))?;
+    let crypto = config.crypto.as_deref().ok_or(AttemptError::Unchecked)?;
     let request = Parts::split(&attempt.request)?;
-    match crypto.hash(hash, &[request.header_and_body]) {
-        Ok(expected) if *expected == *digest.bytes => Ok(()),
-        _ => Err(wrong),
-    }
+    let is_new = response.envelope.version >= Version::SHA256;
+    let policy =
+        Policy { sha1: config.policy.sha1 && !is_new, md5: config.policy.md5 && !is_new, ..config.policy };
+    OwnedDigest::check(&digest, request.header_and_body, &policy, crypto, work).map_err(AttemptError::Digest)
 }
 
 /// By the key of the server that was asked; who the credential says has signed does not matter.
 fn signature(
-    crypto: Option<&dyn Crypto>,
+    config: &Config,
     attempt: &Attempt,
     response: &Parts<'_>,
-    credential: Option<Credential<'_>>,
+    work: &mut Work,
 ) -> Result<(), AttemptError> {
-    let credential = credential.ok_or(AttemptError::Unsigned)?;
-    if ![Credential::SIGNED, Credential::SIGNED_OLD].contains(&credential.credential_type) {
-        return Err(AttemptError::Unsigned);
-    }
-    let crypto = crypto.ok_or(AttemptError::Signature(CryptoError::Unsupported))?;
+    let crypto = config.crypto.as_deref().ok_or(AttemptError::Unchecked)?;
     let bytes = attempt.target.server().map_or(&[][..], |server| &server.public_key);
-    let key = PublicKey::from_bytes(bytes).map_err(|_| AttemptError::Signature(CryptoError::Key))?;
-    let hash = match credential.algorithm {
-        b"SHA-256" | b"SHA256" | [3] => Hash::Sha256,
-        b"SHA1" | b"SHA-1" | [2] => Hash::Sha1,
-        _ => return Err(AttemptError::Signature(CryptoError::Unsupported)),
-    };
-    let mut signed = Vec::new();
-    let envelope = response.envelope;
-    if envelope.version >= Version::SHA256 {
-        signed.extend([envelope.version.major, envelope.version.minor]);
-        if envelope.version >= Version::SUGGESTION_SIGNED {
-            signed.extend([envelope.suggestion.major, envelope.suggestion.minor]);
-        }
-        for number in [envelope.session_id, envelope.request_id, credential.counter] {
-            signed.extend(number.to_be_bytes());
-        }
-    }
-    signed.extend_from_slice(response.header_and_body);
-    crypto.verify(&key, hash, &signed, credential.signature).map_err(AttemptError::Signature)
+    let key = PublicKey::from_bytes(bytes).map_err(|error| AttemptError::Signature(error.into()))?;
+    verify_signature(response, &key, &config.policy, crypto, work).map_err(AttemptError::Signature)
 }

@@ -5,6 +5,7 @@ use core::fmt;
 use core::net::IpAddr;
 use core::time::Duration;
 
+use crate::auth::Policy;
 use crate::crypto::Crypto;
 use crate::handle::Handle;
 use crate::record::{Site, Transport};
@@ -26,6 +27,8 @@ pub struct Config {
     pub certify: bool,
     /// What checks signatures and digests.
     pub crypto: Option<Arc<dyn Crypto>>,
+    /// What signatures and digests may be made by. Many servers have keys that need more than the default.
+    pub policy: Policy,
     /// How fast servers were before.
     pub response_times: Option<Arc<dyn ResponseTimes>>,
     /// When a lookup ends at the latest.
@@ -59,6 +62,7 @@ impl Config {
             ipv6: true,
             certify: false,
             crypto: None,
+            policy: Policy::default(),
             response_times: None,
             time: Duration::from_secs(10),
             messages: 64,

@@ -2,7 +2,7 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::net::SocketAddr;
 
-use crate::crypto::CryptoError;
+use crate::auth::{AuthError, CredentialError};
 use crate::error::{DecodeError, EncodeError};
 use crate::handle::Handle;
 use crate::message::ResponseCode;
@@ -147,15 +147,15 @@ pub enum AttemptError {
         /// How long that is ago.
         late: u64,
     },
-    /// The answer has no digest of the request, or that of another one.
-    #[error("the answer does not have the digest of the request")]
-    Digest,
-    /// The answer is not signed.
-    #[error("the answer is not signed")]
-    Unsigned,
-    /// The answer is signed, but not by the server that was asked.
+    /// The answer does not have the digest of the request.
+    #[error("the digest in the answer: {0}")]
+    Digest(AuthError),
+    /// The answer is not signed by the server that was asked.
     #[error("the signature of the answer: {0}")]
-    Signature(CryptoError),
+    Signature(CredentialError),
+    /// A digest or signature was asked for, and there is no cryptography to check it with.
+    #[error("the answer cannot be checked without cryptography")]
+    Unchecked,
     /// The server failed.
     #[error("the server says {0}")]
     Code(ResponseCode),

@@ -33,6 +33,7 @@ use crate::handle::Handle;
 use crate::message::{Envelope, Message, OpFlags};
 use crate::record::{Site, Transport};
 use crate::time::Now;
+use crate::work::Work;
 
 /// One question under way. Opens no socket, reads no clock, resolves no domain name.
 ///
@@ -76,7 +77,7 @@ use crate::time::Now;
 /// let request = Message::from_bytes(&datagram.bytes)?;
 /// let values = [Value::new(1, "DESC", "ten")];
 /// let outcome = Outcome::Resolved { handle: Handle::from("0.NA/10"), values: List::from(&values[..]) };
-/// let header = request.header.response(ResponseCode::SUCCESS, 1, now);
+/// let header = request.header.response(ResponseCode::SUCCESS, 0, now);
 /// let body = Body::Response(Response::new(outcome));
 /// let response = Message { envelope: request.envelope, header, body, body_rest: &[], tail: Tail::Empty }.to_bytes()?;
 ///
@@ -102,6 +103,8 @@ pub struct Lookup {
     /// Names that the caller was asked to resolve, and what came of it.
     domains: BTreeMap<String, Option<Vec<IpAddr>>>,
     reassembly: Reassembly,
+    /// For digests and signatures.
+    work: Work,
     events: VecDeque<Event>,
     outgoing: VecDeque<Transmit>,
 }
@@ -221,6 +224,7 @@ impl Lookup {
             no_datagrams: false,
             domains: BTreeMap::new(),
             reassembly: Reassembly::with_budget(Self::REASSEMBLY),
+            work: Work::REQUEST,
             events: VecDeque::new(),
             outgoing: VecDeque::new(),
         };
