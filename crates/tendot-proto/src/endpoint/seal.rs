@@ -33,7 +33,8 @@ impl Incoming<'_> {
     /// it.
     ///
     /// In a session a response is authenticated by the session, except where there is none yet or none any more; values
-    /// that not everybody may read are encrypted there whether that was asked for or not.
+    /// that not everybody may read are encrypted there whether that was asked for or not. Peers before 2.7 get no
+    /// signature, and a digest only if the policy allows its hash: both would be of MD5 or SHA-1.
     pub fn seal(
         &self,
         response: Message<'_>,
@@ -47,10 +48,17 @@ impl Incoming<'_> {
         if flags.has(OpFlags::REQUEST_DIGEST)
             && let Body::Response(Response { digest: None, outcome }) = response.body
         {
-            digest =
-                OwnedDigest::of_request(self.parts.header_and_body, version, with.policy, with.crypto, work)?;
-            response.header.flags = response.header.flags.with(OpFlags::REQUEST_DIGEST);
-            response.body = Body::Response(Response { digest: Some(digest.as_request_digest()), outcome });
+            let request = self.parts.header_and_body;
+            match OwnedDigest::of_request(request, version, with.policy, with.crypto, work) {
+                Ok(own) => {
+                    digest = own;
+                    response.header.flags = response.header.flags.with(OpFlags::REQUEST_DIGEST);
+                    response.body =
+                        Body::Response(Response { digest: Some(digest.as_request_digest()), outcome });
+                }
+                Err(AuthError::NotAllowed { .. }) => {}
+                Err(error) => return Err(error.into()),
+            }
         }
         let mut bytes = response.to_bytes()?;
         if flags.has(OpFlags::CERTIFY) {
@@ -58,7 +66,7 @@ impl Incoming<'_> {
                 (Some(session), _) if !self.is_about_session() => {
                     session.authenticate(&mut bytes, with.crypto, work)?;
                 }
-                (_, Some(key)) => sign_message(&mut bytes, key, work)?,
+                (_, Some(key)) if version >= Version::SHA256 => sign_message(&mut bytes, key, work)?,
                 _ => {}
             }
         }

@@ -189,11 +189,7 @@ fn describe_request(request: &Request<'_>) -> Result<Description, Failure> {
             body.add("indexes", indexes.iter().collect::<Field>());
             body.add("types", types.iter().map(text).collect::<Field>());
         }
-        Request::Plain { handle } => {
-            if let Some(handle) = handle {
-                add_handle(&mut body, "handle", handle);
-            }
-        }
+        Request::Plain { handle: Some(handle) } => add_handle(&mut body, "handle", handle),
         Request::Named { handle } => add_handle(&mut body, "handle", handle),
         Request::Values { handle, values } => {
             add_handle(&mut body, "handle", handle);
@@ -253,11 +249,7 @@ fn describe_response(response: &Response<'_>) -> Result<Description, Failure> {
             body.add("values", describe_values(&values)?);
         }
         Outcome::SiteInfo(site) => body.add("site", super::value::describe("HS_SITE", site)?),
-        Outcome::Created { handle } => {
-            if let Some(handle) = handle {
-                add_handle(&mut body, "handle", handle);
-            }
-        }
+        Outcome::Created { handle: Some(handle) } => add_handle(&mut body, "handle", handle),
         Outcome::Handles(handles) => {
             body.add(
                 "handles",
@@ -271,7 +263,6 @@ fn describe_response(response: &Response<'_>) -> Result<Description, Failure> {
         }
         Outcome::NextTransactionId(id) => body.add("nextTransactionId", id),
         Outcome::Transactions { flags } => body.add("flags", flags),
-        Outcome::Done => {}
         Outcome::Referral { handle, values } => {
             add_handle(&mut body, "referralHandle", handle);
             if let Some(values) = values {
@@ -284,11 +275,7 @@ fn describe_response(response: &Response<'_>) -> Result<Description, Failure> {
                 body.add_hex("requestDigest", digest);
             }
         }
-        Outcome::Failed { message } => {
-            if let Some(message) = message {
-                body.add("message", text(message));
-            }
-        }
+        Outcome::Failed { message: Some(message) } => body.add("message", text(message)),
         Outcome::Unknown(bytes) => body.add_hex("bytes", bytes),
         _ => {}
     }
