@@ -76,12 +76,14 @@ impl Server {
             Err(refusal) => return refusal.response().map(Into::into),
         };
         let opcode = incoming.message.header.opcode;
-        let challenged =
-            opcode == Opcode::CHALLENGE_RESPONSE && self.challenges.contains(envelope.session_id);
-        if envelope.session_id != 0 && !encrypted && !challenged {
-            if let Err(error) = self.sessions.verify(&incoming.parts, now, &AwsLc, &mut work) {
-                return self.refuse(envelope, Reason::Session(error), now);
-            }
+        // An answer outside of a session has the number of its challenge where others have that of their session.
+        let is_answer = opcode == Opcode::CHALLENGE_RESPONSE && !self.sessions.contains(envelope.session_id);
+        if envelope.session_id != 0
+            && !encrypted
+            && !is_answer
+            && let Err(error) = self.sessions.verify(&incoming.parts, now, &AwsLc, &mut work)
+        {
+            return self.refuse(envelope, Reason::Session(error), now);
         }
         match Answer::of(&incoming.request) {
             Some(answer) => self.prove(&incoming, &answer, now),
