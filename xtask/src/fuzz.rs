@@ -16,7 +16,7 @@ const FLAGS: &str = "--cfg fuzzing -Cpasses=sancov-module -Cllvm-args=-sanitizer
     -Cllvm-args=-sanitizer-coverage-trace-compares -Ccodegen-units=1";
 
 /// The targets, and what they begin with.
-const TARGETS: [(&str, Seeds); 8] = [
+const TARGETS: [(&str, Seeds); 10] = [
     ("read", name_seeds),
     ("forms", name_seeds),
     ("extract", name_seeds),
@@ -25,6 +25,8 @@ const TARGETS: [(&str, Seeds); 8] = [
     ("value", value_seeds),
     ("record", record_seeds),
     ("reassembly", message_seeds),
+    ("authentication", message_seeds),
+    ("lookup", message_seeds),
 ];
 
 type Seeds = fn() -> Result<Vec<Vec<u8>>>;

@@ -12,7 +12,7 @@ const USAGE: &str = "\
 usage: cargo xtask COMMAND
 
   test                    everything that CI checks
-  fuzz [TARGET] [SECONDS] fuzz one target or all (read, forms, extract), each for so many seconds [default: 60]
+  fuzz [TARGET] [SECONDS] fuzz one target or all, each for so many seconds [default: 60]
   bench                   measure speed against other programs, as ratios
   unicode                 make the table of characters anew";
 

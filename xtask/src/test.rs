@@ -41,7 +41,8 @@ pub(crate) fn test() -> Result<()> {
     // What is weak has to stay off where it is not even compiled.
     run(&mut cargo(&["test", "--package=tendot-proto"]))?;
     run(cargo(&["doc", "--workspace", "--all-features", "--no-deps"]).env("RUSTDOCFLAGS", "-D warnings"))?;
-    fuzz(None, 20, Some(10))
+    // Two minutes for the protocol, less than one for names.
+    fuzz(None, 17, Some(10))
 }
 
 /// The crates that ARCHITECTURE.md describes are those that exist.
