@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use libfuzzer_sys::fuzz_target;
 use tendot_proto::auth::{
-    Answer, ChallengeLimits, ChallengeTable, Credentials, Group, Policy, PrivateKey, PublicKeyAnswer,
-    SecretKeyAnswer, Session, SessionAnswer, SessionLimits, SessionProposal, SessionTable,
+    Answer, ChallengeLimits, ChallengeTable, Group, Policy, PrivateKey, PublicKeyAnswer, SecretKeyAnswer,
+    SecretKeyMac, Session, SessionAnswer, SessionLimits, SessionProposal, SessionTable,
 };
 use tendot_proto::crypto::{AwsLc, Random};
 use tendot_proto::record::PublicKey;

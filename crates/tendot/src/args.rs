@@ -164,15 +164,16 @@ pub(crate) enum DebugCommand {
 /// Decodes a message of the native Handle protocol, given in hexadecimal
 ///
 /// What follows the first message is taken for further ones, as over TCP. A datagram that is part of a message is
-/// shown as such, and so is an encrypted message.
+/// shown as such, and after the last of them the message. An encrypted message is shown as far as there is a key.
 #[derive(Args, Debug)]
 #[command(after_long_help = "\
 Examples:
   tendot debug message 020b020b000000000102030400000000000000310000000100000000190000000001000065000000\
 000000150000000931302e313030302f31000000000000000000000000
   xxd -p -c0 captured.bin | tendot debug message --json | jq .body.handle
+  tendot debug message --public-key pubkey.bin \"$SIGNED\"
 
-Exit codes: 0 decoded, 2 malformed (told with the field and its place).")]
+Exit codes: 0 decoded, 1 decoded but a credential is wrong, 2 malformed (told with the field and its place).")]
 pub(crate) struct DebugMessageArguments {
     /// The bytes of a message [default: a message on each line of standard input]
     #[arg(value_name = "HEX")]
@@ -181,6 +182,14 @@ pub(crate) struct DebugMessageArguments {
     /// Encode what was decoded, and print that in hexadecimal
     #[arg(long, conflicts_with = "json")]
     pub(crate) reencode: bool,
+
+    /// Decrypt messages and check MACs with this key of their session, 32 bytes in hexadecimal
+    #[arg(long, value_name = "HEX")]
+    pub(crate) session_key: Option<String>,
+
+    /// Check signatures with the public key in this file, as Handle.Net writes it
+    #[arg(long, value_name = "FILE")]
+    pub(crate) public_key: Option<PathBuf>,
 
     /// Print one JSON object a message
     #[arg(long)]

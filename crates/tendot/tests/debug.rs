@@ -64,6 +64,56 @@ fn recorded_messages() {
     assert_eq!(seen, 252);
 }
 
+/// The bytes of a recorded message.
+fn recorded(name: &str) -> String {
+    let rows = vectors("native.jsonl");
+    let mut rows = rows.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
+    rows.find(|row| row["name"] == name).unwrap()["hex"].as_str().unwrap().to_owned()
+}
+
+#[test]
+fn recorded_credentials() {
+    let key = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../conformance/vectors/handle-net/pubkey.bin");
+    let key = key.to_str().unwrap();
+    let other = key.replace("pubkey", "admpub");
+    let signed = recorded("flag_certify_udp#2");
+    let check = |arguments: &[&str], code: i32, valid: Option<bool>| {
+        let output = debug(&[&["message", "--json"], arguments].concat());
+        assert_eq!(output.status.code(), Some(code), "{}", text(&output.stderr));
+        let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(json["credential"]["valid"].as_bool(), valid);
+    };
+    check(&["--public-key", key, &signed], 0, Some(true));
+    check(&["--public-key", &other, &signed], 1, Some(false));
+    check(&[&signed], 0, None);
+
+    // A session whose key was noted: its messages decrypt, and their MACs are right.
+    let session_key = "d2fba46b6ac04ef233bfe6b6505528232b80c69bfdba5973408689f88ccefdb2";
+    for (name, opcode) in [("session_encrypted_create#4", 100), ("session_encrypted_delete#2", 101)] {
+        let hex = recorded(name);
+        check(&["--session-key", session_key, &hex], 0, Some(true));
+        let output = debug(&["message", "--json", "--session-key", session_key, &hex]);
+        let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(json["opCode"], opcode);
+    }
+    let wrong = session_key.replace('d', "e");
+    let output = debug(&["message", "--session-key", &wrong, &recorded("session_encrypted_create#4")]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).starts_with("error: can't be decrypted"), "{}", text(&output.stderr));
+    let output = debug(&["message", "--session-key", "00", &signed]);
+    assert_eq!(text(&output.stderr), "error: a session key has 32 bytes, not 1\n");
+}
+
+#[test]
+fn datagrams_are_put_together() {
+    let hex = [recorded("resolve_multi_udp#2"), recorded("resolve_multi_udp#3")];
+    let output = debug(&["message", "--json", &hex[1], &hex[0]]);
+    let lines: Vec<serde_json::Value> =
+        text(&output.stdout).lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(lines.len(), 3);
+    assert_eq!(lines[2]["body"]["values"].as_array().unwrap().len(), 8);
+}
+
 #[test]
 fn encodings() {
     for line in vectors("encodings.txt").lines().filter(|line| !line.starts_with('#')) {

@@ -17,6 +17,7 @@ pub(super) struct Description(Vec<(&'static str, Field)>);
 pub(super) enum Field {
     Text(String),
     Number(u64),
+    Truth(bool),
     /// There is none.
     Nothing,
     List(Vec<Self>),
@@ -92,6 +93,8 @@ impl Field {
         match self {
             Self::Text(text) => escaped(text),
             Self::Number(number) => number.to_string(),
+            Self::Truth(true) => "yes".into(),
+            Self::Truth(false) => "no".into(),
             Self::Nothing => "none".into(),
             Self::List(items) if items.is_empty() => "none".into(),
             Self::List(items) => items.iter().map(Self::shown).collect::<Vec<_>>().join(", "),
@@ -116,6 +119,7 @@ impl Serialize for Field {
         match self {
             Self::Text(text) => text.serialize(serializer),
             Self::Number(number) => number.serialize(serializer),
+            Self::Truth(truth) => truth.serialize(serializer),
             Self::Nothing => serializer.serialize_unit(),
             Self::List(items) => items.serialize(serializer),
             Self::Json { json, .. } => json.serialize(serializer),
@@ -133,6 +137,12 @@ impl From<String> for Field {
 impl From<&str> for Field {
     fn from(text: &str) -> Self {
         Self::Text(text.to_owned())
+    }
+}
+
+impl From<bool> for Field {
+    fn from(truth: bool) -> Self {
+        Self::Truth(truth)
     }
 }
 

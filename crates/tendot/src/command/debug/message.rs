@@ -1,26 +1,32 @@
 //! `tendot debug message`
 
 use std::io::Read as _;
+use std::path::Path;
 
-use jiff::Timestamp;
-use serde_json::value::to_raw_value;
-use tendot_proto::message::{DigestAlgorithm, Receiver, SessionKeyPart, SessionSetup, Since};
-use tendot_proto::record::Value;
-use tendot_proto::wire::List;
+use tendot_proto::auth::{CredentialError, Policy, SessionKey, verify_mac, verify_signature};
+use tendot_proto::crypto::AwsLc;
+use tendot_proto::record::PublicKey;
 use tendot_proto::{
-    Body, Credential, Envelope, EnvelopeFlags, Handle, Header, Message, OpFlags, Outcome, Parts, Request,
-    RequestDigest, Response, Tail, limits,
+    DecodeError, Envelope, EnvelopeFlags, Header, Message, Now, Parts, Reassembly, Work, limits,
 };
 
-use super::description::{Description, Field};
+use super::description::Description;
+use super::fields::{describe_body, describe_envelope, describe_header};
 use super::{bytes_of_hex, hex_of_bytes};
 use crate::args::DebugMessageArguments;
-use crate::failure::tell_that_input_is_awaited;
+use crate::failure::{tell, tell_that_input_is_awaited};
 use crate::output::Output;
 use crate::{Answer, Failure};
 
 pub(super) fn run(arguments: &DebugMessageArguments) -> Result<Answer, Failure> {
-    let mut output = Output::new();
+    let mut viewer = Viewer {
+        arguments,
+        keys: Keys::new(arguments)?,
+        reassembly: Reassembly::new(),
+        output: Output::new(),
+        is_first: true,
+        is_valid: true,
+    };
     if arguments.hex.is_empty() {
         tell_that_input_is_awaited();
         let mut input = String::new();
@@ -28,49 +34,132 @@ pub(super) fn run(arguments: &DebugMessageArguments) -> Result<Answer, Failure> 
             .read_to_string(&mut input)
             .map_err(|error| Failure::io("standard input can't be read", &error))?;
         for line in input.lines().filter(|line| !line.trim().is_empty()) {
-            show(line, arguments, &mut output)?;
+            viewer.show(line)?;
         }
     }
     for hex in &arguments.hex {
-        show(hex, arguments, &mut output)?;
+        viewer.show(hex)?;
     }
-    output.flush()?;
-    Ok(Answer::Yes)
+    viewer.output.flush()?;
+    Ok(if viewer.is_valid { Answer::Yes } else { Answer::No })
 }
 
-/// Shows the message, or the messages that follow one another as over TCP.
-fn show(hex: &str, arguments: &DebugMessageArguments, output: &mut Output) -> Result<(), Failure> {
-    let bytes = bytes_of_hex(hex)?;
-    let mut rest = &*bytes;
-    let mut reencoded = String::new();
-    loop {
-        let (piece, after) = Piece::split(rest)?;
-        if arguments.reencode {
-            reencoded += &hex_of_bytes(&piece.encode()?);
-        } else if arguments.json {
-            output.json(&piece.describe()?)?;
-        } else {
-            piece.describe()?.write(output)?;
+struct Viewer<'a> {
+    arguments: &'a DebugMessageArguments,
+    keys: Keys,
+    /// Of the datagrams seen so far.
+    reassembly: Reassembly,
+    output: Output,
+    is_first: bool,
+    is_valid: bool,
+}
+
+impl Viewer<'_> {
+    /// Shows the message, or the messages that follow one another as over TCP.
+    fn show(&mut self, hex: &str) -> Result<(), Failure> {
+        let bytes = bytes_of_hex(hex)?;
+        let mut rest = &*bytes;
+        let mut reencoded = String::new();
+        loop {
+            let (piece, after) = Piece::split(rest)?;
+            if self.arguments.reencode {
+                reencoded += &hex_of_bytes(&piece.encode()?);
+            } else {
+                self.show_piece(&piece)?;
+                self.show_whole(&piece, rest)?;
+            }
+            rest = after;
+            if rest.is_empty() {
+                break;
+            }
         }
-        rest = after;
-        if rest.is_empty() {
-            break;
+        if self.arguments.reencode {
+            self.output.line(reencoded)?;
         }
-        if !arguments.json && !arguments.reencode {
-            output.line("")?;
+        Ok(())
+    }
+
+    /// After the last datagram of a message, shows the message.
+    fn show_whole(&mut self, piece: &Piece<'_>, datagram: &[u8]) -> Result<(), Failure> {
+        const AT_ONCE: Now = Now { elapsed: std::time::Duration::ZERO, unix: 0 };
+        if !matches!(piece, Piece::Fragment { .. }) {
+            return Ok(());
+        }
+        let from = std::net::SocketAddr::from(([0, 0, 0, 0], 0));
+        match self.reassembly.insert(AT_ONCE, from, datagram) {
+            Ok(Some(whole)) => self.show_piece(&Piece::split(&whole)?.0),
+            Ok(None) => Ok(()),
+            Err(error) => Err(Failure::new(format!("the datagrams do not fit together: {error}"))),
         }
     }
-    if arguments.reencode {
-        output.line(reencoded)?;
+
+    fn show_piece(&mut self, piece: &Piece<'_>) -> Result<(), Failure> {
+        let (description, valid) = piece.describe(&self.keys)?;
+        if valid == Some(false) {
+            self.is_valid = false;
+            tell("the credential does not fit the message and the key");
+        }
+        if self.arguments.json {
+            return self.output.json(&description);
+        }
+        if !std::mem::take(&mut self.is_first) {
+            self.output.line("")?;
+        }
+        description.write(&mut self.output)
     }
-    Ok(())
+}
+
+/// What credentials are checked and messages decrypted with.
+struct Keys {
+    session: Option<SessionKey>,
+    /// The bytes of a public key.
+    server: Option<Vec<u8>>,
+}
+
+impl Keys {
+    fn new(arguments: &DebugMessageArguments) -> Result<Self, Failure> {
+        let session = arguments.session_key.as_deref().map(|hex| {
+            let key: Result<[u8; 32], _> = bytes_of_hex(hex)?.try_into();
+            let wrong = |key: Vec<u8>| Failure::new(format!("a session key has 32 bytes, not {}", key.len()));
+            key.map(SessionKey::new).map_err(wrong)
+        });
+        let server = arguments.public_key.as_deref().map(read_key);
+        Ok(Self { session: session.transpose()?, server: server.transpose()? })
+    }
+
+    /// Whether the credential of a message is right; none if there is no credential, or no key for it.
+    fn check(&self, parts: &Parts<'_>) -> Result<Option<bool>, Failure> {
+        let mut work = Work::REQUEST;
+        let mut checked = Err(CredentialError::Missing);
+        if let Some(key) = &self.session {
+            checked = verify_mac(parts, key, &AwsLc, &mut work).map(drop);
+        }
+        if let (Err(CredentialError::Missing), Some(key)) = (checked, &self.server) {
+            let key = PublicKey::from_bytes(key)
+                .map_err(|error| Failure::new(format!("malformed key: {error}")))?;
+            checked = verify_signature(parts, &key, &Policy::default(), &AwsLc, &mut work);
+        }
+        match checked {
+            Ok(()) => Ok(Some(true)),
+            Err(CredentialError::Wrong) => Ok(Some(false)),
+            Err(CredentialError::Missing) => Ok(None),
+            Err(error) => Err(Failure::new(format!("the credential can't be checked: {error}"))),
+        }
+    }
+}
+
+fn read_key(path: &Path) -> Result<Vec<u8>, Failure> {
+    let bytes = std::fs::read(path).map_err(|error| Failure::io(path.display(), &error))?;
+    let malformed = |error| Failure::new(format!("{} is no public key: {error}", path.display()));
+    PublicKey::from_bytes(&bytes).map_err(malformed)?;
+    Ok(bytes)
 }
 
 /// What an envelope can stand before.
 enum Piece<'a> {
     /// A whole message.
-    Message { message: Message<'a>, body_length: usize },
-    /// A message that only the session's peers can read.
+    Message { message: Box<Message<'a>>, parts: Box<Parts<'a>> },
+    /// A message that only those who have the session's key can read.
     Encrypted { envelope: Envelope, payload: &'a [u8] },
     /// One of several datagrams of a message.
     Fragment { envelope: Envelope, payload: &'a [u8] },
@@ -78,8 +167,6 @@ enum Piece<'a> {
 
 impl<'a> Piece<'a> {
     fn split(bytes: &'a [u8]) -> Result<(Self, &'a [u8]), Failure> {
-        let malformed =
-            |error: tendot_proto::DecodeError| Failure::new(format!("malformed message: {error}"));
         let envelope = Envelope::from_bytes(bytes).map_err(malformed)?;
         let payload = &bytes[limits::ENVELOPE..];
         let length = envelope.length as usize;
@@ -92,7 +179,7 @@ impl<'a> Piece<'a> {
         }
         let parts = Parts::split_payload(envelope, payload).map_err(malformed)?;
         let message = Message::from_parts(&parts).map_err(malformed)?;
-        Ok((Self::Message { message, body_length: parts.body.len() }, &payload[length..]))
+        Ok((Self::Message { message: message.into(), parts: parts.into() }, &payload[length..]))
     }
 
     fn encode(&self) -> Result<Vec<u8>, Failure> {
@@ -106,25 +193,30 @@ impl<'a> Piece<'a> {
         }
     }
 
-    fn describe(&self) -> Result<Description, Failure> {
+    /// What is to be shown, and whether the credential is right, if that was checked.
+    fn describe(&self, keys: &Keys) -> Result<(Description, Option<bool>), Failure> {
         let mut description = Description::default();
+        let mut valid = None;
         match self {
-            Self::Message { message, body_length } => {
+            Self::Message { message, parts } => {
+                valid = keys.check(parts)?;
                 describe_envelope(&message.envelope, &mut description);
-                describe_header(&message.header, *body_length, &mut description)?;
-                let mut body = match &message.body {
-                    Body::Request(request) => describe_request(request)?,
-                    Body::Response(response) => describe_response(response)?,
-                };
-                if !message.body_rest.is_empty() {
-                    body.add_hex("rest", message.body_rest);
-                }
-                description.add("body", body);
-                describe_tail(&message.tail, &mut description);
+                describe_header(&message.header, parts.body.len(), &mut description)?;
+                describe_body(message, valid, &mut description)?;
             }
             Self::Encrypted { envelope, payload } => {
                 describe_envelope(envelope, &mut description);
                 description.add_hex("encrypted", payload);
+                if let Some(key) = &keys.session {
+                    let plain = key.decrypt(&self.encode()?, &AwsLc, &mut { Work::REQUEST });
+                    let plain =
+                        plain.map_err(|error| Failure::new(format!("can't be decrypted: {error}")))?;
+                    let parts = Parts::split(&plain).map_err(malformed)?;
+                    valid = keys.check(&parts)?;
+                    let message = Message::from_parts(&parts).map_err(malformed)?;
+                    describe_header(&message.header, parts.body.len(), &mut description)?;
+                    describe_body(&message, valid, &mut description)?;
+                }
             }
             Self::Fragment { envelope, payload } => {
                 describe_envelope(envelope, &mut description);
@@ -138,214 +230,10 @@ impl<'a> Piece<'a> {
                 description.add_hex("fragment", payload);
             }
         }
-        Ok(description)
+        Ok((description, valid))
     }
 }
 
-fn describe_envelope(envelope: &Envelope, description: &mut Description) {
-    let flags = [
-        (EnvelopeFlags::COMPRESSED, "CP"),
-        (EnvelopeFlags::ENCRYPTED, "EC"),
-        (EnvelopeFlags::TRUNCATED, "TC"),
-    ];
-    description.add("version", envelope.version.to_string());
-    description.add("suggestedVersion", envelope.suggested().to_string());
-    let set = flags.iter().filter(|(flag, _)| envelope.flags.has(*flag));
-    description.add("envelopeFlags", set.map(|(_, name)| *name).collect::<Field>());
-    description.add("sessionId", envelope.session_id);
-    description.add("requestId", envelope.request_id);
-    description.add("sequence", envelope.sequence);
-    description.add("messageLength", envelope.length);
-}
-
-fn describe_header(
-    header: &Header,
-    body_length: usize,
-    description: &mut Description,
-) -> Result<(), Failure> {
-    description.add("opCode", header.opcode.0);
-    description.add("opCodeName", header.opcode.to_string());
-    description.add("responseCode", header.response_code.0);
-    if !header.is_request() {
-        description.add("responseCodeName", header.response_code.to_string());
-    }
-    description.add_number("opFlags", header.flags.0, format!("{:#010x}", header.flags.0))?;
-    let set = OpFlags::NAMES.iter().filter(|(flag, _)| header.flags.has(*flag));
-    description.add("opFlagNames", set.map(|(_, name)| *name).collect::<Field>());
-    description.add("siteInfoSerial", header.site_serial);
-    description.add("recursionCount", header.recursion_count);
-    let date = Timestamp::from_second(header.expiration.into())
-        .map(|date| format!("{} ({date})", header.expiration));
-    description.add_number("expiration", header.expiration, date.unwrap_or_default())?;
-    description.add("bodyLength", body_length as u64);
-    Ok(())
-}
-
-fn describe_request(request: &Request<'_>) -> Result<Description, Failure> {
-    let mut body = Description::default();
-    match *request {
-        Request::Resolve { handle, indexes, types } => {
-            add_handle(&mut body, "handle", handle);
-            body.add("indexes", indexes.iter().collect::<Field>());
-            body.add("types", types.iter().map(text).collect::<Field>());
-        }
-        Request::Plain { handle: Some(handle) } => add_handle(&mut body, "handle", handle),
-        Request::Named { handle } => add_handle(&mut body, "handle", handle),
-        Request::Values { handle, values } => {
-            add_handle(&mut body, "handle", handle);
-            body.add("values", describe_values(&values)?);
-        }
-        Request::RemoveValues { handle, indexes } => {
-            add_handle(&mut body, "handle", handle);
-            body.add("indexes", indexes.iter().collect::<Field>());
-        }
-        Request::ChallengeAnswer { auth_type, key_handle, key_index, answer } => {
-            body.add("authType", text(auth_type));
-            add_handle(&mut body, "keyHandle", key_handle);
-            body.add("keyIndex", key_index);
-            body.add_hex("answer", answer);
-        }
-        Request::VerifyChallenge { key_handle, key_index, nonce, digest, answer } => {
-            add_handle(&mut body, "keyHandle", key_handle);
-            body.add("keyIndex", key_index);
-            body.add_hex("nonce", nonce);
-            add_digest(&mut body, &digest);
-            body.add_hex("answer", answer);
-        }
-        Request::SessionSetup(setup) => add_session_setup(&mut body, &setup),
-        Request::ExchangeKey { key } => body.add_hex("key", key),
-        Request::RetrieveTransactions { since, receiver } => {
-            match since {
-                Since::Transaction { id, queried } => {
-                    body.add("lastTransactionId", id);
-                    body.add("lastQueryTime", queried);
-                }
-                Since::States(states) => body.add("states", text(states)),
-                Since::Other(kind) => body.add("kind", kind),
-            }
-            add_receiver(&mut body, receiver);
-        }
-        Request::Dump { receiver, resume } => {
-            add_receiver(&mut body, receiver);
-            if let Some(resume) = resume {
-                add_handle(&mut body, "resumeAfter", Handle::new(resume.after));
-                body.add("resumeKind", resume.kind);
-            }
-        }
-        Request::Unknown(bytes) => body.add_hex("bytes", bytes),
-        _ => {}
-    }
-    Ok(body)
-}
-
-fn describe_response(response: &Response<'_>) -> Result<Description, Failure> {
-    let mut body = Description::default();
-    if let Some(digest) = &response.digest {
-        add_digest(&mut body, digest);
-    }
-    match response.outcome {
-        Outcome::Resolved { handle, values } => {
-            add_handle(&mut body, "handle", handle);
-            body.add("values", describe_values(&values)?);
-        }
-        Outcome::SiteInfo(site) => body.add("site", super::value::describe("HS_SITE", site)?),
-        Outcome::Created { handle: Some(handle) } => add_handle(&mut body, "handle", handle),
-        Outcome::Handles(handles) => {
-            body.add(
-                "handles",
-                handles.iter().map(|handle| Handle::new(handle).to_string()).collect::<Field>(),
-            );
-        }
-        Outcome::Verified(valid) => body.add("isValid", valid),
-        Outcome::Session { mode, data } => {
-            body.add("keyExchangeMode", mode.0);
-            body.add_hex("data", data);
-        }
-        Outcome::NextTransactionId(id) => body.add("nextTransactionId", id),
-        Outcome::Transactions { flags } => body.add("flags", flags),
-        Outcome::Referral { handle, values } => {
-            add_handle(&mut body, "referralHandle", handle);
-            if let Some(values) = values {
-                body.add("values", describe_values(&values)?);
-            }
-        }
-        Outcome::Challenge { nonce, old_digest } => {
-            body.add_hex("nonce", nonce);
-            if let Some(digest) = old_digest {
-                body.add_hex("requestDigest", digest);
-            }
-        }
-        Outcome::Failed { message: Some(message) } => body.add("message", text(message)),
-        Outcome::Unknown(bytes) => body.add_hex("bytes", bytes),
-        _ => {}
-    }
-    Ok(body)
-}
-
-fn describe_tail(tail: &Tail<'_>, description: &mut Description) {
-    let Credential { options, signer, counter, credential_type, algorithm, signature } = match tail {
-        Tail::Absent => return,
-        Tail::Empty => return description.add("credential", Field::Nothing),
-        Tail::Credential(credential) => credential,
-    };
-    let mut fields = Description::default();
-    fields.add("options", *options);
-    fields.add("signer", text(signer));
-    fields.add("counter", *counter);
-    fields.add("type", text(credential_type));
-    fields.add("algorithm", text(algorithm));
-    fields.add_hex("signature", signature);
-    description.add("credential", fields);
-}
-
-fn describe_values(values: &List<'_, Value<'_>>) -> Result<Field, Failure> {
-    let describe = |value: Value<'_>| -> Result<Field, Failure> {
-        let json = to_raw_value(&value)
-            .map_err(|error| Failure::new(format!("a value has no JSON form: {error}")))?;
-        let data = super::value::shown(&value.type_name(), &value.data)?;
-        Ok(Field::Json { json, shown: format!("{:>5} {} {data}", value.index, value.type_name()) })
-    };
-    values.iter().map(describe).collect::<Result<Vec<_>, _>>().map(Field::List)
-}
-
-fn add_session_setup(body: &mut Description, setup: &SessionSetup<'_>) {
-    body.add("keyExchangeMode", setup.mode.0);
-    body.add("timeout", setup.timeout);
-    add_handle(body, "identityHandle", setup.identity_handle);
-    body.add("identityIndex", setup.identity_index);
-    match setup.key {
-        SessionKeyPart::PublicKey(key) => body.add_hex("publicKey", key),
-        SessionKeyPart::Reference { handle, index } => {
-            add_handle(body, "keyHandle", handle);
-            body.add("keyIndex", index);
-        }
-        SessionKeyPart::None => {}
-    }
-}
-
-fn add_receiver(body: &mut Description, receiver: Receiver) {
-    body.add("hashOption", receiver.hash_option.0);
-    body.add("servers", receiver.servers);
-    body.add("serverIndex", receiver.index);
-}
-
-fn add_digest(body: &mut Description, digest: &RequestDigest<'_>) {
-    let algorithm = match digest.algorithm {
-        DigestAlgorithm::Untold => None,
-        DigestAlgorithm::Md5 => Some("MD5"),
-        DigestAlgorithm::Sha1 => Some("SHA-1"),
-        DigestAlgorithm::Sha256 => Some("SHA-256"),
-    };
-    if let Some(algorithm) = algorithm {
-        body.add("requestDigestAlgorithm", algorithm);
-    }
-    body.add_hex("requestDigest", digest.bytes);
-}
-
-fn add_handle(body: &mut Description, name: &'static str, handle: Handle<'_>) {
-    body.add(name, handle.to_string());
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
+fn malformed(error: DecodeError) -> Failure {
+    Failure::new(format!("malformed message: {error}"))
 }

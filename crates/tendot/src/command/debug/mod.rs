@@ -1,6 +1,7 @@
 //! `tendot debug`: what messages and values are made of.
 
 mod description;
+mod fields;
 mod message;
 mod value;
 
