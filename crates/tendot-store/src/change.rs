@@ -1,0 +1,147 @@
+use tendot_proto::Value;
+
+use crate::{Key, KeyError, State};
+
+/// Edits that belong together: all of them are carried out, or none.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Change {
+    /// Who makes it, for the log and the audit.
+    pub by: Box<str>,
+    /// When, in milliseconds since 1970. The order of changes is that of their numbers, not of their times.
+    pub at: u64,
+    /// What is to be done, in order.
+    pub edits: Vec<Edit>,
+}
+
+/// One thing to be done.
+#[derive(Clone, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub enum Edit {
+    /// A record is to have these values and no others. If the name has been spelled before, that spelling stays.
+    Put {
+        /// The name.
+        name: Box<str>,
+        /// The values, in order.
+        values: Vec<Value<'static>>,
+        /// What has to be there before.
+        expect: Expect,
+    },
+    /// A name is never to resolve again. Its last values stay.
+    Tombstone {
+        /// The name.
+        name: Box<str>,
+        /// What has to be there before.
+        expect: Expect,
+    },
+    /// A record is to be removed, and its name may be given again. The log keeps that it was.
+    Remove {
+        /// The name.
+        name: Box<str>,
+        /// What has to be there before.
+        expect: Expect,
+    },
+    /// Names under a prefix are to be kept here.
+    Home {
+        /// The prefix, without a slash.
+        prefix: Box<str>,
+    },
+    /// Names under a prefix are no longer to be kept here. Records stay as they are.
+    Unhome {
+        /// The prefix, without a slash.
+        prefix: Box<str>,
+    },
+}
+
+impl Edit {
+    /// The name or prefix that it is about.
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Put { name, .. } | Self::Tombstone { name, .. } | Self::Remove { name, .. } => name,
+            Self::Home { prefix } | Self::Unhome { prefix } => prefix,
+        }
+    }
+
+    /// The key of that.
+    pub fn key(&self) -> Result<Key, KeyError> {
+        Key::new(self.name())
+    }
+
+    /// What has to be there before; nothing in particular for prefixes.
+    pub(crate) const fn expect(&self) -> Expect {
+        match self {
+            Self::Put { expect, .. } | Self::Tombstone { expect, .. } | Self::Remove { expect, .. } => {
+                *expect
+            }
+            Self::Home { .. } | Self::Unhome { .. } => Expect::Any,
+        }
+    }
+}
+
+/// What has to be under a name for an edit to be carried out.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub enum Expect {
+    /// Anything or nothing, but no tombstone.
+    Any,
+    /// Nothing, not even a tombstone: the name is new.
+    Absent,
+    /// A record that resolves, whatever it is.
+    Live,
+    /// A record that has not changed since this revision.
+    Revision(u64),
+}
+
+impl Expect {
+    /// Whether what is there, if anything is, is what was expected.
+    pub(crate) fn is_met(self, there: Option<(u64, State)>) -> bool {
+        match (self, there) {
+            (Self::Any | Self::Absent, None) => true,
+            (Self::Any | Self::Live, Some((_, state))) => state == State::Live,
+            (Self::Revision(expected), Some((revision, state))) => {
+                expected == revision && state == State::Live
+            }
+            _ => false,
+        }
+    }
+}
+
+/// A change that is durable.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Committed {
+    /// Its number, which is the revision of all records that it touched.
+    pub revision: u64,
+}
+
+/// One line of the log: an edit that was carried out.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Logged {
+    /// The number of the line: 1, 2, 3 …
+    pub sequence: u64,
+    /// The number of the change that it belongs to.
+    pub revision: u64,
+    /// When, in milliseconds since 1970.
+    pub at: u64,
+    /// By whom.
+    pub by: Box<str>,
+    /// What was done.
+    pub kind: EditKind,
+    /// The name or prefix that it is about, as it was first spelled.
+    pub name: Box<str>,
+}
+
+/// What was done.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+#[non_exhaustive]
+pub enum EditKind {
+    /// A record came to be.
+    Create,
+    /// A record got other values.
+    Update,
+    /// A name will not resolve again.
+    Tombstone,
+    /// A record was removed.
+    Remove,
+    /// A prefix is kept here.
+    Home,
+    /// A prefix is no longer kept here.
+    Unhome,
+}

@@ -1,0 +1,23 @@
+use tendot_proto::Value;
+
+/// What is kept under a name.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Entry {
+    /// The name as it was first spelled.
+    pub name: Box<str>,
+    /// The number of the change that made it what it is; see [`Expect::Revision`](crate::Expect::Revision).
+    pub revision: u64,
+    /// Whether it resolves.
+    pub state: State,
+    /// Its values, in the order in which they were given; those of a tombstone are the last ones that it had.
+    pub values: Vec<Value<'static>>,
+}
+
+/// Whether a name resolves.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub enum State {
+    /// It does.
+    Live,
+    /// It did, and is never given again.
+    Tombstone,
+}

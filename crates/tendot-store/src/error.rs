@@ -1,0 +1,76 @@
+use crate::{KeyError, State};
+
+/// Why a store gives no answer.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StoreError {
+    /// What was read is not what was written.
+    #[error("damaged: {what}")]
+    Damaged {
+        /// What was found, and where.
+        what: String,
+    },
+    /// The disk, the network or the engine failed.
+    #[error("{doing}: {error}")]
+    Failed {
+        /// What was being done.
+        doing: &'static str,
+        /// What it said.
+        error: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// Nothing can be written: the store was opened for reading only, or its disk failed before.
+    #[error("the store can only be read: {why}")]
+    ReadOnly {
+        /// Why.
+        why: String,
+    },
+}
+
+/// Why a change was not carried out. Nothing of it was.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CommitError {
+    /// What was expected is not what is there.
+    #[error(transparent)]
+    Conflict(#[from] Conflict),
+    /// A name cannot be kept.
+    #[error("edit {edit}: {error}")]
+    Name {
+        /// Which edit, from 0.
+        edit: usize,
+        /// What is wrong with its name.
+        error: KeyError,
+    },
+    /// A record is too large to be kept.
+    #[error("edit {edit}: the record has {length} bytes, at most {limit} are kept")]
+    TooLarge {
+        /// Which edit, from 0.
+        edit: usize,
+        /// The bytes of its values.
+        length: usize,
+        /// The most that are kept.
+        limit: usize,
+    },
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// What is there instead of what was expected.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+#[error("edit {edit}: `{name}` {}", there.as_ref().map_or("is not there".into(), shown))]
+pub struct Conflict {
+    /// Which edit, from 0.
+    pub edit: usize,
+    /// The name, as the edit spells it.
+    pub name: Box<str>,
+    /// The spelling, the revision and the state of what is there; none if nothing is.
+    pub there: Option<(Box<str>, u64, State)>,
+}
+
+fn shown((name, revision, state): &(Box<str>, u64, State)) -> String {
+    match state {
+        State::Live => format!("is there as `{name}`, revision {revision}"),
+        State::Tombstone => format!("was there as `{name}`, and is not given again"),
+    }
+}

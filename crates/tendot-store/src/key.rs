@@ -1,0 +1,67 @@
+use std::fmt;
+
+use tendot_proto::Handle;
+
+/// A name as it is compared: ASCII letters in upper case, everything else as it is.
+///
+/// ```
+/// use tendot_store::{Key, KeyError};
+///
+/// assert_eq!(Key::new("10.1000/abc")?, Key::new("10.1000/ABC")?);
+/// assert_ne!(Key::new("10.1000/é")?, Key::new("10.1000/É")?);
+/// assert_eq!(Key::new(""), Err(KeyError::Empty));
+/// # Ok::<(), KeyError>(())
+/// ```
+#[derive(Clone, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct Key(Box<[u8]>);
+
+impl Key {
+    /// The longest name that is kept, in bytes. Handles of the protocol have at most half of it.
+    pub const LONGEST: usize = 4096;
+
+    /// The key of a name.
+    pub fn new(name: &str) -> Result<Self, KeyError> {
+        match name.len() {
+            0 => Err(KeyError::Empty),
+            length if length > Self::LONGEST => Err(KeyError::TooLong { length }),
+            _ => Ok(Self(Handle::from(name).folded().into())),
+        }
+    }
+
+    /// The bytes.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    /// What stands before the first slash, or all of it.
+    pub fn prefix(&self) -> &[u8] {
+        Handle::new(&self.0).prefix()
+    }
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        Handle::new(&self.0).fmt(f)
+    }
+}
+
+impl fmt::Debug for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Key({self})")
+    }
+}
+
+/// Why a text cannot be the name of a record.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum KeyError {
+    /// There is none.
+    #[error("the name is empty")]
+    Empty,
+    /// It is longer than [`Key::LONGEST`].
+    #[error("the name has {length} bytes, at most {max} are kept", max = Key::LONGEST)]
+    TooLong {
+        /// Its bytes.
+        length: usize,
+    },
+}

@@ -1,0 +1,147 @@
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{PoisonError, RwLock};
+
+use crate::{
+    Change, CommitError, Committed, Conflict, Edit, EditKind, Entry, Key, Listed, Logged, State, Store,
+    StoreError,
+};
+
+/// A store that is gone with the process: for trying things out, and as the measure of the others.
+#[derive(Debug, Default)]
+pub struct Memory {
+    tables: RwLock<Tables>,
+}
+
+#[derive(Debug, Default)]
+struct Tables {
+    records: BTreeMap<Key, Entry>,
+    homed: BTreeSet<Key>,
+    log: Vec<Logged>,
+    revision: u64,
+}
+
+impl Memory {
+    /// An empty store.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    fn read<T>(&self, read: impl FnOnce(&Tables) -> T) -> T {
+        // No call panics between two changes of the tables, so they are whole even then.
+        read(&self.tables.read().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl Store for Memory {
+    async fn get(&self, key: &Key) -> Result<Option<Entry>, StoreError> {
+        Ok(self.read(|tables| tables.records.get(key).cloned()))
+    }
+
+    async fn list(
+        &self,
+        prefix: &[u8],
+        after: Option<&Key>,
+        limit: usize,
+    ) -> Result<Vec<Listed>, StoreError> {
+        Ok(self.read(|tables| {
+            let from = match after {
+                Some(after) => (std::ops::Bound::Excluded(after), std::ops::Bound::Unbounded),
+                None => (std::ops::Bound::Unbounded, std::ops::Bound::Unbounded),
+            };
+            let under =
+                tables.records.range(from).filter(|(key, _)| key.prefix().eq_ignore_ascii_case(prefix));
+            under
+                .take(limit)
+                .map(|(_, entry)| Listed { name: entry.name.clone(), state: entry.state })
+                .collect()
+        }))
+    }
+
+    async fn is_homed(&self, prefix: &[u8]) -> Result<bool, StoreError> {
+        let folded = prefix.to_ascii_uppercase();
+        Ok(self.read(|tables| tables.homed.iter().any(|homed| homed.as_bytes() == folded)))
+    }
+
+    async fn homed(&self, after: Option<&[u8]>, limit: usize) -> Result<Vec<Box<str>>, StoreError> {
+        let after = after.map(<[u8]>::to_ascii_uppercase).unwrap_or_default();
+        Ok(self.read(|tables| {
+            let later = tables.homed.iter().filter(|homed| homed.as_bytes() > &*after);
+            later.take(limit).map(|homed| homed.to_string().into()).collect()
+        }))
+    }
+
+    async fn commit(&self, change: Change) -> Result<Committed, CommitError> {
+        let mut tables = self.tables.write().unwrap_or_else(PoisonError::into_inner);
+        tables.commit(change)
+    }
+
+    async fn changes(&self, after: u64, limit: usize) -> Result<Vec<Logged>, StoreError> {
+        let after = usize::try_from(after).unwrap_or(usize::MAX);
+        Ok(self.read(|tables| tables.log.iter().skip(after).take(limit).cloned().collect()))
+    }
+}
+
+impl Tables {
+    fn commit(&mut self, change: Change) -> Result<Committed, CommitError> {
+        let revision = self.revision + 1;
+        // An edit sees what those before it did; none is seen by anybody else until all have been.
+        let mut edited: BTreeMap<Key, Option<Entry>> = BTreeMap::new();
+        let mut homed: BTreeMap<Key, bool> = BTreeMap::new();
+        let mut done = Vec::new();
+        for (number, edit) in change.edits.into_iter().enumerate() {
+            let key = edit.key().map_err(|error| CommitError::Name { edit: number, error })?;
+            let there = edited.get(&key).map_or_else(|| self.records.get(&key), Option::as_ref);
+            if !edit.expect().is_met(there.map(|entry| (entry.revision, entry.state))) {
+                let there = there.map(|entry| (entry.name.clone(), entry.revision, entry.state));
+                return Err(Conflict { edit: number, name: edit.name().into(), there }.into());
+            }
+            let spelled = there.map(|entry| entry.name.clone());
+            let (kind, name, entry) = match edit {
+                Edit::Put { name, values, .. } => {
+                    let kind = if spelled.is_some() { EditKind::Update } else { EditKind::Create };
+                    let name = spelled.unwrap_or(name);
+                    let entry = Entry { name: name.clone(), revision, state: State::Live, values };
+                    (kind, name, Some(Some(entry)))
+                }
+                Edit::Tombstone { name, .. } => {
+                    let values = there.map(|entry| entry.values.clone()).unwrap_or_default();
+                    let name = spelled.unwrap_or(name);
+                    let entry = Entry { name: name.clone(), revision, state: State::Tombstone, values };
+                    (EditKind::Tombstone, name, Some(Some(entry)))
+                }
+                Edit::Remove { name, .. } => (EditKind::Remove, spelled.unwrap_or(name), Some(None)),
+                Edit::Home { prefix } => {
+                    homed.insert(key.clone(), true);
+                    (EditKind::Home, prefix, None)
+                }
+                Edit::Unhome { prefix } => {
+                    homed.insert(key.clone(), false);
+                    (EditKind::Unhome, prefix, None)
+                }
+            };
+            if let Some(entry) = entry {
+                edited.insert(key, entry);
+            }
+            done.push((kind, name));
+        }
+        for (key, entry) in edited {
+            match entry {
+                Some(entry) => self.records.insert(key, entry),
+                None => self.records.remove(&key),
+            };
+        }
+        for (prefix, is_homed) in homed {
+            if is_homed {
+                self.homed.insert(prefix)
+            } else {
+                self.homed.remove(&prefix)
+            };
+        }
+        for (kind, name) in done {
+            let sequence = self.log.len() as u64 + 1;
+            self.log.push(Logged { sequence, revision, at: change.at, by: change.by.clone(), kind, name });
+        }
+        self.revision = revision;
+        Ok(Committed { revision })
+    }
+}
