@@ -3,6 +3,7 @@
 
 #![no_main]
 
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use libfuzzer_sys::fuzz_target;
@@ -10,9 +11,12 @@ use tendot_proto::auth::{
     Answer, ChallengeLimits, ChallengeTable, Group, Policy, PrivateKey, PublicKeyAnswer, SecretKeyAnswer,
     SecretKeyMac, Session, SessionAnswer, SessionLimits, SessionProposal, SessionTable,
 };
-use tendot_proto::crypto::{AwsLc, Random};
+use tendot_proto::crypto::{AwsLc, Random, SigningKey};
+use tendot_proto::endpoint::{Endpoint, Sealing, Transport};
 use tendot_proto::record::PublicKey;
-use tendot_proto::{Envelope, Handle, Message, Now, Opcode, Parts, Request, Value, Version, Work};
+use tendot_proto::{
+    Handle, Message, Now, OpFlags, Opcode, Outcome, Parts, Request, ResponseCode, Value, Version, Work,
+};
 
 struct Counter(u64);
 
@@ -62,6 +66,13 @@ struct Machines {
     /// Messages of the session that were taken.
     taken: Vec<Vec<u8>>,
 }
+
+/// The server's.
+static KEY: LazyLock<(Box<dyn SigningKey>, PublicKey<'static>)> = LazyLock::new(|| {
+    let file = include_bytes!("../../conformance/vectors/handle-net/privkey.bin");
+    let private = PrivateKey::from_file(file, None, &AwsLc, &mut { Work::REQUEST }).expect("it is a key");
+    (private.signing_key(&AwsLc).expect("it signs"), private.public_key().expect("it is whole"))
+});
 
 const SECRET: &[u8] = b"opensesame";
 
@@ -148,14 +159,33 @@ impl Machines {
         let proposal = SessionProposal::new(Group::Modp1024, &AwsLc, &mut self.random, &mut work)
             .expect("there is work enough");
         let setup = proposal.setup(None, 60);
-        let envelope = Envelope::new(Version::OURS);
+        let mut request = Message::request(Opcode::SESSION_SETUP, Request::SessionSetup(setup), 7, self.now);
+        request.header.flags = request.header.flags.with(OpFlags::CERTIFY).with(OpFlags::REQUEST_DIGEST);
+        let request = request.to_bytes().expect("it is short");
+        let endpoint = Endpoint { site_serial: 1, primary: true };
+        let mut incoming = endpoint.read(&request, Transport::Tcp, self.now).expect("it is a request");
         let policy = Policy::default();
+        let envelope = incoming.message.envelope;
         let answer = SessionAnswer::new(&setup, &envelope, &policy, &AwsLc, &mut self.random, &mut work);
         let answer = answer.expect("it is a good proposal");
         let data = answer.data().to_vec();
         let id = self.sessions.insert(answer, self.now, &mut self.random, |_| false);
-        let mode = setup.mode;
-        self.client = Some(proposal.accept(id, mode, &data, &AwsLc, &mut work).expect("it is a good answer"));
+        let mut response =
+            incoming.respond(ResponseCode::SUCCESS, Outcome::Session { mode: setup.mode, data: &data });
+        response.envelope.session_id = id;
+        let (key, public) = &*KEY;
+        let mut sealing = Sealing {
+            crypto: &AwsLc,
+            random: &mut self.random,
+            policy: &policy,
+            key: Some(&**key),
+            session: None,
+        };
+        let response = incoming.seal(response, &mut sealing).expect("it is short");
+        let (request, response) =
+            (Parts::split(&request).expect("our own"), Parts::split(&response).expect("our own"));
+        let session = proposal.accept(&request, &response, public, &policy, &AwsLc, &mut work);
+        self.client = Some(session.expect("it is a good answer"));
     }
 
     fn message(&mut self, which: u8) {
@@ -171,6 +201,9 @@ impl Machines {
         }
         if self.receive(&bytes) {
             self.taken.push(bytes);
+        } else {
+            // It was idle for too long, or too much did not decrypt.
+            self.client = None;
         }
     }
 
@@ -191,10 +224,10 @@ impl Machines {
 
     fn receive(&mut self, bytes: &[u8]) -> bool {
         let mut work = Work::REQUEST;
-        if self.sessions.open(bytes, self.now, &AwsLc, &mut work).is_ok() {
+        if self.sessions.open(bytes, false, self.now, &AwsLc, &mut work).is_ok() {
             return true;
         }
         let Ok(parts) = Parts::split(bytes) else { return false };
-        self.sessions.verify(&parts, self.now, &AwsLc, &mut work).is_ok()
+        self.sessions.verify(&parts, false, self.now, &AwsLc, &mut work).is_ok()
     }
 }

@@ -197,7 +197,8 @@ impl Reassembly {
     /// Takes a datagram and gives the message that is now whole, if one is: as [`Fragments`] got it.
     ///
     /// A message of one datagram is that datagram, neither copied nor looked into. An error means that the datagram was
-    /// dropped, and with it whatever had arrived of its message.
+    /// dropped, and with it whatever had arrived of its message. A datagram that contradicts what arrived before it
+    /// begins anew.
     pub fn insert<'a>(
         &mut self,
         now: Now,
@@ -226,15 +227,12 @@ impl Reassembly {
         let flags = envelope.flags.without(EnvelopeFlags::TRUNCATED);
         let envelope = Envelope { flags, sequence: 0, ..envelope };
         if let Some(unfinished) = self.unfinished.get(&key) {
-            let agrees = match unfinished.pieces.get(&sequence) {
-                _ if unfinished.envelope != envelope => false,
-                Some(piece) if **piece == *payload => return Ok(None),
-                Some(_) => false,
-                None => true,
-            };
-            if !agrees {
-                self.remove(&key);
-                return Err(FragmentError::Contradiction { sequence });
+            match unfinished.pieces.get(&sequence) {
+                Some(piece) if **piece == *payload && unfinished.envelope == envelope => return Ok(None),
+                None if unfinished.envelope == envelope => {}
+                // Another message under the same number, as an answer that is sent again with a later date; what there
+                // was of the first will not become whole any more.
+                _ => drop(self.remove(&key)),
             }
         }
         self.make_room(&key, payload.len())?;
@@ -362,12 +360,6 @@ pub enum FragmentError {
         there: usize,
     },
     /// It does not belong to what has arrived of its message: another version or session, or other bytes in the same
-    /// place.
-    #[error("datagram number {sequence} contradicts an earlier one")]
-    Contradiction {
-        /// The number.
-        sequence: u32,
-    },
     /// It is more than may ever be kept.
     #[error("{needed} bytes of memory needed, {budget} allowed")]
     Budget {

@@ -13,15 +13,17 @@
 /// assert!(work.spend(60).is_err(), "nothing is taken that is not there");
 /// assert_eq!(work.left(), 40);
 /// ```
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+///
+/// It is not `Copy`: who hands on a copy lets the same budget be spent twice.
+#[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Work {
     left: u32,
 }
 
 impl Work {
-    /// The price of one request of the deployed software with room to spare: a PBKDF2 of 200,000 rounds, or a few
-    /// hundred signatures.
-    pub const REQUEST: Self = Self::new(200_000);
+    /// What one request may cost, with room to spare: a PBKDF2 of the most rounds and the longest key that are taken, and
+    /// a signature.
+    pub const REQUEST: Self = Self::new(250_000);
 
     /// A budget of so many steps.
     pub const fn new(steps: u32) -> Self {

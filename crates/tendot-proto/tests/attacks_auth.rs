@@ -11,11 +11,11 @@ use tendot_proto::auth::{
     SessionLimits, SessionProposal, SessionTable, check_key,
 };
 use tendot_proto::crypto::{AwsLc, Crypto, CryptoError, Hash, Random, SystemRandom};
-use tendot_proto::endpoint::{Endpoint, Transport};
+use tendot_proto::endpoint::{Endpoint, Sealing, Transport};
 use tendot_proto::message::{KeyExchangeMode, SessionKeyPart};
 use tendot_proto::record::PublicKey;
 use tendot_proto::{
-    Body, Envelope, EnvelopeFlags, Handle, Message, Now, OpFlags, Opcode, Parts, Reference, Request,
+    Body, Envelope, EnvelopeFlags, Handle, Message, Now, OpFlags, Opcode, Outcome, Parts, Reference, Request,
     ResponseCode, Value, Version, Work,
 };
 
@@ -245,7 +245,9 @@ fn attack_a4_a_key_is_what_it_is_stored_as() {
     // A secret as a public key.
     let secret = Value::with_data(300, "HS_SECKEY", public.clone());
     let signing_key = private_key().signing_key(&AwsLc).unwrap();
-    let signed = PublicKeyAnswer::make(&*signing_key, challenge, Version::OURS, &mut work()).unwrap();
+    let signed =
+        PublicKeyAnswer::make(&*signing_key, challenge, Version::OURS, &Policy::default(), &mut work())
+            .unwrap();
     assert_eq!(verify(&pending, &by_public_key(&signed), &[secret]), Err(AuthError::Failed));
     assert_eq!(verify(&pending, &by_public_key(&signed), std::slice::from_ref(&key)), Ok(300));
 
@@ -434,8 +436,14 @@ fn attack_a8_no_key_and_a_wrong_key_look_the_same() {
     let answer = answer_by_secret(b"guess", &request, &challenge);
     let pending = table.take(id, at(0)).unwrap();
     let signing_key = private_key().signing_key(&AwsLc).unwrap();
-    let signed =
-        PublicKeyAnswer::make(&*signing_key, pending.challenge(), Version::OURS, &mut work()).unwrap();
+    let signed = PublicKeyAnswer::make(
+        &*signing_key,
+        pending.challenge(),
+        Version::OURS,
+        &Policy::default(),
+        &mut work(),
+    )
+    .unwrap();
     let other = std::fs::read(concat!(
         env!("CARGO_MANIFEST_DIR"),
         "/../../conformance/vectors/handle-net/pubkey.bin"
@@ -539,18 +547,124 @@ fn attack_a10_keys_are_neither_too_small_nor_too_large() {
     assert_eq!(verify(&Policy { short_rsa_keys: true, ..Policy::default() }), Ok(()));
 }
 
+/// A request for a session and what a server with this key answers, which it has in a table then.
+fn set_up(
+    table: &mut SessionTable,
+    proposal: &SessionProposal,
+    flags: OpFlags,
+    now: Now,
+) -> (Vec<u8>, Vec<u8>) {
+    let identity = Reference::new(300, &b"0.NA/10"[..]);
+    let setup = proposal.setup(Some(&identity), 100);
+    let mut request = Message::request(Opcode::SESSION_SETUP, Request::SessionSetup(setup), 7, now);
+    request.header.flags = request.header.flags.with(flags);
+    let request = request.to_bytes().unwrap();
+    let endpoint = Endpoint { site_serial: 5, primary: true };
+    let mut incoming = endpoint.read(&request, Transport::Udp, now).unwrap();
+    let (envelope, policy) = (incoming.message.envelope, Policy::default());
+    let answer =
+        SessionAnswer::new(&setup, &envelope, &policy, &AwsLc, &mut SystemRandom, &mut work()).unwrap();
+    let data = answer.data().to_vec();
+    let id = table.insert(answer, now, &mut SystemRandom, nobody);
+    let outcome = Outcome::Session { mode: KeyExchangeMode::DIFFIE_HELLMAN, data: &data };
+    let mut response = incoming.respond(ResponseCode::SUCCESS, outcome);
+    response.envelope.session_id = id;
+    let key = private_key().signing_key(&AwsLc).unwrap();
+    let mut sealing = Sealing {
+        crypto: &AwsLc,
+        random: &mut SystemRandom,
+        policy: &policy,
+        key: Some(&*key),
+        session: None,
+    };
+    let response = incoming.seal(response, &mut sealing).unwrap();
+    (request, response)
+}
+
+fn accept(
+    proposal: SessionProposal,
+    request: &[u8],
+    response: &[u8],
+) -> Result<tendot_proto::auth::Session, SessionError> {
+    let (request, response) = (Parts::split(request).unwrap(), Parts::split(response).unwrap());
+    let key = private_key().public_key().unwrap();
+    proposal.accept(&request, &response, &key, &Policy::default(), &AwsLc, &mut work())
+}
+
+const BOUND: OpFlags = OpFlags::CERTIFY.with(OpFlags::REQUEST_DIGEST);
+
 /// Both sides of a session, the server's in a table.
 fn session(table: &mut SessionTable, now: Now) -> tendot_proto::auth::Session {
     let proposal = SessionProposal::new(Group::Modp1024, &AwsLc, &mut SystemRandom, &mut work()).unwrap();
-    let identity = Reference::new(300, &b"0.NA/10"[..]);
-    let setup = proposal.setup(Some(&identity), 100);
-    let envelope = Envelope::new(Version::OURS);
-    let answer =
-        SessionAnswer::new(&setup, &envelope, &Policy::default(), &AwsLc, &mut SystemRandom, &mut work())
-            .unwrap();
-    let data = answer.data().to_vec();
-    let id = table.insert(answer, now, &mut SystemRandom, nobody);
-    proposal.accept(id, KeyExchangeMode::DIFFIE_HELLMAN, &data, &AwsLc, &mut work()).unwrap()
+    let (request, response) = set_up(table, &proposal, BOUND, now);
+    accept(proposal, &request, &response).unwrap()
+}
+
+/// Somebody between the two sides has a key of theirs answered in the place of the client's.
+#[test]
+fn a_session_is_bound_to_the_request_and_to_the_server() {
+    let mut table = SessionTable::new(SessionLimits::default());
+    let propose = || SessionProposal::new(Group::Modp1024, &AwsLc, &mut SystemRandom, &mut work()).unwrap();
+    let refused = |result: Result<tendot_proto::auth::Session, SessionError>| result.unwrap_err().to_string();
+    let (client, stranger) = (propose(), propose());
+    let (request, _) = set_up(&mut table, &client, BOUND, at(0));
+    let (_, response) = set_up(&mut table, &stranger, BOUND, at(0));
+    assert_eq!(refused(accept(client, &request, &response)), "no session with an answer to another request");
+    // Without a digest, without a signature, changed on the way.
+    let check = |flags, change: fn(&mut Vec<u8>), expected: &str| {
+        let client = propose();
+        let mut table = SessionTable::new(SessionLimits::default());
+        let (request, mut response) = set_up(&mut table, &client, flags, at(0));
+        change(&mut response);
+        assert_eq!(refused(accept(client, &request, &response)), expected);
+    };
+    check(OpFlags::CERTIFY, |_| {}, "no session with an answer that is not bound to the request");
+    check(OpFlags::REQUEST_DIGEST, |_| {}, "the message has no credential of this kind");
+    check(BOUND, |response| response[7] ^= 1, "the credential does not fit the message and the key");
+    check(BOUND, |response| response[100] ^= 1, "the credential does not fit the message and the key");
+}
+
+/// What one side sends does not come back to it as the other's.
+#[test]
+fn a_session_has_two_sides() {
+    let mut table = SessionTable::new(SessionLimits::default());
+    let mut client = session(&mut table, at(0));
+    let message = authenticated(&mut client, "10.1000/1");
+    let parts = Parts::split(&message).unwrap();
+    assert_eq!(client.verify(&parts, &AwsLc, &mut work()), Err(SessionError::WrongSide));
+    let mut response = message[..message.len() - 81].to_vec();
+    response[27] = 1;
+    let length = response.len() as u32 - 20;
+    response[16..20].copy_from_slice(&length.to_be_bytes());
+    let server = table.get_mut(client.id()).unwrap().session();
+    server.authenticate(&mut response, &AwsLc, &mut work()).unwrap();
+    let parts = Parts::split(&response).unwrap();
+    assert_eq!(server.verify(&parts, &AwsLc, &mut work()), Err(SessionError::WrongSide));
+    assert_eq!(client.verify(&parts, &AwsLc, &mut work()), Ok(()));
+    // Nor is a message of another session authenticated by this one.
+    let mut other = delete("10.1000/1", 7);
+    assert_eq!(client.authenticate(&mut other, &AwsLc, &mut work()), Err(SessionError::Unknown));
+}
+
+/// Whoever can change a ciphertext could make it seem to be the answer to a challenge, which needs no MAC, and see
+/// whether it decrypts. So such is taken only while there is a challenge, which each try uses up.
+#[test]
+fn attack_a13_answers_without_a_mac_are_no_oracle() {
+    let mut table = SessionTable::new(SessionLimits::default());
+    let client = session(&mut table, at(0));
+    let mut answer = delete("10.1000/1", 7);
+    answer[4..8].copy_from_slice(&client.id().to_be_bytes());
+    answer[20..24].copy_from_slice(&200_u32.to_be_bytes());
+    let cipher = client.key().encrypt(&answer, &AwsLc, &mut SystemRandom, &mut work()).unwrap();
+    let opened = table.open(&cipher, false, at(0), &AwsLc, &mut work()).map(|_| ());
+    assert_eq!(opened, Err(SessionError::Undecipherable));
+    let opened = table.open(&cipher, true, at(0), &AwsLc, &mut work()).map(|(plain, _)| plain);
+    assert_eq!(opened, Ok(answer));
+    // A session that gets many messages of this kind is over.
+    for _ in 0..16 {
+        assert!(table.open(&cipher, false, at(0), &AwsLc, &mut work()).is_err());
+    }
+    assert!(!table.contains(client.id()));
 }
 
 /// A request of a session, with its MAC.
@@ -567,7 +681,7 @@ fn attack_a13_a_message_of_a_session_works_once() {
     let mut client = session(&mut table, at(0));
     let mut take = |message: &[u8], now| {
         let parts = Parts::split(message).unwrap();
-        table.verify(&parts, now, &AwsLc, &mut work()).map(|_| ())
+        table.verify(&parts, false, now, &AwsLc, &mut work()).map(|_| ())
     };
     let messages: Vec<_> = (0..300).map(|_| authenticated(&mut client, "10.1000/1")).collect();
     let replayed = |counter| Err(SessionError::Replayed { counter });
@@ -620,14 +734,16 @@ fn attack_a13_a_changed_ciphertext_tells_nothing() {
         let mut cut = cipher[..at_byte].to_vec();
         cut[16..20].copy_from_slice(&(at_byte as u32 - 20).to_be_bytes());
         for hostile in [changed, cut] {
-            let opened = table.open(&hostile, at(1), &AwsLc, &mut work()).map(|_| ());
+            // The session itself: the table gives up sooner.
+            let server = table.get_mut(client.id()).unwrap().session();
+            let opened = server.open(&hostile, false, &AwsLc, &mut work()).map(|_| ());
             assert_eq!(opened, Err(SessionError::Undecipherable), "byte {at_byte}");
         }
     }
     assert_eq!(SessionError::Undecipherable.response_code(), ResponseCode(501));
-    assert_eq!(table.open(&cipher, at(1), &AwsLc, &mut work()).unwrap().0, plain);
+    assert_eq!(table.open(&cipher, false, at(1), &AwsLc, &mut work()).unwrap().0, plain);
     assert!(matches!(
-        table.open(&cipher, at(1), &AwsLc, &mut work()),
+        table.open(&cipher, false, at(1), &AwsLc, &mut work()),
         Err(SessionError::Replayed { counter: 1 })
     ));
 }
@@ -645,7 +761,7 @@ fn sessions_are_bounded_and_the_authenticated_stay_longest() {
     assert_eq!(kept, [false, false, false, true, true]);
     let message = authenticated(&mut first, "10.1000/1");
     let parts = Parts::split(&message).unwrap();
-    let kept = table.verify(&parts, at(10), &AwsLc, &mut work()).unwrap();
+    let kept = table.verify(&parts, false, at(10), &AwsLc, &mut work()).unwrap();
     assert_eq!(kept.authenticated().unwrap().to_string(), "300:0.NA/10");
     table.expire(at(56));
     assert_eq!(table.len(), 1, "all but the one that was used");
@@ -654,9 +770,10 @@ fn sessions_are_bounded_and_the_authenticated_stay_longest() {
     // A response of the server, which the client verifies.
     let mut client = session(&mut table, at(100));
     let message = authenticated(&mut client, "10.1000/1");
-    let server = table.verify(&Parts::split(&message).unwrap(), at(100), &AwsLc, &mut work()).unwrap();
+    let server = table.verify(&Parts::split(&message).unwrap(), false, at(100), &AwsLc, &mut work()).unwrap();
     assert_eq!((server.identity().is_some(), server.authenticated()), (true, None));
     let mut response = delete("10.1000/1", 7);
+    response[27] = 1;
     response[4..8].copy_from_slice(&client.id().to_be_bytes());
     server.session().authenticate(&mut response, &AwsLc, &mut work()).unwrap();
     let parts = Parts::split(&response).unwrap();
@@ -667,7 +784,9 @@ fn sessions_are_bounded_and_the_authenticated_stay_longest() {
     let mut answer = delete("10.1000/1", 7);
     answer[4..8].copy_from_slice(&client.id().to_be_bytes());
     answer[20..24].copy_from_slice(&200_u32.to_be_bytes());
-    assert!(table.verify(&Parts::split(&answer).unwrap(), at(100), &AwsLc, &mut work()).is_ok());
+    let parts = Parts::split(&answer).unwrap();
+    assert!(table.verify(&parts, true, at(100), &AwsLc, &mut work()).is_ok());
+    assert!(table.verify(&parts, false, at(100), &AwsLc, &mut work()).is_err(), "to which challenge?");
     answer[27] = 1;
     let forged = client.verify(&Parts::split(&answer).unwrap(), &AwsLc, &mut work());
     assert_eq!(forged.unwrap_err().response_code(), ResponseCode::INVALID_CREDENTIAL);
@@ -720,14 +839,14 @@ fn attack_n17_ciphertext_is_never_read_as_plain_text() {
     let mut table = SessionTable::new(SessionLimits::default());
     for session_id in [0, 1, u32::MAX] {
         plain[4..8].copy_from_slice(&session_id.to_be_bytes());
-        let opened = table.open(&plain, at(0), &AwsLc, &mut work()).map(|_| ());
+        let opened = table.open(&plain, false, at(0), &AwsLc, &mut work()).map(|_| ());
         assert_eq!(opened, Err(SessionError::Unknown));
     }
     // Within a session, what was never encrypted does not decrypt.
     let mut client = session(&mut table, at(0));
     let mut message = authenticated(&mut client, "10.1000/1");
     message[2] |= 0x40;
-    let opened = table.open(&message, at(0), &AwsLc, &mut work()).map(|_| ());
+    let opened = table.open(&message, false, at(0), &AwsLc, &mut work()).map(|_| ());
     assert_eq!(opened, Err(SessionError::Undecipherable));
     message[2] = 0x82;
     assert!(Parts::split(&message).is_err(), "compressed");

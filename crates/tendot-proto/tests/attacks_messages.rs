@@ -5,8 +5,8 @@ use std::time::Duration;
 use tendot_proto::endpoint::{Endpoint, Incoming, Reason, Refusal, Transport};
 use tendot_proto::wire::List;
 use tendot_proto::{
-    Body, Envelope, EnvelopeFlags, Handle, Header, Message, Now, OpFlags, Opcode, Outcome, Request, Response,
-    ResponseCode, Tail, Value, Version, limits,
+    Body, Envelope, EnvelopeFlags, Framer, Handle, Header, Message, Now, OpFlags, Opcode, Outcome, Request,
+    Response, ResponseCode, Tail, Value, Version, limits,
 };
 
 const NOW: Now = Now { elapsed: Duration::ZERO, unix: 1_700_000_000 };
@@ -81,9 +81,13 @@ fn attack_n3_trailing_bytes() {
         (code, &*message),
         (ResponseCode::PROTOCOL_ERROR, "message at byte 71: 1 bytes follow where none should")
     );
-    // Within the message they stand where the credential should.
+    // Within the message they stand where the credential should, and are passed over: they prove nothing.
     bytes[19] += 1;
-    assert_eq!(refused(&bytes, Transport::Udp).1, "message at byte 71: 1 bytes follow where none should");
+    let message = Message::from_bytes(&bytes).unwrap();
+    assert_eq!(message.tail, Tail::Other(&[0; 5]));
+    assert_eq!(message.credential(), None);
+    assert_eq!(message.to_bytes().unwrap(), bytes);
+    assert!(read(&bytes, Transport::Udp).is_ok());
     // A body that announces more than is there never reads on.
     let mut bytes = resolution(b"10.1000/182");
     bytes[43] = 200;
@@ -303,17 +307,37 @@ fn attack_n13_recursion() {
 fn attack_n17_encrypted_without_a_session() {
     for flag in [EnvelopeFlags::ENCRYPTED, EnvelopeFlags::COMPRESSED] {
         for session_id in [0, 7, u32::MAX] {
-            let mut bytes = resolution(b"10.1000/182");
-            let mut envelope = Envelope::from_bytes(&bytes).unwrap();
-            envelope.flags = flag;
-            envelope.session_id = session_id;
-            bytes[..20].copy_from_slice(&envelope.to_bytes());
-            for transport in TRANSPORTS {
-                assert_eq!(refused(&bytes, transport).0, ResponseCode::PROTOCOL_ERROR);
+            // What follows the envelope may look like anything: a request, a response, nothing.
+            for payload in [&resolution(b"10.1000/182")[20..], &[0xa5; 64], &[1; 16], &[]] {
+                let mut envelope = Envelope { session_id, request_id: 9, ..Envelope::new(Version::OURS) };
+                envelope.flags = flag;
+                envelope.length = payload.len() as u32;
+                let bytes = [&envelope.to_bytes(), payload].concat();
+                for transport in TRANSPORTS {
+                    assert_eq!(refused(&bytes, transport).0, ResponseCode::PROTOCOL_ERROR);
+                }
+                assert!(Message::from_bytes(&bytes).is_err(), "never taken for plain text");
             }
-            assert!(Message::from_bytes(&bytes).is_err(), "never taken for plain text");
         }
     }
+}
+
+/// The error of a stream is enough to answer it.
+#[test]
+fn attack_n1_streams_that_announce_too_much_are_answered() {
+    let mut bytes = resolution(b"10.1000/182");
+    bytes[16..20].copy_from_slice(&u32::MAX.to_be_bytes());
+    let mut framer = Framer::new();
+    framer.push(&bytes);
+    let refusal = ENDPOINT.refuse_frame(&framer.next_message().unwrap_err(), NOW);
+    let response = Message::from_bytes(refusal.response().unwrap()).unwrap();
+    assert_eq!((response.envelope.request_id, response.header.opcode), (0x0102_0304, Opcode::RESOLUTION));
+    assert_eq!(refusal.to_string(), "4294967295 bytes announced, at most 262144 allowed");
+    bytes[27] = 1;
+    let mut framer = Framer::new();
+    framer.push(&bytes);
+    let refusal = ENDPOINT.refuse_frame(&framer.next_message().unwrap_err(), NOW);
+    assert_eq!(refusal.response(), None, "a response is not answered");
 }
 
 #[test]

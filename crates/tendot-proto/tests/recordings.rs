@@ -309,6 +309,7 @@ fn show_tail(tail: &Tail<'_>) -> String {
     match tail {
         Tail::Absent => "no credential field (0 bytes)".into(),
         Tail::Empty => "credentialLength=0".into(),
+        Tail::Other(bytes) => panic!("not in the recordings: {bytes:?}"),
         Tail::Credential(Credential { options, signer, counter, credential_type, algorithm, signature }) => {
             let info = 8 + algorithm.len() + signature.len();
             let length = 4 + 4 + signer.len() + 4 + 4 + credential_type.len() + 4 + info;

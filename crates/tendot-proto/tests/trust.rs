@@ -57,7 +57,7 @@ impl World {
         let values = vec![
             Value::new(1, "URL", "https://example.org/one"),
             Value::new(2, "EMAIL", "a@example.org"),
-            Value { permissions: Permissions(0x0c), ..Value::new(3, "HS_SECKEY", "opensesame") },
+            Value { permissions: Permissions(0x0c), ..Value::new(3, "NOTE", "not for everybody") },
         ];
         let mut world = Self {
             root,
@@ -70,7 +70,7 @@ impl World {
         };
         world.certify_root(&statement(ROOT), CertificateScope::EVERYTHING);
         world.certify_signer(&statement(ROOT), &[permission(CertificateScope::THIS_HANDLE, "0.NA/10.5555")]);
-        world.sign(&statement(SIGNER), 2);
+        world.sign(&statement(SIGNER), 3);
         world
     }
 
@@ -107,7 +107,7 @@ impl World {
     }
 
     fn verify_as(&self, handle: &str, policy: &Policy) -> Result<Verdict, TrustError> {
-        let mut work = self.work;
+        let mut work = self.work.clone();
         let handle = Handle::from(handle);
         verify(handle, &self.values, &self.known, &self.roots, self.now, policy, &AwsLc, &mut work)
     }
@@ -121,7 +121,7 @@ impl World {
     fn refused(&self) -> String {
         let verdict = self.verify().unwrap();
         assert!(!verdict.is_trusted());
-        assert_eq!(verdict.unsigned, [1, 2]);
+        assert_eq!(verdict.unsigned, [1, 2, 3]);
         let [error] = &verdict.refused[..] else { panic!("{verdict:?}") };
         error.to_string()
     }
@@ -142,7 +142,7 @@ fn a_record_signed_along_the_chain_is_believed() {
 fn what_is_not_signed_is_told() {
     let mut world = World::new();
     world.sign(&statement(SIGNER), 1);
-    assert_eq!(world.verify().unwrap().unsigned, [2]);
+    assert_eq!(world.verify().unwrap().unsigned, [2, 3], "also what not everybody may read");
     assert!(!world.verify().unwrap().is_trusted());
     // A change of what was signed; of a timestamp it is none.
     let mut world = World::new();
@@ -152,13 +152,35 @@ fn what_is_not_signed_is_told() {
     assert_eq!(world.verify().unwrap().unsigned, [1]);
     world.values[1].permissions = Permissions(0x0f);
     assert_eq!(world.verify().unwrap().unsigned, [1, 2]);
-    // What nobody can read needs no signature.
-    let mut world = World::new();
-    world.values[2].permissions = Permissions(0x0e);
-    assert_eq!(world.verify().unwrap().unsigned, [3]);
     // A record without signatures is not trusted, even if it is empty.
     world.values.clear();
     assert!(!world.verify().unwrap().is_trusted());
+}
+
+/// A forged value beside a signed one of the same index, whatever the order, and one that seems not to be public.
+#[test]
+fn forged_values_are_not_covered_by_others() {
+    for at in [0, 1] {
+        let mut world = World::new();
+        world.values.insert(at, Value::new(1, "URL", "https://evil.example/"));
+        let verdict = world.verify().unwrap();
+        assert!(!verdict.is_trusted());
+        assert_eq!(verdict.unsigned, [1, 1]);
+    }
+    let mut world = World::new();
+    world
+        .values
+        .push(Value { permissions: Permissions(0x0c), ..Value::new(9, "URL", "https://evil.example/") });
+    assert_eq!(world.verify().unwrap().unsigned, [9]);
+}
+
+#[test]
+fn what_was_taken_away_is_told() {
+    let mut world = World::new();
+    world.values.remove(1);
+    let verdict = world.verify().unwrap();
+    assert_eq!((&verdict.unsigned[..], &verdict.missing[..]), (&[][..], &[2][..]));
+    assert!(!verdict.is_trusted());
 }
 
 #[test]
@@ -181,12 +203,35 @@ fn certificates_elsewhere() {
     let data = world.signer_certificate(&statement(ROOT), &[permission(CertificateScope::EVERYTHING, "")]);
     world.known.insert(Handle::from("0.NA/10.5555"), Vec::new());
     world.known.insert(Handle::from("10.5555/CERTS"), vec![certificate(7, data)]);
-    world.sign(&Statement { chain: vec![Reference::parse("7:10.5555/CERTS")], ..statement(SIGNER) }, 2);
+    world.sign(&Statement { chain: vec![Reference::parse("7:10.5555/CERTS")], ..statement(SIGNER) }, 3);
     assert!(world.verify().unwrap().is_trusted());
-    world.sign(&Statement { chain: vec![Reference::parse("10.5555/CERTS")], ..statement(SIGNER) }, 2);
+    world.sign(&Statement { chain: vec![Reference::parse("10.5555/CERTS")], ..statement(SIGNER) }, 3);
     assert!(world.verify().unwrap().is_trusted());
-    world.sign(&Statement { chain: vec![Reference::parse("8:10.5555/CERTS")], ..statement(SIGNER) }, 2);
+    world.sign(&Statement { chain: vec![Reference::parse("8:10.5555/CERTS")], ..statement(SIGNER) }, 3);
     assert_eq!(world.refused(), "there is no certificate of 300:0.NA/10.5555");
+}
+
+/// The list of a signature is followed to its end, before that of a certificate on the way.
+#[test]
+fn the_list_of_the_signature_goes_first() {
+    let mut world = World::new();
+    let elsewhere = Statement { chain: vec![Reference::parse("1:99/NOWHERE")], ..statement(ROOT) };
+    world.certify_signer(&elsewhere, &[permission(CertificateScope::EVERYTHING, "")]);
+    assert_eq!(world.verify(), Err(TrustError::Needs(b"99/NOWHERE".to_vec())));
+    let chain = vec![Reference::parse("400:0.NA/10.5555"), Reference::parse("400:0.0/0.0")];
+    world.sign(&Statement { chain, ..statement(SIGNER) }, 3);
+    assert!(world.verify().unwrap().is_trusted());
+}
+
+/// Certificates that nobody needs cost what they are long.
+#[test]
+fn many_certificates_use_up_the_work() {
+    let mut world = World::new();
+    let data = world.signer_certificate(&statement("1:0.0/0.0"), &[]);
+    let many = (1..200).map(|index| certificate(index, [&data[..], &b"A".repeat(3_000)].concat())).collect();
+    world.known.insert(Handle::from("0.NA/10.5555"), many);
+    world.work = Work::new(300);
+    assert!(matches!(world.verify(), Err(TrustError::Exhausted(_))));
 }
 
 #[test]
@@ -249,7 +294,7 @@ fn signatures_about_other_records_and_by_other_keys() {
     // Signed by the root's key in the signer's name.
     let mut world = World::new();
     std::mem::swap(&mut world.root.private, &mut world.signer.private);
-    world.sign(&statement(SIGNER), 2);
+    world.sign(&statement(SIGNER), 3);
     assert_eq!(world.refused(), "300:0.NA/10.5555 did not sign this");
     // A changed payload.
     let mut world = World::new();

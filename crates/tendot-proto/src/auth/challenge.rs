@@ -65,7 +65,6 @@ impl Default for ChallengeLimits {
 }
 
 /// A challenge and the request that it is about.
-#[derive(Debug)]
 pub struct Pending {
     id: u32,
     version: Version,
@@ -179,6 +178,13 @@ impl ChallengeTable {
         let pending = self.pending.remove(&self.by_id.remove(&id)?)?;
         self.bytes -= pending.request.len();
         Some(pending)
+    }
+}
+
+/// Without the request, which may have secrets in it.
+impl core::fmt::Debug for Pending {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "Pending({}, {} bytes)", self.id, self.request.len())
     }
 }
 
@@ -391,7 +397,7 @@ impl Credentials<'_> {
                 }
                 SecretKeyAnswer::make(algorithm, secret, challenge, crypto, random, work)
             }
-            Self::PrivateKey(key) => PublicKeyAnswer::make(*key, challenge, version, work),
+            Self::PrivateKey(key) => PublicKeyAnswer::make(*key, challenge, version, policy, work),
         }
     }
 }

@@ -12,7 +12,7 @@ use crate::error::{DecodeError, EncodeError};
 use crate::limits;
 use crate::message::{Credential, Envelope, Parts, Version};
 use crate::record::PublicKey;
-use crate::wire::{Reader, Writer};
+use crate::wire::Writer;
 use crate::work::{Exhausted, Work};
 
 /// Why a message is not proved to be by whom it should be, or a proof cannot be added.
@@ -168,16 +168,7 @@ fn signed_bytes(message: &[u8], counter: u32) -> Result<(Vec<u8>, Version), Cred
 }
 
 fn credential<'a>(parts: &Parts<'a>, types: &[&[u8]]) -> Result<Credential<'a>, CredentialError> {
-    let at = limits::ENVELOPE + parts.header_and_body.len();
-    let mut reader = Reader::at_offset(parts.tail, at);
-    if reader.is_empty() {
-        return Err(CredentialError::Missing);
-    }
-    let bytes = reader.sub("credential")?;
-    if bytes.is_empty() {
-        return Err(CredentialError::Missing);
-    }
-    let credential = Credential::decode(bytes)?;
+    let credential = parts.credential()?.ok_or(CredentialError::Missing)?;
     if types.contains(&credential.credential_type) { Ok(credential) } else { Err(CredentialError::Missing) }
 }
 

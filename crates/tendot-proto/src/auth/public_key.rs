@@ -51,14 +51,18 @@ impl<'a> PublicKeyAnswer<'a> {
         verify(key, self.hash, &signed, self.signature, policy, crypto, work)
     }
 
-    /// Answers a challenge of this version.
+    /// Answers a challenge of this version. Before 2.7 that is with SHA-1, if the policy allows it.
     pub fn make(
         key: &dyn SigningKey,
         challenge: Challenge<'_>,
         version: Version,
+        policy: &Policy,
         work: &mut Work,
     ) -> Result<Vec<u8>, AuthError> {
         let (hash, name) = hash_for(version);
+        if hash == Hash::Sha1 && !policy.sha1 {
+            return Err(AuthError::NotAllowed { algorithm: "SHA-1" });
+        }
         work.spend(price::sign(key.signature_length()))?;
         let signature = key.sign(hash, &[challenge.nonce, challenge.digest].concat())?;
         Ok(PublicKeyAnswer { hash: name, signature: &signature }.to_bytes())
@@ -199,7 +203,10 @@ mod tests {
         let private = PrivateKey::from_file(file, None, &AwsLc, &mut { Work::REQUEST }).unwrap();
         let public = private.public_key().unwrap();
         let key = private.signing_key(&AwsLc).unwrap();
-        let answer = PublicKeyAnswer::make(&*key, CHALLENGE, Version::OURS, &mut { Work::REQUEST }).unwrap();
+        let answer = PublicKeyAnswer::make(&*key, CHALLENGE, Version::OURS, &Policy::default(), &mut {
+            Work::REQUEST
+        })
+        .unwrap();
         let read = PublicKeyAnswer::from_bytes(&answer).unwrap();
         assert_eq!(read.to_bytes(), answer);
         let policy = Policy::default();

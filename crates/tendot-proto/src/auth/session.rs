@@ -105,15 +105,25 @@ impl fmt::Debug for SessionKey {
 #[derive(Debug)]
 pub struct Session {
     id: u32,
+    side: Side,
     key: SessionKey,
     /// The counter of the last message that was sent.
     sent: u32,
     received: Counters,
 }
 
+/// Which side of a session this is: both have the same key, so what one sends must not come back to it as the other's.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Side {
+    /// Sends requests, and takes responses.
+    Client,
+    /// Sends responses, and takes requests.
+    Server,
+}
+
 impl Session {
-    pub(super) const fn new(id: u32, key: SessionKey) -> Self {
-        Self { id, key, sent: 0, received: Counters::NONE }
+    pub(super) const fn new(id: u32, side: Side, key: SessionKey) -> Self {
+        Self { id, side, key, sent: 0, received: Counters::NONE }
     }
 
     /// The number in the envelopes of its messages.
@@ -136,16 +146,19 @@ impl Session {
         // The deployed software takes counters for signed.
         let counter = self.sent.checked_add(1).filter(|counter| *counter <= i32::MAX as u32);
         let counter = counter.ok_or(SessionError::Over)?;
+        let envelope = Envelope::from_bytes(message).map_err(CredentialError::from)?;
+        if envelope.session_id != self.id {
+            return Err(SessionError::Unknown);
+        }
         mac_message(message, &self.key, counter, crypto, work)?;
         self.sent = counter;
         Ok(())
     }
 
-    /// Checks that a message of this session is genuine and did not come before.
+    /// Checks that a message of this session comes from its other side, is genuine, and did not come before.
     ///
     /// Counter 0, which the deployed server lets pass any number of times, is refused: all clients that can make a session
-    /// here count from 1. The answer to a challenge may come without a MAC, as it does from the deployed client: it is a
-    /// proof itself, and is taken only once.
+    /// here count from 1.
     pub fn verify(
         &mut self,
         parts: &Parts<'_>,
@@ -155,10 +168,8 @@ impl Session {
         if parts.envelope.session_id != self.id {
             return Err(SessionError::Unknown);
         }
-        // Only as a request: no response has this opcode, and a client must not take a forged one for genuine.
-        let is_answer = parts.header.opcode == Opcode::CHALLENGE_RESPONSE && parts.header.is_request();
-        if is_answer && matches!(parts.tail, [] | [0, 0, 0, 0]) {
-            return Ok(());
+        if parts.header.is_request() != (self.side == Side::Server) {
+            return Err(SessionError::WrongSide);
         }
         let counter = verify_mac(parts, &self.key, crypto, work)?;
         // Only now: a forged message must not use up counters.
@@ -167,23 +178,36 @@ impl Session {
 
     /// Decrypts a message and checks it as [`verify`](Self::verify) does.
     ///
-    /// Whatever is wrong with it is the same error, so that nobody finds out by trying how a changed message decrypts.
+    /// The deployed client answers a challenge without a MAC, encrypted or not: the answer is a proof itself, and is
+    /// taken only once. Such a message is taken here only while the session `is_challenged`; otherwise whoever can
+    /// change a ciphertext so that it seems to be one could find out, try by try, what other messages say. For the same
+    /// reason whatever else is wrong with a message is the same error.
     pub fn open(
         &mut self,
         message: &[u8],
+        is_challenged: bool,
         crypto: &dyn Crypto,
         work: &mut Work,
     ) -> Result<Vec<u8>, SessionError> {
         let plain = self.key.decrypt(message, crypto, work)?;
-        let verified = Parts::split(&plain)
-            .map_err(|_| SessionError::Undecipherable)
-            .and_then(|parts| self.verify(&parts, crypto, work));
+        let verified = Parts::split(&plain).map_err(|_| SessionError::Undecipherable).and_then(|parts| {
+            if is_challenged && self.side == Side::Server && is_bare_answer(&parts) {
+                return Ok(());
+            }
+            self.verify(&parts, crypto, work)
+        });
         match verified {
             Ok(()) => Ok(plain),
             Err(error @ (SessionError::Replayed { .. } | SessionError::Exhausted(_))) => Err(error),
             Err(_) => Err(SessionError::Undecipherable),
         }
     }
+}
+
+/// Whether a message is the answer to a challenge, and has no MAC.
+pub(super) fn is_bare_answer(parts: &Parts<'_>) -> bool {
+    let is_answer = parts.header.opcode == Opcode::CHALLENGE_RESPONSE && parts.header.is_request();
+    is_answer && matches!(parts.tail, [] | [0, 0, 0, 0])
 }
 
 /// The counters of messages that came: the highest, and which of the 200 up to it.
@@ -255,6 +279,9 @@ pub enum SessionError {
     /// So many messages were sent that they cannot be counted any more.
     #[error("the session has no counters left")]
     Over,
+    /// The message is one that this side sends, not one that it takes.
+    #[error("the message comes from the wrong side of the session")]
+    WrongSide,
     /// The message is not authenticated, or not by this session.
     #[error(transparent)]
     Credential(CredentialError),
@@ -273,6 +300,7 @@ impl SessionError {
             Self::Unknown | Self::Over => ResponseCode::SESSION_TIMEOUT,
             Self::Refused { .. } | Self::Undecipherable => ResponseCode::SESSION_FAILED,
             Self::Replayed { .. } => ResponseCode::SESSION_MESSAGE_REJECTED,
+            Self::WrongSide => ResponseCode::PROTOCOL_ERROR,
             Self::Credential(CredentialError::Missing) => ResponseCode::INVALID_CREDENTIAL,
             Self::Credential(CredentialError::Malformed(_)) => ResponseCode::PROTOCOL_ERROR,
             Self::Credential(_) => ResponseCode::INVALID_SESSION_KEY,

@@ -3,14 +3,19 @@ use core::time::Duration;
 
 use zeroize::Zeroizing;
 
+use super::credential::verify_signature;
 use super::group::{GENERATOR, Group};
 use super::policy::Policy;
 use super::price;
-use super::session::{Session, SessionError, SessionKey};
+use super::request_digest::OwnedDigest;
+use super::session::{Session, SessionError, SessionKey, Side};
 use crate::crypto::{Crypto, Random};
 use crate::handle::Handle;
 use crate::limits;
-use crate::message::{Envelope, KeyExchangeMode, SessionKeyPart, SessionSetup, Version};
+use crate::message::{
+    Body, DigestAlgorithm, Envelope, KeyExchangeMode, Message, Outcome, Parts, Response, SessionKeyPart,
+    SessionSetup, Version,
+};
 use crate::record::{KeyKind, PublicKey, Reference};
 use crate::wire::{Reader, Writer};
 use crate::work::Work;
@@ -48,7 +53,7 @@ impl SessionProposal {
 
     /// What is to be sent. `identity` is who will authenticate in the session; `timeout` is in seconds.
     ///
-    /// The request has to ask for a signed response: without the server's signature anybody could be at the other end.
+    /// The request has to have the flags `CERTIFY` and `REQUEST_DIGEST`: see [`accept`](Self::accept).
     pub fn setup<'a>(&'a self, identity: Option<&'a Reference<'_>>, timeout: u32) -> SessionSetup<'a> {
         SessionSetup {
             mode: KeyExchangeMode::DIFFIE_HELLMAN,
@@ -59,9 +64,36 @@ impl SessionProposal {
         }
     }
 
-    /// Takes what the server answered, after its signature has been verified: `data` from
-    /// [`Outcome::Session`](crate::Outcome::Session), the session's number from the envelope.
+    /// Takes what the server answered to the request as it was sent.
+    ///
+    /// The answer has to be signed by the server, or anybody could be at the other end; and it has to have the digest of
+    /// the request, or somebody between could have put a key of theirs in the place of ours.
     pub fn accept(
+        self,
+        request: &Parts<'_>,
+        response: &Parts<'_>,
+        server_key: &PublicKey<'_>,
+        policy: &Policy,
+        crypto: &dyn Crypto,
+        work: &mut Work,
+    ) -> Result<Session, SessionError> {
+        let refuse = |what| Err(SessionError::Refused { what });
+        verify_signature(response, server_key, policy, crypto, work)?;
+        let Ok(message) = Message::from_parts(response) else { return refuse("a malformed answer") };
+        let Body::Response(Response { digest: Some(digest), outcome: Outcome::Session { mode, data } }) =
+            message.body
+        else {
+            return refuse("an answer that is not bound to the request");
+        };
+        if digest.algorithm != DigestAlgorithm::Sha256
+            || OwnedDigest::check(&digest, request.header_and_body, policy, crypto, work).is_err()
+        {
+            return refuse("an answer to another request");
+        }
+        self.agree(response.envelope.session_id, mode, data, crypto, work)
+    }
+
+    fn agree(
         self,
         session_id: u32,
         mode: KeyExchangeMode,
@@ -86,7 +118,7 @@ impl SessionProposal {
         if Group::of(theirs.kind(), &any) != Some(self.half.group) {
             return refuse("another group than was proposed");
         }
-        Ok(Session::new(session_id, self.half.agree(&theirs, crypto, work)?))
+        Ok(Session::new(session_id, Side::Client, self.half.agree(&theirs, crypto, work)?))
     }
 }
 
@@ -230,7 +262,7 @@ mod tests {
             assert_eq!(answer.identity.as_ref(), Some(&identity));
             assert_eq!(answer.timeout, Duration::from_secs(60));
             let mode = KeyExchangeMode::DIFFIE_HELLMAN;
-            let session = proposal.accept(9, mode, answer.data(), &AwsLc, &mut { Work::REQUEST }).unwrap();
+            let session = proposal.agree(9, mode, answer.data(), &AwsLc, &mut { Work::REQUEST }).unwrap();
             assert_eq!(session.key().as_bytes(), answer.key.as_bytes());
         }
     }
@@ -260,7 +292,7 @@ mod tests {
         let server = propose(Group::Modp1024).half.public_key;
         let good = [&[0, 0, 0, 3][..], &server].concat();
         let check = |id, mode, data: &[u8], expected| {
-            let accepted = propose(Group::Modp1024).accept(id, mode, data, &AwsLc, &mut { Work::REQUEST });
+            let accepted = propose(Group::Modp1024).agree(id, mode, data, &AwsLc, &mut { Work::REQUEST });
             assert_eq!(accepted.map(|_| ()), expected);
         };
         let refused = |what| Err(SessionError::Refused { what });

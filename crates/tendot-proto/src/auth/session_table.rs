@@ -3,7 +3,7 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use super::identifier;
-use super::session::{Session, SessionError};
+use super::session::{Session, SessionError, Side, is_bare_answer};
 use super::session_setup::SessionAnswer;
 use crate::crypto::{Crypto, Random};
 use crate::message::{Envelope, Parts};
@@ -46,9 +46,14 @@ pub struct ServerSession {
     is_authenticated: bool,
     timeout: Duration,
     last_used: Duration,
+    /// Messages that did not decrypt.
+    undecipherable: u32,
 }
 
 impl ServerSession {
+    /// So many messages that do not decrypt end a session.
+    const UNDECIPHERABLE: u32 = 16;
+
     /// The session, for messages to be sent.
     pub fn session(&mut self) -> &mut Session {
         &mut self.session
@@ -94,11 +99,12 @@ impl SessionTable {
         }
         let id = identifier::fresh(random, |id| self.contains(id) || is_taken(id));
         let session = ServerSession {
-            session: Session::new(id, answer.key),
+            session: Session::new(id, Side::Server, answer.key),
             identity: answer.identity,
             is_authenticated: false,
             timeout: answer.timeout.min(self.limits.timeout),
             last_used: now.elapsed,
+            undecipherable: 0,
         };
         self.by_age.insert(session.age());
         self.sessions.insert(id, session);
@@ -106,30 +112,49 @@ impl SessionTable {
     }
 
     /// Checks that a message is genuine and did not come before; it keeps its session alive.
+    ///
+    /// The answer to a challenge may come without a MAC while the session `is_challenged`.
     pub fn verify(
         &mut self,
         parts: &Parts<'_>,
+        is_challenged: bool,
         now: Now,
         crypto: &dyn Crypto,
         work: &mut Work,
     ) -> Result<&mut ServerSession, SessionError> {
         let id = parts.envelope.session_id;
-        self.find(id, now)?.session.verify(parts, crypto, work)?;
+        let session = self.find(id, now)?;
+        if !(is_challenged && is_bare_answer(parts)) {
+            session.session.verify(parts, crypto, work)?;
+        }
         self.touch(id, now)
     }
 
     /// Decrypts a message and checks it in the same way. An encrypted message without a session is never looked into.
+    ///
+    /// A session with more than a few messages that do not decrypt is over: its other side would not send them.
     pub fn open(
         &mut self,
         message: &[u8],
+        is_challenged: bool,
         now: Now,
         crypto: &dyn Crypto,
         work: &mut Work,
     ) -> Result<(Vec<u8>, &mut ServerSession), SessionError> {
         let envelope = Envelope::from_bytes(message).map_err(|_| SessionError::Undecipherable)?;
         let session = self.find(envelope.session_id, now)?;
-        let plain = session.session.open(message, crypto, work)?;
-        Ok((plain, self.touch(envelope.session_id, now)?))
+        match session.session.open(message, is_challenged, crypto, work) {
+            Ok(plain) => Ok((plain, self.touch(envelope.session_id, now)?)),
+            Err(error) => {
+                if error == SessionError::Undecipherable {
+                    session.undecipherable += 1;
+                    if session.undecipherable >= ServerSession::UNDECIPHERABLE {
+                        self.remove(envelope.session_id);
+                    }
+                }
+                Err(error)
+            }
+        }
     }
 
     /// The session of this number, whose message has been verified or opened.

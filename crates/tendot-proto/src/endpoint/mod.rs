@@ -12,6 +12,7 @@ pub use seal::{SealError, Sealing};
 
 use crate::auth::SessionError;
 use crate::error::{DecodeError, DecodeErrorKind};
+use crate::framing::FrameError;
 use crate::limits;
 use crate::message::{
     Body, Envelope, EnvelopeFlags, Header, Message, OpFlags, Opcode, Outcome, Parts, Request, Response,
@@ -67,7 +68,7 @@ pub struct Endpoint {
 }
 
 /// A request that may be looked at.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Incoming<'a> {
     /// What it asks for.
     pub request: Request<'a>,
@@ -93,15 +94,16 @@ impl Endpoint {
     pub fn read<'a>(&self, bytes: &'a [u8], transport: Transport, now: Now) -> Result<Incoming<'a>, Refusal> {
         let envelope =
             Envelope::from_bytes(bytes).map_err(|error| Refusal::silent(Reason::Malformed(error)))?;
+        // What follows is not a header then.
+        if envelope.flags.has(EnvelopeFlags::ENCRYPTED) || envelope.flags.has(EnvelopeFlags::COMPRESSED) {
+            return Err(self.refuse(envelope, None, Reason::Encrypted, now));
+        }
         let header = bytes.get(limits::ENVELOPE..).and_then(|rest| Header::from_bytes(rest).ok());
         // A response is never answered, or two servers could keep each other busy for ever.
         if header.is_some_and(|(header, _)| !header.is_request()) {
             return Err(Refusal::silent(Reason::Response));
         }
         let refuse = |reason| Err(self.refuse(envelope, header.map(|(header, _)| header), reason, now));
-        if envelope.flags.has(EnvelopeFlags::ENCRYPTED) {
-            return refuse(Reason::Encrypted);
-        }
         // Whoever announces more than a message can have over UDP is not owed a datagram.
         if transport == Transport::Udp && envelope.length as usize > limits::MESSAGE {
             let kind =
@@ -145,6 +147,14 @@ impl Endpoint {
             endpoint: *self,
             now,
         })
+    }
+
+    /// The answer to a stream that cannot be cut into messages; the connection is to be closed after it.
+    pub fn refuse_frame(&self, error: &FrameError, now: Now) -> Refusal {
+        match error.header {
+            Some(header) if !header.is_request() => Refusal::silent(Reason::Response),
+            header => self.refuse(error.envelope, header, Reason::Frame(*error), now),
+        }
     }
 
     /// The answer to something that is no request, as far as it could be read.
@@ -228,10 +238,13 @@ pub enum Reason {
     /// They are no message.
     #[error("{0}")]
     Malformed(DecodeError),
+    /// They are a stream that cannot be cut into messages.
+    #[error("{0}")]
+    Frame(FrameError),
     /// They are a response.
     #[error("this is a response")]
     Response,
-    /// They are encrypted, and nobody has opened them.
+    /// They are encrypted, and nobody has opened them; or compressed, which nobody does.
     #[error("an encrypted message without a session")]
     Encrypted,
     /// They belong to a session that does not know them.

@@ -32,7 +32,7 @@ impl<'a> Incoming<'a> {
 
     /// This request after its challenge has been answered: it is carried out, and the response goes to the answer.
     #[must_use]
-    pub fn proved_by(mut self, answer: &Incoming<'_>) -> Self {
+    pub fn proved_by(mut self, answer: Incoming<'_>) -> Self {
         self.message.envelope.request_id = answer.message.envelope.request_id;
         self.transport = answer.transport;
         self.work = answer.work;

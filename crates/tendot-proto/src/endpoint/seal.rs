@@ -6,7 +6,6 @@ use crate::auth::{AuthError, CredentialError, OwnedDigest, Policy, Session, Sess
 use crate::crypto::{Crypto, Random, SigningKey};
 use crate::error::EncodeError;
 use crate::message::{Body, Message, OpFlags, Opcode, Outcome, Response, Version};
-use crate::work::Work;
 
 /// What responses are digested, signed and encrypted with.
 pub struct Sealing<'s> {
@@ -35,12 +34,9 @@ impl Incoming<'_> {
     /// In a session a response is authenticated by the session, except where there is none yet or none any more; values
     /// that not everybody may read are encrypted there whether that was asked for or not. Peers before 2.7 get no
     /// signature, and a digest only if the policy allows its hash: both would be of MD5 or SHA-1.
-    pub fn seal(
-        &self,
-        response: Message<'_>,
-        with: &mut Sealing<'_>,
-        work: &mut Work,
-    ) -> Result<Vec<u8>, SealError> {
+    pub fn seal(&mut self, response: Message<'_>, with: &mut Sealing<'_>) -> Result<Vec<u8>, SealError> {
+        let is_about_session = self.is_about_session();
+        let work = &mut self.work;
         let version = response.envelope.version;
         let flags = self.message.header.flags;
         let digest;
@@ -63,7 +59,7 @@ impl Incoming<'_> {
         let mut bytes = response.to_bytes()?;
         if flags.has(OpFlags::CERTIFY) {
             match (&mut with.session, with.key) {
-                (Some(session), _) if !self.is_about_session() => {
+                (Some(session), _) if !is_about_session => {
                     session.authenticate(&mut bytes, with.crypto, work)?;
                 }
                 (_, Some(key)) if version >= Version::SHA256 => sign_message(&mut bytes, key, work)?,
@@ -71,9 +67,7 @@ impl Incoming<'_> {
             }
         }
         match &with.session {
-            Some(session)
-                if !self.is_about_session() && (flags.has(OpFlags::ENCRYPT) || has_secrets(&response)) =>
-            {
+            Some(session) if !is_about_session && (flags.has(OpFlags::ENCRYPT) || has_secrets(&response)) => {
                 Ok(session.key().encrypt(&bytes, with.crypto, with.random, work)?)
             }
             _ => Ok(bytes),
@@ -85,14 +79,14 @@ impl Incoming<'_> {
     }
 }
 
-/// Whether a response has values that not everybody may read, and the peer expects them encrypted.
+/// Whether a response has values that not everybody may read. Peers expect them encrypted since 2.8; before, a session
+/// that could not decrypt them would be none.
 fn has_secrets(response: &Message<'_>) -> bool {
     let Body::Response(Response { outcome, .. }) = &response.body else { return false };
     let (Outcome::Resolved { values, .. } | Outcome::Referral { values: Some(values), .. }) = outcome else {
         return false;
     };
-    response.envelope.version >= Version::SUGGESTION_SIGNED
-        && values.iter().any(|value| !value.permissions.is_public())
+    values.iter().any(|value| !value.permissions.is_public())
 }
 
 /// Why a response cannot go out.

@@ -85,6 +85,9 @@ pub enum Tail<'a> {
     Empty,
     /// A credential.
     Credential(Credential<'a>),
+    /// Bytes that are none. The message is understood without them, as the deployed software does; but nothing is proved
+    /// by them.
+    Other(&'a [u8]),
 }
 
 impl<'a> Message<'a> {
@@ -120,9 +123,14 @@ impl<'a> Message<'a> {
         let body = if header.is_request() {
             Body::Request(Request::decode(header.opcode, envelope.version, &mut reader)?)
         } else {
-            Body::Response(Response::decode(&header, &mut reader)?)
+            Body::Response(Response::decode(&header, envelope.version, &mut reader)?)
         };
-        let tail = Tail::decode(Reader::at_offset(parts.tail, body_at + parts.body.len()))?;
+        let tail = match (parts.credential(), parts.tail) {
+            (Ok(Some(credential)), _) => Tail::Credential(credential),
+            (_, []) => Tail::Absent,
+            (Ok(None), _) => Tail::Empty,
+            (Err(_), tail) => Tail::Other(tail),
+        };
         Ok(Self { envelope, header, body, body_rest: reader.rest(), tail })
     }
 
@@ -168,25 +176,13 @@ impl<'a> Message<'a> {
     }
 }
 
-impl<'a> Tail<'a> {
-    fn decode(mut reader: Reader<'a>) -> Result<Self, DecodeError> {
-        if reader.is_empty() {
-            return Ok(Self::Absent);
-        }
-        let credential = reader.sub("credential")?;
-        reader.finish("message")?;
-        Ok(if credential.is_empty() {
-            Self::Empty
-        } else {
-            Self::Credential(Credential::decode(credential)?)
-        })
-    }
-
+impl Tail<'_> {
     fn encode(&self, writer: &mut Writer<'_>) {
         match self {
             Self::Absent => {}
             Self::Empty => writer.u32(0),
             Self::Credential(credential) => credential.encode(writer),
+            Self::Other(bytes) => writer.raw(bytes),
         }
     }
 }

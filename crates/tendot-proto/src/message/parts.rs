@@ -1,4 +1,4 @@
-use super::{Envelope, EnvelopeFlags, Header};
+use super::{Credential, Envelope, EnvelopeFlags, Header};
 use crate::error::{DecodeError, DecodeErrorKind};
 use crate::limits;
 use crate::wire::Reader;
@@ -34,6 +34,17 @@ impl<'a> Parts<'a> {
             after.finish("message")?;
         }
         Self::split_payload(envelope, reader.rest())
+    }
+
+    /// The credential; none if its length is 0 or not even there.
+    pub fn credential(&self) -> Result<Option<Credential<'a>>, DecodeError> {
+        let mut reader = Reader::at_offset(self.tail, limits::ENVELOPE + self.header_and_body.len());
+        if reader.is_empty() {
+            return Ok(None);
+        }
+        let credential = reader.sub("credential")?;
+        reader.finish("message")?;
+        if credential.is_empty() { Ok(None) } else { Credential::decode(credential).map(Some) }
     }
 
     /// Cuts what follows an envelope, of which as many bytes are taken as the envelope announces.

@@ -1,4 +1,4 @@
-use super::{Header, KeyExchangeMode, OpFlags, Opcode, RequestDigest, ResponseCode};
+use super::{Header, KeyExchangeMode, OpFlags, Opcode, RequestDigest, ResponseCode, Version};
 use crate::error::{DecodeError, DecodeErrorKind};
 use crate::handle::Handle;
 use crate::limits;
@@ -82,18 +82,28 @@ impl<'a> Response<'a> {
     }
 
     /// Reads the body of a response; what follows its last field stays in the reader.
-    pub(crate) fn decode(header: &Header, reader: &mut Reader<'a>) -> Result<Self, DecodeError> {
+    pub(crate) fn decode(
+        header: &Header,
+        version: Version,
+        reader: &mut Reader<'a>,
+    ) -> Result<Self, DecodeError> {
         let digest = if header.flags.has(OpFlags::REQUEST_DIGEST) {
             Some(RequestDigest::decode(reader)?)
         } else {
             None
         };
+        // Before 2.5 there was 303 where there is 7 now, with a message; see `ResponseCode::for_version`.
+        let has_prefix_referrals = version >= Version::COUNTERS;
         let outcome = match header.response_code {
             ResponseCode::SUCCESS => Outcome::success(header.opcode, reader)?,
-            ResponseCode::SERVICE_REFERRAL | ResponseCode::PREFIX_REFERRAL => Outcome::Referral {
-                handle: Handle::new(reader.bytes("referral handle")?),
-                values: if reader.is_empty() { None } else { Some(values(reader)?) },
-            },
+            code if code == ResponseCode::SERVICE_REFERRAL
+                || code == ResponseCode::PREFIX_REFERRAL && has_prefix_referrals =>
+            {
+                Outcome::Referral {
+                    handle: Handle::new(reader.bytes("referral handle")?),
+                    values: if reader.is_empty() { None } else { Some(values(reader)?) },
+                }
+            }
             ResponseCode::AUTHENTICATION_NEEDED => Outcome::Challenge {
                 nonce: reader.bytes("nonce")?,
                 old_digest: if digest.is_some() { None } else { Some(reader.bytes("request digest")?) },

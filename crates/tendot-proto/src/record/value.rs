@@ -1,5 +1,6 @@
 use alloc::borrow::Cow;
 use alloc::vec::Vec;
+use core::fmt;
 
 use super::{Permissions, Reference, Ttl};
 use crate::error::DecodeError;
@@ -19,7 +20,7 @@ use crate::wire::{Item, Reader, Writer};
 /// assert!(Value::from_bytes(&bytes[..20]).is_err());
 /// # Ok::<(), tendot_proto::DecodeError>(())
 /// ```
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Eq, PartialEq)]
 pub struct Value<'a> {
     /// The number by which the value is addressed within its record; 0 is never stored.
     pub index: u32,
@@ -170,6 +171,24 @@ pub(super) fn is_type(of: &[u8], wanted: &str) -> bool {
     of.split_at_checked(wanted.len()).is_some_and(|(start, after)| {
         start.eq_ignore_ascii_case(wanted.as_bytes()) && matches!(after.first(), None | Some(b'.'))
     })
+}
+
+/// Without the data of secret keys.
+impl fmt::Debug for Value<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut fields = f.debug_struct("Value");
+        fields.field("index", &self.index).field("type", &self.type_name());
+        if self.has_type("HS_SECKEY") {
+            fields.field("data", &format_args!("{} secret bytes", self.data.len()));
+        } else {
+            fields.field("data", &format_args!("\"{}\"", self.data.escape_ascii()));
+        }
+        fields
+            .field("timestamp", &self.timestamp)
+            .field("ttl", &self.ttl)
+            .field("permissions", &self.permissions);
+        fields.field("references", &self.references).finish()
+    }
 }
 
 fn text_bytes(text: Cow<'_, str>) -> Cow<'_, [u8]> {

@@ -3,7 +3,7 @@ use alloc::collections::BTreeMap;
 use alloc::string::{String, ToString as _};
 use alloc::vec::Vec;
 
-use super::verify::TrustError;
+use super::verify::{TrustError, reading};
 use super::{Claims, Jws, JwsAlgorithm};
 use crate::auth::{AuthError, Policy, verify_hash};
 use crate::crypto::Crypto;
@@ -47,7 +47,7 @@ impl Known {
 const LONGEST: usize = 50;
 
 /// How many values of one record are looked at for certificates.
-const CANDIDATES: usize = 64;
+const CANDIDATES: usize = 16;
 
 /// Who is asked, and what a check needs.
 #[derive(Clone, Copy)]
@@ -82,11 +82,11 @@ impl<'c> Check<'c> {
             if issuers.iter().any(|before: &Reference<'_>| before.is_same(&issuer)) {
                 return Err(TrustError::Loop { issuer: issuer.to_string() });
             }
-            // A statement tells where its certificates are; what it tells holds until another one tells more.
-            if !claims.chain.is_empty() {
+            // A statement tells where its certificates are, all the way; only when that is used up does another count.
+            if links.is_empty() {
                 links = claims.chain.iter().rev().cloned().collect();
             }
-            let certificate = self.certificate_of(&issuer, links.pop())?;
+            let certificate = self.certificate_of(&issuer, links.pop(), work)?;
             self.signed_by(&jws, &certificate.public_key, &issuer, work)?;
             if !certificate.permissions.iter().any(|permission| permission.covers(self.handle)) {
                 return Err(TrustError::NotPermitted { issuer: issuer.to_string() });
@@ -101,11 +101,13 @@ impl<'c> Check<'c> {
         }
     }
 
-    /// The certificate of an issuer: where the chain says, or the newest in the issuer's own record.
+    /// The certificate of an issuer: where the chain says, or the newest in the issuer's own record; of several that are
+    /// as new, the first.
     fn certificate_of(
         &self,
         issuer: &Reference<'_>,
         link: Option<Reference<'static>>,
+        work: &mut Work,
     ) -> Result<Certificate<'c>, TrustError> {
         let place = link.unwrap_or_else(|| Reference::new(0, issuer.handle.to_vec()));
         let values = self.known.get(Handle::new(&place.handle))?;
@@ -113,11 +115,18 @@ impl<'c> Check<'c> {
             .iter()
             .filter(|value| &*value.value_type == b"HS_CERT")
             .filter(|value| place.index == 0 || value.index == place.index)
-            .take(CANDIDATES)
-            .filter_map(|value| Certificate::from_bytes(&value.data).ok())
-            .filter(|certificate| certificate.subject().is_same(issuer));
-        let none = || TrustError::NoCertificate { issuer: issuer.to_string() };
-        candidates.max_by_key(|certificate| certificate.claims.issued_at).ok_or_else(none)
+            .take(CANDIDATES);
+        let mut newest: Option<Certificate<'c>> = None;
+        for value in candidates {
+            work.spend(reading(value.data.len()))?;
+            let Ok(certificate) = Certificate::from_bytes(&value.data) else { continue };
+            let is_newer =
+                newest.as_ref().is_none_or(|other| certificate.claims.issued_at > other.claims.issued_at);
+            if is_newer && certificate.subject().is_same(issuer) {
+                newest = Some(certificate);
+            }
+        }
+        newest.ok_or_else(|| TrustError::NoCertificate { issuer: issuer.to_string() })
     }
 
     fn is_root(

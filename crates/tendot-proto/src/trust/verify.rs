@@ -1,3 +1,4 @@
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
 use alloc::vec::Vec;
 
@@ -5,7 +6,7 @@ use subtle::ConstantTimeEq as _;
 
 use super::chain::{Check, Known, Roots};
 use crate::auth::{AuthError, Policy};
-use crate::crypto::{Crypto, CryptoError};
+use crate::crypto::{Crypto, CryptoError, Hash};
 use crate::handle::Handle;
 use crate::record::{Reference, Signature, Value};
 use crate::work::{Exhausted, Work};
@@ -15,23 +16,26 @@ use crate::work::{Exhausted, Work};
 pub struct Verdict {
     /// Who signed it, each with all who certify them, up to the root.
     pub signers: Vec<Vec<Reference<'static>>>,
-    /// The indexes of public values that no believed signature covers.
+    /// The indexes of values that no believed signature covers, also those that not everybody may read. If two values
+    /// have the same index, neither is covered: a signature tells values by their index.
     pub unsigned: Vec<u32>,
+    /// The indexes of values that a believed signature covers and that are not there: taken away, or not asked for.
+    pub missing: Vec<u32>,
     /// Why signatures were not believed.
     pub refused: Vec<TrustError>,
 }
 
 impl Verdict {
-    /// Whether every public value is covered.
+    /// Whether every value is covered, and none is missing. Ask for whole records.
     pub fn is_trusted(&self) -> bool {
-        self.unsigned.is_empty() && !self.signers.is_empty()
+        self.unsigned.is_empty() && self.missing.is_empty() && !self.signers.is_empty()
     }
 }
 
 /// How many signatures of one record are looked at.
 const SIGNATURES: usize = 16;
 
-/// Looks at the signatures of a record, as it was resolved: which of its values are to be believed?
+/// Looks at the signatures of a record, as it was resolved: all of it. Which of its values are to be believed?
 ///
 /// Certificates may stand in other records. If one of them is not `known`, the error
 /// [`TrustError::Needs`] names it; resolve it, add it, and ask again. A record that cannot be had is added without
@@ -64,55 +68,90 @@ pub fn verify(
     work: &mut Work,
 ) -> Result<Verdict, TrustError> {
     let check = Check { handle, known, roots, now, policy, crypto };
-    let mut verdict = Verdict { signers: Vec::new(), unsigned: Vec::new(), refused: Vec::new() };
+    let mut verdict =
+        Verdict { signers: Vec::new(), unsigned: Vec::new(), missing: Vec::new(), refused: Vec::new() };
     let mut covered = Vec::new();
     for value in values.iter().filter(|value| &*value.value_type == b"HS_SIGNATURE").take(SIGNATURES) {
         match check.signature(value, values, work) {
-            Ok((signers, indexes)) => {
+            Ok(Believed { signers, indexes, missing }) => {
                 verdict.signers.push(signers);
+                verdict.missing.extend(missing);
                 covered.extend(indexes);
             }
             Err(error @ (TrustError::Needs(_) | TrustError::Exhausted(_))) => return Err(error),
             Err(error) => verdict.refused.push(error),
         }
     }
-    covered.sort_unstable();
-    let to_cover =
-        values.iter().filter(|value| value.permissions.is_public() && !is_signature(handle, value));
-    let unsigned = to_cover.filter(|value| covered.binary_search(&value.index).is_err());
-    verdict.unsigned = unsigned.map(|value| value.index).collect();
+    verdict.missing.sort_unstable();
+    verdict.missing.dedup();
+    let indexes = sorted_indexes(values);
+    let is_covered = |index| covered.contains(&index) && is_once(&indexes, index);
+    let to_cover = values.iter().filter(|value| !is_signature(handle, value));
+    verdict.unsigned = to_cover.map(|value| value.index).filter(|index| !is_covered(*index)).collect();
     Ok(verdict)
 }
 
+/// A signature whose signers are known.
+struct Believed {
+    signers: Vec<Reference<'static>>,
+    /// The values that it covers as they are.
+    indexes: BTreeSet<u32>,
+    /// Those that are not there.
+    missing: Vec<u32>,
+}
+
+fn sorted_indexes(values: &[Value<'_>]) -> Vec<u32> {
+    let mut indexes: Vec<u32> = values.iter().map(|value| value.index).collect();
+    indexes.sort_unstable();
+    indexes
+}
+
+/// Whether an index is in the sorted list just once.
+fn is_once(indexes: &[u32], index: u32) -> bool {
+    let from = indexes.partition_point(|other| *other < index);
+    indexes.get(from) == Some(&index) && indexes.get(from + 1) != Some(&index)
+}
+
 impl Check<'_> {
-    /// Who stands behind a signature, and which values it covers as they are.
+    /// Who stands behind a signature, and which values it covers.
     fn signature(
         &self,
         value: &Value<'_>,
         values: &[Value<'_>],
         work: &mut Work,
-    ) -> Result<(Vec<Reference<'static>>, Vec<u32>), TrustError> {
+    ) -> Result<Believed, TrustError> {
+        work.spend(reading(value.data.len()))?;
         let malformed = |_| TrustError::Malformed { index: value.index };
         let signature = Signature::from_bytes(&value.data).map_err(malformed)?;
         if !self.handle.is_same(Handle::from(&*signature.claims.subject)) {
             return Err(TrustError::OtherRecord { subject: signature.claims.subject });
         }
-        let signers = self.chain(&signature.jws, &signature.claims, work)?;
         let unknown = || TrustError::UnknownHash { algorithm: signature.algorithm.clone() };
-        let hash = signature.hash().ok_or_else(unknown)?;
-        let mut covered = Vec::new();
+        let hash = match signature.hash().ok_or_else(unknown)? {
+            Hash::Sha1 if !self.policy.sha1 => return Err(unknown()),
+            hash => hash,
+        };
+        let signers = self.chain(&signature.jws, &signature.claims, work)?;
+        let mut believed = Believed { signers, indexes: BTreeSet::new(), missing: Vec::new() };
+        let claimed: BTreeMap<u32, &[u8]> =
+            signature.digests.iter().map(|digest| (digest.index, &*digest.digest)).collect();
         for value in values {
-            let Some(claimed) = signature.digests.iter().find(|digest| digest.index == value.index) else {
-                continue;
-            };
-            work.spend(1)?;
+            let Some(claimed) = claimed.get(&value.index) else { continue };
+            work.spend(reading(value.data.len()))?;
             let digest = value.digest(self.crypto, hash).map_err(TrustError::Crypto)?;
-            if bool::from(digest.ct_eq(&claimed.digest)) {
-                covered.push(value.index);
+            if bool::from(digest.ct_eq(claimed)) {
+                believed.indexes.insert(value.index);
             }
         }
-        Ok((signers, covered))
+        let there: BTreeSet<u32> = values.iter().map(|value| value.index).collect();
+        believed.missing = claimed.keys().filter(|index| !there.contains(index)).copied().collect();
+        Ok(believed)
     }
+}
+
+/// What it costs to read or digest so many bytes.
+pub(super) fn reading(length: usize) -> u32 {
+    u32::try_from(1 + length / 128).unwrap_or(u32::MAX)
 }
 
 /// Whether a value is itself a signature, and so needs none. The root record has some of an older kind.

@@ -159,9 +159,11 @@ impl Client {
             if digest.is_some() {
                 found.push("with digest");
             }
-            if let (Outcome::Session { mode, data }, Some(proposal)) = (outcome, self.proposal.take()) {
-                let session = proposal.accept(message.envelope.session_id, mode, data, &AwsLc, &mut work);
-                self.session = Some(session.unwrap());
+            if let (Outcome::Session { .. }, Some(proposal)) = (outcome, self.proposal.take()) {
+                let request = Parts::split(&self.sent).unwrap();
+                let (key, policy) = (&self.server_key, &self.policy);
+                self.session =
+                    Some(proposal.accept(&request, &parts, key, policy, &AwsLc, &mut work).unwrap());
             }
         }
         (plain, found)

@@ -65,29 +65,31 @@ impl Server {
         let mut bytes = bytes;
         let encrypted = envelope.flags.has(EnvelopeFlags::ENCRYPTED) && envelope.session_id != 0;
         if encrypted {
-            match self.sessions.open(bytes, now, &AwsLc, &mut work) {
+            let is_challenged = self.challenges.contains(envelope.session_id);
+            match self.sessions.open(bytes, is_challenged, now, &AwsLc, &mut work) {
                 Ok((plain, _)) => opened = plain,
                 Err(error) => return self.refuse(envelope, Reason::Session(error), now),
             }
             bytes = &opened;
         }
-        let incoming = match self.endpoint.read(bytes, transport, now) {
+        let mut incoming = match self.endpoint.read(bytes, transport, now) {
             Ok(incoming) => incoming,
             Err(refusal) => return refusal.response().map(Into::into),
         };
         let opcode = incoming.message.header.opcode;
+        let is_challenged = self.challenges.contains(envelope.session_id);
         // An answer outside of a session has the number of its challenge where others have that of their session.
         let is_answer = opcode == Opcode::CHALLENGE_RESPONSE && !self.sessions.contains(envelope.session_id);
         if envelope.session_id != 0
             && !encrypted
             && !is_answer
-            && let Err(error) = self.sessions.verify(&incoming.parts, now, &AwsLc, &mut work)
+            && let Err(error) = self.sessions.verify(&incoming.parts, is_challenged, now, &AwsLc, &mut work)
         {
             return self.refuse(envelope, Reason::Session(error), now);
         }
         match Answer::of(&incoming.request) {
-            Some(answer) => self.prove(&incoming, &answer, now),
-            None => Some(self.carry_out(&incoming, None, now)),
+            Some(answer) => self.prove(incoming, &answer, now),
+            None => Some(self.carry_out(&mut incoming, None, now)),
         }
     }
 
@@ -96,19 +98,19 @@ impl Server {
     }
 
     /// Looks at the answer to a challenge, and carries out what was challenged.
-    fn prove(&mut self, incoming: &Incoming<'_>, answer: &Answer<'_>, now: Now) -> Option<Vec<u8>> {
-        let mut work = incoming.work;
+    fn prove(&mut self, mut incoming: Incoming<'_>, answer: &Answer<'_>, now: Now) -> Option<Vec<u8>> {
+        let work = &mut incoming.work;
         let taken = self.challenges.take(incoming.message.envelope.session_id, now);
         let proved = taken.and_then(|pending| {
             let values = self.records.get(&*answer.key_handle.folded()).cloned().unwrap_or_default();
-            let index = pending.verify(answer, &values, &self.policy, &AwsLc, &mut work)?;
+            let index = pending.verify(answer, &values, &self.policy, &AwsLc, work)?;
             Ok((pending, Reference::new(index, answer.key_handle.as_bytes().to_vec())))
         });
         match proved {
             Ok((pending, identity)) => {
                 self.sessions.authenticate(pending.id(), &identity);
                 let request = self.endpoint.read(pending.request(), incoming.transport, now).unwrap();
-                Some(self.carry_out(&request.proved_by(incoming), Some(identity), now))
+                Some(self.carry_out(&mut request.proved_by(incoming), Some(identity), now))
             }
             Err(error) => {
                 let text = error.to_string();
@@ -118,7 +120,12 @@ impl Server {
         }
     }
 
-    fn carry_out(&mut self, incoming: &Incoming<'_>, identity: Option<Reference<'_>>, now: Now) -> Vec<u8> {
+    fn carry_out(
+        &mut self,
+        incoming: &mut Incoming<'_>,
+        identity: Option<Reference<'_>>,
+        now: Now,
+    ) -> Vec<u8> {
         let failed = Outcome::Failed { message: Some(b"") };
         let session = incoming.session_id;
         let in_session = self.sessions.contains(session);
@@ -127,7 +134,8 @@ impl Server {
         match incoming.request {
             Request::Resolve { handle, indexes, types } => {
                 let Some(values) = self.records.get(&*handle.folded()).cloned() else {
-                    return self.send(incoming, incoming.respond(ResponseCode::HANDLE_NOT_FOUND, failed));
+                    let response = incoming.respond(ResponseCode::HANDLE_NOT_FOUND, failed);
+                    return self.send(incoming, response);
                 };
                 let public_only = incoming.message.header.flags.has(OpFlags::PUBLIC_ONLY);
                 let all = indexes.is_empty() && types.is_empty();
@@ -146,10 +154,14 @@ impl Server {
                     return self.challenge(incoming, now);
                 }
                 if selected.is_empty() {
-                    return self.send(incoming, incoming.respond(ResponseCode::VALUES_NOT_FOUND, failed));
+                    let response = incoming.respond(ResponseCode::VALUES_NOT_FOUND, failed);
+                    return self.send(incoming, response);
                 }
                 let outcome = Outcome::Resolved { handle, values: List::from(&selected[..]) };
-                self.send(incoming, incoming.respond(ResponseCode::SUCCESS, outcome))
+                {
+                    let response = incoming.respond(ResponseCode::SUCCESS, outcome);
+                    self.send(incoming, response)
+                }
             }
             Request::Named { .. } | Request::Values { .. } if !known => self.challenge(incoming, now),
             Request::Named { handle } if incoming.message.header.opcode == Opcode::DELETE_HANDLE => {
@@ -157,19 +169,24 @@ impl Server {
                     Some(_) => (ResponseCode::SUCCESS, Outcome::Done),
                     None => (ResponseCode::HANDLE_NOT_FOUND, failed),
                 };
-                self.send(incoming, incoming.respond(code, outcome))
+                {
+                    let response = incoming.respond(code, outcome);
+                    self.send(incoming, response)
+                }
             }
             Request::Values { handle, values } => {
                 let values = values.iter().map(Value::into_owned).collect();
                 self.records.insert(handle.folded().into_owned(), values);
                 let outcome = Outcome::Created { handle: Some(handle) };
-                self.send(incoming, incoming.respond(ResponseCode::SUCCESS, outcome))
+                {
+                    let response = incoming.respond(ResponseCode::SUCCESS, outcome);
+                    self.send(incoming, response)
+                }
             }
             Request::SessionSetup(setup) => {
-                let mut work = incoming.work;
+                let work = &mut incoming.work;
                 let envelope = &incoming.message.envelope;
-                match SessionAnswer::new(&setup, envelope, &self.policy, &AwsLc, &mut self.random, &mut work)
-                {
+                match SessionAnswer::new(&setup, envelope, &self.policy, &AwsLc, &mut self.random, work) {
                     Ok(answer) => {
                         let data = answer.data().to_vec();
                         let taken = |id| self.challenges.contains(id);
@@ -182,24 +199,29 @@ impl Server {
                     Err(error) => {
                         let text = error.to_string();
                         let failed = Outcome::Failed { message: Some(text.as_bytes()) };
-                        self.send(incoming, incoming.respond(error.response_code(), failed))
+                        {
+                            let response = incoming.respond(error.response_code(), failed);
+                            self.send(incoming, response)
+                        }
                     }
                 }
             }
             Request::Plain { .. } if incoming.message.header.opcode == Opcode::SESSION_TERMINATE => {
                 self.sessions.remove(session);
-                self.send(incoming, incoming.respond(ResponseCode::SUCCESS, Outcome::Done))
+                {
+                    let response = incoming.respond(ResponseCode::SUCCESS, Outcome::Done);
+                    self.send(incoming, response)
+                }
             }
             _ => self.send(incoming, incoming.respond(ResponseCode::OPERATION_NOT_SUPPORTED, failed)),
         }
     }
 
-    fn challenge(&mut self, incoming: &Incoming<'_>, now: Now) -> Vec<u8> {
-        let mut work = incoming.work;
+    fn challenge(&mut self, incoming: &mut Incoming<'_>, now: Now) -> Vec<u8> {
         let request = incoming.message.to_bytes().unwrap();
         assert_eq!(Parts::split(&request).unwrap().header_and_body, incoming.parts.header_and_body);
         let taken = |id| self.sessions.contains(id);
-        match self.challenges.issue(&request, now, &AwsLc, &mut self.random, &mut work, taken) {
+        match self.challenges.issue(&request, now, &AwsLc, &mut self.random, &mut incoming.work, taken) {
             Ok(pending) => {
                 let challenge = incoming.challenge(pending).to_bytes().unwrap();
                 let challenge = Message::from_bytes(&challenge).unwrap();
@@ -213,8 +235,7 @@ impl Server {
         }
     }
 
-    fn send(&mut self, incoming: &Incoming<'_>, response: Message<'_>) -> Vec<u8> {
-        let mut work = incoming.work;
+    fn send(&mut self, incoming: &mut Incoming<'_>, response: Message<'_>) -> Vec<u8> {
         let session = self.sessions.get_mut(incoming.session_id).map(|session| session.session());
         let mut sealing = Sealing {
             crypto: &AwsLc,
@@ -223,7 +244,7 @@ impl Server {
             key: Some(&*self.key),
             session,
         };
-        incoming.seal(response, &mut sealing, &mut work).unwrap()
+        incoming.seal(response, &mut sealing).unwrap()
     }
 }
 
