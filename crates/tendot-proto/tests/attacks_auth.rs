@@ -171,7 +171,7 @@ fn attack_a2_a_server_cannot_have_other_requests_answered() {
     assert_eq!(answer(&wanted, &challenge), Err(AuthError::OtherRequest));
     challenge.envelope.request_id = 7;
     let Body::Response(response) = &mut challenge.body else { unreachable!() };
-    response.outcome = tendot_proto::Outcome::Challenge { nonce: &[0; 33], old_digest: None };
+    response.outcome = Outcome::Challenge { nonce: &[0; 33], old_digest: None };
     assert_eq!(answer(&wanted, &challenge), Err(AuthError::Nonce { length: 33, limit: 32 }));
 }
 

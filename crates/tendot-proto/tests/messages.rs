@@ -224,7 +224,7 @@ proptest! {
     }
 
     #[test]
-    fn responses_are_read_as_written(material in material(), minor in any::<u8>(), rest in bytes()) {
+    fn responses_are_read_as_written(material in material(), minor in 5_u8.., rest in bytes()) {
         let strings: Vec<&[u8]> = material.strings.iter().map(|string| &**string).collect();
         for (at, (opcode, code, outcome)) in outcomes(&material, &strings).into_iter().enumerate() {
             let optional = matches!(

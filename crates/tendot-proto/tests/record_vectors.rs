@@ -234,3 +234,37 @@ fn site_file() {
     assert_eq!(read.description(), Some("test site"));
     assert!(matches!(read.servers[0].key().unwrap().kind(), KeyKind::Rsa { .. }));
 }
+
+/// What Handle.Net does with input that it wrote in old versions, or writes in odd cases: compared with its own code.
+#[test]
+fn json_as_handle_net_reads_and_writes_it() {
+    let site = |servers: &str| {
+        let json = format!(
+            r#"{{"index":1,"type":"HS_SITE","data":{{"format":"site","value":{{"protocolVersion":"2.11",
+            "serialNumber":1,"primarySite":true,{servers}}}}}}}"#
+        );
+        Value::from_json(json.as_bytes()).map(|value| serde_json::to_string(&value).unwrap())
+    };
+    let server = |key: &str| format!(r#"{{"serverId":1,"address":"192.0.2.1",{key}"interfaces":[]}}"#);
+    // Neither attributes nor a key: both are written, empty.
+    let written = site(&format!(r#""servers":[{}]"#, server(""))).unwrap();
+    assert!(written.contains(r#""attributes":[],"servers""#), "{written}");
+    assert!(written.contains(r#""publicKey":{"format":"base64","value":""}"#), "{written}");
+    // A key under the name of old versions is in hexadecimal.
+    let old = site(&format!(r#""ServerList":[{}]"#, server(r#""PublicKey":"4b4559","#))).unwrap();
+    assert!(old.contains(r#""publicKey":{"format":"base64","value":"S0VZ"}"#), "{old}");
+    // The new name counts if both are there.
+    let both = site(&format!(r#""serverList":[{}],"servers":[]"#, server(""))).unwrap();
+    assert!(both.contains(r#""servers":[]"#), "{both}");
+    // Addresses in the old form of IPv4 within IPv6 stay what they are.
+    let mapped =
+        site(&format!(r#""servers":[{}]"#, server("").replace("192.0.2.1", "::ffff:192.0.2.1"))).unwrap();
+    assert!(mapped.contains(r#""address":"::ffff:c000:201""#), "{mapped}");
+    // Four bytes are signed in Java.
+    let negative = br#"{"index":-1,"type":"X","data":"","ttl":-2}"#;
+    let value = Value::from_json(negative).unwrap();
+    assert_eq!((value.index, value.ttl), (u32::MAX, Ttl::Relative(u32::MAX - 1)));
+    let written = serde_json::to_string(&value).unwrap();
+    assert_eq!(written, r#"{"index":-1,"type":"X","data":{"format":"string","value":""},"ttl":-2}"#);
+    assert!(Value::from_json(br#"{"index":-2147483649,"type":"X","data":""}"#).is_err());
+}

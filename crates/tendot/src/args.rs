@@ -168,8 +168,8 @@ pub(crate) enum DebugCommand {
 #[derive(Args, Debug)]
 #[command(after_long_help = "\
 Examples:
-  tendot debug message 020b020b000000000102030400000000000000310000000100000000190000000001000065000000\
-000000150000000931302e313030302f31000000000000000000000000
+  tendot debug message '020b020b 00000000 01020304 00000000 00000021 00000002 00000000
+                        19000000 00010000 65000000 00000005 00000001 2f 00000000'
   xxd -p -c0 captured.bin | tendot debug message --json | jq .body.handle
   tendot debug message --public-key pubkey.bin \"$SIGNED\"
 
@@ -209,9 +209,9 @@ pub(crate) struct DebugValueArguments {
     #[arg(value_name = "TYPE")]
     pub(crate) value_type: String,
 
-    /// The bytes of the data
+    /// The bytes of the data [default: standard input]
     #[arg(value_name = "HEX")]
-    pub(crate) hex: String,
+    pub(crate) hex: Option<String>,
 
     /// Encode what was decoded, and print that in hexadecimal
     #[arg(long, conflicts_with = "json")]

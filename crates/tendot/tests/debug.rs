@@ -162,7 +162,7 @@ bodyLength        66
 body
   handle  10.1000/1
   values
-        1 URL https://example.org/
+        1 URL https://example.org/  (2023-03-02T01:46:40Z)
 credential        none
 "
     );
@@ -186,6 +186,9 @@ fn malformed_input_says_what_and_where() {
     check(&["value", "HS_ADMIN", "07f"], "`07f` is not hexadecimal: 3 digits are no whole bytes");
     check(&["message", "02xx"], "`02xx` is not hexadecimal: digit 3 is none");
     check(&["message", ""], "malformed message: envelope at byte 0: 20 bytes announced, 0 there");
+    let twice = recorded("resolve_all_tcp#1") + "02";
+    let error = "malformed message at byte 71: envelope at byte 0: 20 bytes announced, 1 there";
+    check(&["message", &twice], error);
     check(&["message", "02 0b"], "malformed message: envelope at byte 0: 20 bytes announced, 2 there");
 }
 

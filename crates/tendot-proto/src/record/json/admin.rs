@@ -31,7 +31,7 @@ impl Serialize for AdminForm<'_> {
         let Admin { permissions: AdminPermissions(bits), reference, legacy_byte_length } = &self.0;
         let mut out = serializer.serialize_struct("Admin", 3 + usize::from(*legacy_byte_length))?;
         out.serialize_field("handle", &Text(&reference.handle))?;
-        out.serialize_field("index", &reference.index)?;
+        out.serialize_field("index", &reference.index.cast_signed())?;
         let mut digits = [b'0'; 16];
         for (digit, bit) in digits.iter_mut().rev().zip(0..) {
             *digit += u8::from(bits >> bit & 1 != 0);

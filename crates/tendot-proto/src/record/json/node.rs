@@ -129,6 +129,17 @@ impl<'p, 'j: 'p> Node<'p, 'j> {
         })
     }
 
+    /// Four bytes of the wire. The deployed software takes them for signed, so a negative number is one of the upper half.
+    pub(crate) fn word(&self) -> Result<u32, JsonError> {
+        self.number().or_else(|error| self.number().map(i32::cast_unsigned).map_err(|_| error))
+    }
+
+    /// Bytes in hexadecimal.
+    pub(crate) fn hex(&self) -> Result<alloc::vec::Vec<u8>, JsonError> {
+        let bytes = data_encoding::HEXLOWER_PERMISSIVE.decode(self.text()?.as_bytes());
+        bytes.map_err(|_| self.needs("pairs of hexadecimal digits"))
+    }
+
     /// Bytes in base64: of either alphabet, with or without the `=` at the end, in lines or not.
     pub(crate) fn base64(&self) -> Result<alloc::vec::Vec<u8>, JsonError> {
         let plain: alloc::vec::Vec<u8> = (self.text()?.trim_end().trim_end_matches('=').bytes())

@@ -31,8 +31,8 @@ impl Value<'_> {
     ///     r#"{"index":1,"type":"URL","data":{"format":"string","value":"https://example.org/"},"ttl":86400}"#,
     /// );
     ///
-    /// let error = Value::from_json(br#"{"index":-1,"type":"URL","data":""}"#).unwrap_err();
-    /// assert_eq!(error.to_string(), "index: must be a whole number of 32 bits, not -1");
+    /// let error = Value::from_json(br#"{"index":1.5,"type":"URL","data":""}"#).unwrap_err();
+    /// assert_eq!(error.to_string(), "index: must be a whole number of 32 bits, not 1.5");
     /// ```
     pub fn from_json(json: &[u8]) -> Result<Value<'static>, JsonError> {
         parse(json).and_then(|json| value(&Node::new(&json)).map(Value::into_owned))
@@ -86,13 +86,13 @@ fn record(node: &Node<'_, '_>) -> Result<Record<'static>, JsonError> {
 
 fn value<'j>(node: &Node<'_, 'j>) -> Result<Value<'j>, JsonError> {
     Ok(Value {
-        index: node.required("index")?.number()?,
+        index: node.required("index")?.word()?,
         value_type: node.required("type")?.text()?.as_bytes().into(),
         data: data(&node.required("data")?)?,
         permissions: node.get("permissions").map_or(Ok(Permissions::DEFAULT), |four| permissions(&four))?,
         ttl: node.get("ttl").map_or(Ok(Ttl::DEFAULT), |ttl| match ttl.json() {
             Json::String(_) => Ok(Ttl::Absolute(Date::read(&ttl)?.0)),
-            _ => ttl.number().map(Ttl::Relative),
+            _ => ttl.word().map(Ttl::Relative),
         })?,
         timestamp: node.get("timestamp").map_or(Ok(0), |date| Ok(Date::read(&date)?.0))?,
         references: node.get("references").map_or(Ok(Vec::new()), |list| list.list(reference))?,
@@ -127,9 +127,7 @@ pub(super) fn data<'j>(node: &Node<'_, 'j>) -> Result<Cow<'j, [u8]>, JsonError> 
     } else if is("base64") {
         value.base64().map(Cow::Owned)
     } else if is("hex") {
-        let digits = value.text()?.as_bytes();
-        let bytes = data_encoding::HEXLOWER_PERMISSIVE.decode(digits);
-        bytes.map(Cow::Owned).map_err(|_| value.needs("pairs of hexadecimal digits"))
+        value.hex().map(Cow::Owned)
     } else if is("admin") {
         AdminForm::read(&value).map(|admin| Cow::Owned(admin.to_bytes()))
     } else if is("vlist") {
@@ -145,7 +143,7 @@ pub(super) fn data<'j>(node: &Node<'_, 'j>) -> Result<Cow<'j, [u8]>, JsonError> 
 
 pub(super) fn reference<'j>(node: &Node<'_, 'j>) -> Result<Reference<'j>, JsonError> {
     let handle = node.required("handle")?.text()?;
-    Ok(Reference::new(node.required("index")?.number()?, handle.as_bytes()))
+    Ok(Reference::new(node.required("index")?.word()?, handle.as_bytes()))
 }
 
 #[cfg(test)]

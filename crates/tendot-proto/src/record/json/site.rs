@@ -1,6 +1,6 @@
 use alloc::borrow::Cow;
 use alloc::vec::Vec;
-use core::net::{IpAddr, Ipv6Addr};
+use core::net::IpAddr;
 
 use serde::ser::SerializeStruct as _;
 use serde::{Serialize, Serializer};
@@ -67,7 +67,7 @@ fn required<'c, 'j>(node: &'c Node<'_, 'j>, key: &'c str) -> Result<Node<'c, 'j>
 }
 
 fn either<'c, 'j>(node: &'c Node<'_, 'j>, key: &'c str, old: &'c str) -> Result<Node<'c, 'j>, JsonError> {
-    get(node, old).map_or_else(|| required(node, key), Ok)
+    get(node, key).or_else(|| get(node, old)).map_or_else(|| node.required(key), Ok)
 }
 
 /// A list of names and values, or an object, of which each member has a value or several.
@@ -95,11 +95,23 @@ fn server<'j>(node: &Node<'_, 'j>) -> Result<Server<'j>, JsonError> {
     let address = required(node, "address")?;
     let ip = address.text()?.parse().map_err(|_| address.needs("an IP address"))?;
     Ok(Server {
-        id: required(node, "serverId")?.number()?,
+        id: required(node, "serverId")?.word()?,
         address: Server::address_of(ip),
-        public_key: get(node, "publicKey").map_or(Ok(Cow::default()), |key| read::data(&key))?,
+        public_key: public_key(node)?,
         interfaces: either(node, "interfaces", "interfaceList")?.list(interface)?,
     })
+}
+
+/// Data as everywhere, or hexadecimal digits under the capitalised name of old versions.
+fn public_key<'j>(node: &Node<'_, 'j>) -> Result<Cow<'j, [u8]>, JsonError> {
+    if let Some(key) = node.get("publicKey") {
+        return read::data(&key);
+    }
+    match node.get("PublicKey") {
+        Some(key) if key.json().is_string() => key.hex().map(Cow::Owned),
+        Some(key) => read::data(&key),
+        None => Ok(Cow::default()),
+    }
 }
 
 fn interface(node: &Node<'_, '_>) -> Result<Interface, JsonError> {
@@ -114,7 +126,7 @@ fn interface(node: &Node<'_, '_>) -> Result<Interface, JsonError> {
     Ok(Interface {
         kind: InterfaceKind(flag("query", InterfaceKind::QUERY)? | flag("admin", InterfaceKind::ADMIN)?),
         transport: transport.0,
-        port: required(node, "port")?.number()?,
+        port: required(node, "port")?.word()?,
     })
 }
 
@@ -134,8 +146,7 @@ impl Serialize for SiteForm<'_> {
         let site = &self.0;
         let hashed = site.hash_option != HashOption::WHOLE;
         let filtered = !site.hash_filter.is_empty();
-        let attributed = !site.attributes.is_empty();
-        let fields = 6 + usize::from(hashed) + usize::from(filtered) + usize::from(attributed);
+        let fields = 7 + usize::from(hashed) + usize::from(filtered);
         let mut out = serializer.serialize_struct("Site", fields)?;
         out.serialize_field("version", &site.format)?;
         let protocol = Shown(format_args!("{}.{}", site.protocol_major, site.protocol_minor));
@@ -149,9 +160,7 @@ impl Serialize for SiteForm<'_> {
         if filtered {
             out.serialize_field("hashFilter", &Text(&site.hash_filter))?;
         }
-        if attributed {
-            out.serialize_field("attributes", &Each(&site.attributes, AttributeForm))?;
-        }
+        out.serialize_field("attributes", &Each(&site.attributes, AttributeForm))?;
         out.serialize_field("servers", &Each(&site.servers, ServerForm))?;
         out.end()
     }
@@ -182,18 +191,22 @@ struct ServerForm<'s>(&'s Server<'s>);
 impl Serialize for ServerForm<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let server = self.0;
-        let keyed = !server.public_key.is_empty();
-        let mut out = serializer.serialize_struct("Server", 3 + usize::from(keyed))?;
-        out.serialize_field("serverId", &server.id)?;
+        let mut out = serializer.serialize_struct("Server", 4)?;
+        out.serialize_field("serverId", &server.id.cast_signed())?;
         // `::ffff:192.0.2.1` must not become `192.0.2.1` here, since that is read as twelve zeros in front.
-        let address = match server.ip() {
-            IpAddr::V4(four) if server.address == Server::address_of(four.into()) => IpAddr::V4(four),
-            _ => Ipv6Addr::from(server.address).into(),
-        };
-        out.serialize_field("address", &Shown(address))?;
-        if keyed {
-            out.serialize_field("publicKey", &KeyForm(&server.public_key))?;
+        match server.ip() {
+            IpAddr::V4(four) if server.address == Server::address_of(four.into()) => {
+                out.serialize_field("address", &Shown(four))?;
+            }
+            // Java writes no dots after colons.
+            IpAddr::V4(four) => {
+                let [a, b, c, d] = four.octets().map(u16::from);
+                let text = Shown(format_args!("::ffff:{:x}:{:x}", a << 8 | b, c << 8 | d));
+                out.serialize_field("address", &text)?;
+            }
+            IpAddr::V6(six) => out.serialize_field("address", &Shown(six))?,
         }
+        out.serialize_field("publicKey", &KeyForm(&server.public_key))?;
         out.serialize_field("interfaces", &Each(&server.interfaces, InterfaceForm))?;
         out.end()
     }
@@ -207,7 +220,7 @@ impl Serialize for InterfaceForm<'_> {
         out.serialize_field("query", &self.0.kind.is_query())?;
         out.serialize_field("admin", &self.0.kind.is_admin())?;
         out.serialize_field("protocol", name(self.0.transport).unwrap_or_default())?;
-        out.serialize_field("port", &self.0.port)?;
+        out.serialize_field("port", &self.0.port.cast_signed())?;
         out.end()
     }
 }

@@ -29,14 +29,16 @@ impl Serialize for Value<'_> {
         let referring = !self.references.is_empty();
         let fields = 4 + usize::from(limited) + usize::from(dated) + usize::from(referring);
         let mut out = serializer.serialize_struct("Value", fields)?;
-        out.serialize_field("index", &self.index)?;
+        out.serialize_field("index", &self.index.cast_signed())?;
         out.serialize_field("type", &Text(&self.value_type))?;
         out.serialize_field("data", &DataForm::of(&self.value_type, &self.data))?;
         if limited {
             out.serialize_field("permissions", &Shown(self.permissions))?;
         }
         match self.ttl {
-            Ttl::Relative(seconds) | Ttl::Other { seconds, .. } => out.serialize_field("ttl", &seconds)?,
+            Ttl::Relative(seconds) | Ttl::Other { seconds, .. } => {
+                out.serialize_field("ttl", &seconds.cast_signed())?;
+            }
             Ttl::Absolute(seconds) => out.serialize_field("ttl", &Date(seconds))?,
         }
         if dated {
@@ -53,7 +55,7 @@ impl Serialize for Reference<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut out = serializer.serialize_struct("Reference", 2)?;
         out.serialize_field("handle", &Text(&self.handle))?;
-        out.serialize_field("index", &self.index)?;
+        out.serialize_field("index", &self.index.cast_signed())?;
         out.end()
     }
 }

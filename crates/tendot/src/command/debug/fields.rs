@@ -6,17 +6,20 @@ use tendot_proto::message::{DigestAlgorithm, Receiver, SessionKeyPart, SessionSe
 use tendot_proto::record::Value;
 use tendot_proto::wire::List;
 use tendot_proto::{
-    Body, Credential, Envelope, EnvelopeFlags, Handle, Header, Message, OpFlags, Outcome, Request,
-    RequestDigest, Response, Tail,
+    Body, Credential, Envelope, EnvelopeFlags, Handle, Header, Message, OpFlags, Outcome, Permissions,
+    Request, RequestDigest, Response, Tail, Ttl,
 };
 
 use super::description::{Description, Field};
 use crate::Failure;
 
+/// Whether a credential is right, or why that cannot be checked.
+pub(super) type Validity = Result<bool, String>;
+
 /// Body and credential; `valid` tells whether the credential was checked, and how that ended.
 pub(super) fn describe_body(
     message: &Message<'_>,
-    valid: Option<bool>,
+    valid: Option<&Validity>,
     description: &mut Description,
 ) -> Result<(), Failure> {
     let mut body = match &message.body {
@@ -63,9 +66,8 @@ pub(super) fn describe_header(
     description.add("opFlagNames", set.map(|(_, name)| *name).collect::<Field>());
     description.add("siteInfoSerial", header.site_serial);
     description.add("recursionCount", header.recursion_count);
-    let date = Timestamp::from_second(header.expiration.into())
-        .map(|date| format!("{} ({date})", header.expiration));
-    description.add_number("expiration", header.expiration, date.unwrap_or_default())?;
+    let date = format!("{} ({})", header.expiration, dated(header.expiration));
+    description.add_number("expiration", header.expiration, date)?;
     description.add("bodyLength", body_length as u64);
     Ok(())
 }
@@ -101,7 +103,7 @@ fn describe_request(request: &Request<'_>) -> Result<Description, Failure> {
             add_digest(&mut body, &digest);
             body.add_hex("answer", answer);
         }
-        Request::SessionSetup(setup) => add_session_setup(&mut body, &setup),
+        Request::SessionSetup(setup) => add_session_setup(&mut body, &setup)?,
         Request::ExchangeKey { key } => body.add_hex("key", key),
         Request::RetrieveTransactions { since, receiver } => {
             match since {
@@ -171,11 +173,12 @@ fn describe_response(response: &Response<'_>) -> Result<Description, Failure> {
     Ok(body)
 }
 
-fn describe_tail(tail: &Tail<'_>, valid: Option<bool>, description: &mut Description) {
+fn describe_tail(tail: &Tail<'_>, valid: Option<&Validity>, description: &mut Description) {
     let Credential { options, signer, counter, credential_type, algorithm, signature } = match tail {
         Tail::Absent => return,
         Tail::Empty => return description.add("credential", Field::Nothing),
         Tail::Credential(credential) => credential,
+        Tail::Other(bytes) => return description.add_hex("rest", bytes),
     };
     let mut fields = Description::default();
     fields.add("options", *options);
@@ -184,8 +187,10 @@ fn describe_tail(tail: &Tail<'_>, valid: Option<bool>, description: &mut Descrip
     fields.add("type", text(credential_type));
     fields.add("algorithm", text(algorithm));
     fields.add_hex("signature", signature);
-    if let Some(valid) = valid {
-        fields.add("valid", valid);
+    match valid {
+        None => {}
+        Some(Ok(valid)) => fields.add("valid", *valid),
+        Some(Err(why)) => fields.add("unchecked", &**why),
     }
     description.add("credential", fields);
 }
@@ -194,17 +199,49 @@ fn describe_values(values: &List<'_, Value<'_>>) -> Result<Field, Failure> {
     let describe = |value: Value<'_>| -> Result<Field, Failure> {
         let json = to_raw_value(&value)
             .map_err(|error| Failure::new(format!("a value has no JSON form: {error}")))?;
-        let data = super::value::shown(&value.type_name(), &value.data)?;
-        Ok(Field::Json { json, shown: format!("{:>5} {} {data}", value.index, value.type_name()) })
+        Ok(Field::Json { json, shown: shown_value(&value)? })
     };
     values.iter().map(describe).collect::<Result<Vec<_>, _>>().map(Field::List)
 }
 
-fn add_session_setup(body: &mut Description, setup: &SessionSetup<'_>) {
+/// A value in a line: what is not as usual stands behind its data.
+fn shown_value(value: &Value<'_>) -> Result<String, Failure> {
+    let data = super::value::shown(&value.type_name(), &value.data)?;
+    let mut line = format!("{:>5} {} {data}", value.index, value.type_name());
+    let mut aside = Vec::new();
+    if value.permissions != Permissions::DEFAULT {
+        aside.push(format!("permissions {}", value.permissions));
+    }
+    match value.ttl {
+        Ttl::DEFAULT => {}
+        Ttl::Relative(seconds) => aside.push(format!("TTL {seconds} s")),
+        Ttl::Absolute(date) => aside.push(format!("TTL until {}", dated(date))),
+        Ttl::Other { kind, seconds } => aside.push(format!("TTL of kind {kind}: {seconds}")),
+    }
+    if value.timestamp != 0 {
+        aside.push(dated(value.timestamp));
+    }
+    aside.extend(value.references.iter().map(|reference| format!("see {reference}")));
+    if !aside.is_empty() {
+        line += &format!("  ({})", aside.join(", "));
+    }
+    Ok(line)
+}
+
+/// A date of the protocol; every number of 32 bits is one.
+fn dated(seconds: u32) -> String {
+    Timestamp::from_second(seconds.into()).map_or_else(|_| seconds.to_string(), |date| date.to_string())
+}
+
+fn add_session_setup(body: &mut Description, setup: &SessionSetup<'_>) -> Result<(), Failure> {
     body.add("keyExchangeMode", setup.mode.0);
     body.add("timeout", setup.timeout);
     add_handle(body, "identityHandle", setup.identity_handle);
-    body.add("identityIndex", setup.identity_index);
+    let index = match setup.identity_index {
+        SessionSetup::ANONYMOUS => "nobody".into(),
+        index => index.to_string(),
+    };
+    body.add_number("identityIndex", setup.identity_index, index)?;
     match setup.key {
         SessionKeyPart::PublicKey(key) => body.add_hex("publicKey", key),
         SessionKeyPart::Reference { handle, index } => {
@@ -213,6 +250,7 @@ fn add_session_setup(body: &mut Description, setup: &SessionSetup<'_>) {
         }
         SessionKeyPart::None => {}
     }
+    Ok(())
 }
 
 fn add_receiver(body: &mut Description, receiver: Receiver) {

@@ -1,6 +1,5 @@
 //! `tendot debug message`
 
-use std::io::Read as _;
 use std::path::Path;
 
 use tendot_proto::auth::{CredentialError, Policy, SessionKey, verify_mac, verify_signature};
@@ -11,10 +10,10 @@ use tendot_proto::{
 };
 
 use super::description::Description;
-use super::fields::{describe_body, describe_envelope, describe_header};
-use super::{bytes_of_hex, hex_of_bytes};
+use super::fields::{Validity, describe_body, describe_envelope, describe_header};
+use super::{bytes_of_hex, hex_of_bytes, read_input};
 use crate::args::DebugMessageArguments;
-use crate::failure::{tell, tell_that_input_is_awaited};
+use crate::failure::tell;
 use crate::output::Output;
 use crate::{Answer, Failure};
 
@@ -28,11 +27,7 @@ pub(super) fn run(arguments: &DebugMessageArguments) -> Result<Answer, Failure> 
         is_valid: true,
     };
     if arguments.hex.is_empty() {
-        tell_that_input_is_awaited();
-        let mut input = String::new();
-        std::io::stdin()
-            .read_to_string(&mut input)
-            .map_err(|error| Failure::io("standard input can't be read", &error))?;
+        let input = read_input()?;
         for line in input.lines().filter(|line| !line.trim().is_empty()) {
             viewer.show(line)?;
         }
@@ -61,7 +56,11 @@ impl Viewer<'_> {
         let mut rest = &*bytes;
         let mut reencoded = String::new();
         loop {
-            let (piece, after) = Piece::split(rest)?;
+            let at = bytes.len() - rest.len();
+            let (piece, after) = Piece::split(rest).map_err(|error| match at {
+                0 => malformed(error),
+                at => Failure::new(format!("malformed message at byte {at}: {error}")),
+            })?;
             if self.arguments.reencode {
                 reencoded += &hex_of_bytes(&piece.encode()?);
             } else {
@@ -87,7 +86,7 @@ impl Viewer<'_> {
         }
         let from = std::net::SocketAddr::from(([0, 0, 0, 0], 0));
         match self.reassembly.insert(AT_ONCE, from, datagram) {
-            Ok(Some(whole)) => self.show_piece(&Piece::split(&whole)?.0),
+            Ok(Some(whole)) => self.show_piece(&Piece::split(&whole).map_err(malformed)?.0),
             Ok(None) => Ok(()),
             Err(error) => Err(Failure::new(format!("the datagrams do not fit together: {error}"))),
         }
@@ -95,9 +94,16 @@ impl Viewer<'_> {
 
     fn show_piece(&mut self, piece: &Piece<'_>) -> Result<(), Failure> {
         let (description, valid) = piece.describe(&self.keys)?;
-        if valid == Some(false) {
-            self.is_valid = false;
-            tell("the credential does not fit the message and the key");
+        match valid {
+            None | Some(Ok(true)) => {}
+            Some(Ok(false)) => {
+                self.is_valid = false;
+                tell("the credential does not fit the message and the key");
+            }
+            Some(Err(why)) => {
+                self.is_valid = false;
+                tell(format_args!("the credential can't be checked: {why}"));
+            }
         }
         if self.arguments.json {
             return self.output.json(&description);
@@ -128,7 +134,7 @@ impl Keys {
     }
 
     /// Whether the credential of a message is right; none if there is no credential, or no key for it.
-    fn check(&self, parts: &Parts<'_>) -> Result<Option<bool>, Failure> {
+    fn check(&self, parts: &Parts<'_>) -> Result<Option<Validity>, Failure> {
         let mut work = Work::REQUEST;
         let mut checked = Err(CredentialError::Missing);
         if let Some(key) = &self.session {
@@ -140,10 +146,10 @@ impl Keys {
             checked = verify_signature(parts, &key, &Policy::default(), &AwsLc, &mut work);
         }
         match checked {
-            Ok(()) => Ok(Some(true)),
-            Err(CredentialError::Wrong) => Ok(Some(false)),
+            Ok(()) => Ok(Some(Ok(true))),
+            Err(CredentialError::Wrong) => Ok(Some(Ok(false))),
             Err(CredentialError::Missing) => Ok(None),
-            Err(error) => Err(Failure::new(format!("the credential can't be checked: {error}"))),
+            Err(error) => Ok(Some(Err(error.to_string()))),
         }
     }
 }
@@ -166,19 +172,21 @@ enum Piece<'a> {
 }
 
 impl<'a> Piece<'a> {
-    fn split(bytes: &'a [u8]) -> Result<(Self, &'a [u8]), Failure> {
-        let envelope = Envelope::from_bytes(bytes).map_err(malformed)?;
+    fn split(bytes: &'a [u8]) -> Result<(Self, &'a [u8]), DecodeError> {
+        let envelope = Envelope::from_bytes(bytes)?;
         let payload = &bytes[limits::ENVELOPE..];
         let length = envelope.length as usize;
-        if envelope.flags.has(EnvelopeFlags::TRUNCATED) && payload.len() < length {
+        // Some servers do not set the flag; a whole message is not cut off just where a datagram ends.
+        let is_full = payload.len() == limits::DATAGRAM_PAYLOAD;
+        if (envelope.flags.has(EnvelopeFlags::TRUNCATED) || is_full) && payload.len() < length {
             return Ok((Self::Fragment { envelope, payload }, &[]));
         }
         if envelope.flags.has(EnvelopeFlags::ENCRYPTED) && payload.len() >= length {
             let (payload, after) = payload.split_at(length);
             return Ok((Self::Encrypted { envelope, payload }, after));
         }
-        let parts = Parts::split_payload(envelope, payload).map_err(malformed)?;
-        let message = Message::from_parts(&parts).map_err(malformed)?;
+        let parts = Parts::split_payload(envelope, payload)?;
+        let message = Message::from_parts(&parts)?;
         Ok((Self::Message { message: message.into(), parts: parts.into() }, &payload[length..]))
     }
 
@@ -194,7 +202,7 @@ impl<'a> Piece<'a> {
     }
 
     /// What is to be shown, and whether the credential is right, if that was checked.
-    fn describe(&self, keys: &Keys) -> Result<(Description, Option<bool>), Failure> {
+    fn describe(&self, keys: &Keys) -> Result<(Description, Option<Validity>), Failure> {
         let mut description = Description::default();
         let mut valid = None;
         match self {
@@ -202,7 +210,7 @@ impl<'a> Piece<'a> {
                 valid = keys.check(parts)?;
                 describe_envelope(&message.envelope, &mut description);
                 describe_header(&message.header, parts.body.len(), &mut description)?;
-                describe_body(message, valid, &mut description)?;
+                describe_body(message, valid.as_ref(), &mut description)?;
             }
             Self::Encrypted { envelope, payload } => {
                 describe_envelope(envelope, &mut description);
@@ -215,7 +223,7 @@ impl<'a> Piece<'a> {
                     valid = keys.check(&parts)?;
                     let message = Message::from_parts(&parts).map_err(malformed)?;
                     describe_header(&message.header, parts.body.len(), &mut description)?;
-                    describe_body(&message, valid, &mut description)?;
+                    describe_body(&message, valid.as_ref(), &mut description)?;
                 }
             }
             Self::Fragment { envelope, payload } => {

@@ -5,8 +5,10 @@ mod fields;
 mod message;
 mod value;
 
+use std::io::Read as _;
+
 use crate::args::{DebugArguments, DebugCommand};
-use crate::failure::shown;
+use crate::failure::{shown, tell_that_input_is_awaited};
 use crate::{Answer, Failure};
 
 pub(crate) fn run(arguments: &DebugArguments) -> Result<Answer, Failure> {
@@ -31,6 +33,16 @@ fn bytes_of_hex(text: &str) -> Result<Vec<u8>, Failure> {
     }
     let digit = |byte: u8| char::from(byte).to_digit(16).unwrap_or_default() as u8;
     Ok(digits.chunks_exact(2).map(|pair| digit(pair[0]) << 4 | digit(pair[1])).collect())
+}
+
+/// All of standard input.
+fn read_input() -> Result<String, Failure> {
+    tell_that_input_is_awaited();
+    let mut input = String::new();
+    std::io::stdin()
+        .read_to_string(&mut input)
+        .map_err(|error| Failure::io("standard input can't be read", &error))?;
+    Ok(input)
 }
 
 fn hex_of_bytes(bytes: &[u8]) -> String {

@@ -7,13 +7,16 @@ use tendot_proto::Value;
 use tendot_proto::record::Data;
 
 use super::description::{Description, Field};
-use super::{bytes_of_hex, hex_of_bytes};
+use super::{bytes_of_hex, hex_of_bytes, read_input};
 use crate::args::DebugValueArguments;
 use crate::output::Output;
 use crate::{Answer, Failure};
 
 pub(super) fn run(arguments: &DebugValueArguments) -> Result<Answer, Failure> {
-    let bytes = bytes_of_hex(&arguments.hex)?;
+    let bytes = match &arguments.hex {
+        Some(hex) => bytes_of_hex(hex)?,
+        None => bytes_of_hex(&read_input()?)?,
+    };
     let value_type = &*arguments.value_type;
     let data = Data::decode(value_type.as_bytes(), &bytes)
         .map_err(|error| Failure::new(format!("malformed {value_type}: {error}")))?;
