@@ -94,9 +94,10 @@ impl Question {
         depth: u32,
         now: Now,
     ) -> Result<Vec<u8>, EncodeError> {
+        let version = Version::new(site.protocol_major, site.protocol_minor);
         let recursion_count = u8::try_from(depth).unwrap_or(u8::MAX).min(limits::RECURSION);
         Message {
-            envelope: Envelope { request_id, ..Envelope::new(version(site)) },
+            envelope: Envelope { request_id, ..Envelope::new(version.spoken()) },
             header: Header {
                 flags: self.flags,
                 site_serial: site.serial,
@@ -112,10 +113,29 @@ impl Question {
     }
 }
 
-/// The newest version that both sides speak, but for 2.5 and 2.6, whose signatures are broken.
-fn version(site: &Site<'_>) -> Version {
-    match Version::new(site.protocol_major, site.protocol_minor).min(Version::OURS) {
-        version if version >= Version::COUNTERS && version < Version::SHA256 => Version::SESSION_CIPHERS,
-        version => version,
+#[cfg(test)]
+mod tests {
+    use core::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn versions() {
+        check_version((0, 0), (2, 0));
+        check_version((2, 3), (2, 3));
+        check_version((2, 6), (2, 4));
+        check_version((5, 0), (2, 0));
+        check_version((9, 9), (2, 11));
+    }
+
+    #[track_caller]
+    fn check_version(of_site: (u8, u8), spoken: (u8, u8)) {
+        let site = Site { protocol_major: of_site.0, protocol_minor: of_site.1, ..Site::default() };
+        let now = Now { elapsed: Duration::ZERO, unix: 1_700_000_000 };
+        let question = Question::resolve(Handle::from("10.1000/182"), &[], &[]);
+        let request = question.to_bytes(&site, 7, 0, now).unwrap();
+        let envelope = Envelope::from_bytes(&request).unwrap();
+        assert_eq!(envelope.version, Version::new(spoken.0, spoken.1));
+        assert_eq!(envelope.suggestion, Version::OURS);
     }
 }
