@@ -12,6 +12,7 @@ use tendot_proto::auth::{AuthError, CredentialError, OwnedDigest, Policy, sign_m
 use tendot_proto::crypto::{Random, SigningKey};
 use tendot_proto::lookup::{
     Answer, AttemptError, Config, ConnectionError, Event, Lookup, LookupError, LookupErrorKind, Question,
+    ResponseTimes,
 };
 use tendot_proto::record::{Attribute, HashOption, Interface, InterfaceKind, Server, Site, Transport};
 use tendot_proto::wire::List;
@@ -104,6 +105,8 @@ struct Network {
     /// At servers.
     reassembly: Reassembly,
     domains: BTreeMap<String, Vec<IpAddr>>,
+    /// How many names were to be resolved.
+    resolved: usize,
     messages: BTreeSet<(u32, u64)>,
     transports: Vec<Transport>,
     backwards: bool,
@@ -128,6 +131,7 @@ impl Network {
             at: 0,
             reassembly: Reassembly::new(),
             domains: BTreeMap::new(),
+            resolved: 0,
             messages: BTreeSet::new(),
             transports: Vec::new(),
             backwards: false,
@@ -342,6 +346,7 @@ impl Network {
                     Event::Finished(answer) => Ok(answer),
                     Event::Failed(error) => Err(error),
                     Event::Resolve { domain } => {
+                        self.resolved += 1;
                         let addresses = self.domains.get(&domain).cloned().unwrap_or_default();
                         lookup.handle_addresses(&domain, &addresses);
                         continue;
@@ -878,6 +883,128 @@ fn a_server_known_by_name() {
     network.domains.clear();
     network.messages.clear();
     assert_eq!(network.resolve(&config, "10.1/X").unwrap_err().kind, LookupErrorKind::NoSite);
+}
+
+/// Each of forty referrals names 63 servers that have only a name: few names are resolved for all that.
+#[test]
+fn attack_c6_names_without_end() {
+    let (mut network, config) = small();
+    for number in 0..60_u32 {
+        let named = (0..63).map(|other| {
+            let domain = format!("{other}.{number}.example.org").into_bytes();
+            let attributes = vec![Attribute { name: b"domain"[..].into(), value: domain.into() }];
+            let servers = vec![Server { id: other, ..site(&["0.0.0.0"]).servers.remove(0) }];
+            Value::with_data(other + 2, "HS_SITE", Site { attributes, servers, ..site(&[]) }.to_bytes())
+        });
+        let next = site_value(1, &[&format!("203.0.113.{}", number + 1)]);
+        let values = [next].into_iter().chain(named).collect();
+        let server = network.server(&format!("203.0.113.{number}"));
+        server.lie = Lie::Refer(ResponseCode::SERVICE_REFERRAL, "", values);
+    }
+    let root = network.server("192.0.2.1");
+    root.records.insert("0.NA/10.3".into(), vec![site_value(1, &["203.0.113.0"])]);
+    let error = network.resolve(&config, "10.3/X").unwrap_err();
+    assert_eq!(error.kind, LookupErrorKind::Referrals { limit: 40 });
+    assert_eq!(network.resolved, 8);
+}
+
+/// A record cannot send us into the network that we are in, but for those who say that it may.
+#[test]
+fn records_lead_to_public_addresses_only() {
+    for address in ["127.0.0.1", "10.0.0.1", "169.254.169.254", "100.64.0.1", "::1", "fe80::1", "fc00::1"] {
+        check_private(address, address);
+    }
+    // In disguise: IPv4 in IPv6, which would arrive where the first says.
+    check_private("127.0.0.1", "::ffff:127.0.0.1");
+    check_private("64:ff9b::7f00:1", "64:ff9b::127.0.0.1");
+}
+
+#[track_caller]
+fn check_private(address: &str, written: &str) {
+    let attribute = |name: &'static str, value: &str| {
+        vec![Attribute { name: name.as_bytes().into(), value: value.as_bytes().to_vec().into() }]
+    };
+    let (mut network, config) = small();
+    let config = Config { ipv6: true, ..(*config).clone() };
+    network.domains.insert("one.example.org".into(), vec![written.parse().unwrap()]);
+    // ::1 in the place for an address of a site is 0.0.0.1.
+    let direct = site(&[written]);
+    let places = [address, &direct.servers[0].ip().to_string()].map(String::from);
+    for place in &places {
+        network.server(place).records.insert("10.1/X".into(), urls(3));
+    }
+    let named = Site { attributes: attribute("domain", "one.example.org"), ..site(&["0.0.0.0"]) };
+    let second = Site { attributes: attribute("alt_addr", written), ..site(&["0.0.0.0"]) };
+    for site in [direct.clone(), named, second] {
+        let value = Value::with_data(1, "HS_SITE", site.to_bytes());
+        network.server("192.0.2.1").records.insert("0.NA/10.1".into(), vec![value]);
+        let sites = vec![Arc::new(site)];
+        for place in &places {
+            network.server(place).asked = 0;
+        }
+        let question = Question::resolve(Handle::from("10.1/X"), &[], &[]);
+        let again = Lookup::with_sites(Arc::new(config.clone()), question, sites.clone(), network.now());
+        for result in [network.resolve(&Arc::new(config.clone()), "10.1/X"), network.run(again, &config).0] {
+            assert_eq!(result.unwrap_err().kind, LookupErrorKind::NoSite, "{written}");
+        }
+        assert!(places.iter().all(|place| network.server(place).asked == 0), "{written}");
+
+        let overrides = BTreeMap::from([(b"10.1".to_vec(), sites)]);
+        let allowed = Config { private_addresses: true, ..config.clone() };
+        for config in [allowed, Config { overrides, ..config.clone() }] {
+            network.messages.clear();
+            assert_eq!(values(&network.resolve(&Arc::new(config), "10.1/X").unwrap()), urls(3), "{written}");
+        }
+        network.messages.clear();
+    }
+    // A root there is the caller's own choice, even if a record leads to it.
+    let service = Value::new(1, "HS_SERV", "0.NA/0.NA");
+    for place in &places {
+        network.server(place).records.insert("0.NA/10.1".into(), vec![service.clone()]);
+    }
+    let config = Arc::new(Config { root: vec![Arc::new(direct)], ..config });
+    assert_eq!(values(&network.resolve(&config, "10.1/X").unwrap()), urls(3), "{written}");
+}
+
+/// Whatever the caller has measured.
+#[test]
+fn response_times_without_end() {
+    #[derive(Debug)]
+    struct Slowest;
+    impl ResponseTimes for Slowest {
+        fn of(&self, _: IpAddr) -> Option<Duration> {
+            Some(Duration::MAX)
+        }
+    }
+
+    let (mut network, config) = small();
+    let config = Arc::new(Config { response_times: Some(Arc::new(Slowest)), ..(*config).clone() });
+    assert_eq!(values(&network.resolve(&config, "10.1/X").unwrap()), urls(2));
+}
+
+/// Bytes of messages are not in what `Debug` shows, which ends in logs.
+#[test]
+fn nothing_secret_is_shown() {
+    let (mut network, config) = small();
+    let handle = Handle::from("0.NA/10.1");
+    // As in a request that holds a secret key.
+    let secret = [Value::new(3, "HS_SECKEY", "opensesame")];
+    let request = Request::Values { handle, values: List::from(&secret[..]) };
+    let question = Question::new(handle, Opcode::CREATE_HANDLE, &request);
+    let mut shown = format!("{question:?}");
+    let mut lookup = Lookup::new(config, question, network.now());
+    shown += &format!("{lookup:?}");
+    let sent = lookup.poll_transmit(network.now(), &mut Seeded(1)).unwrap();
+    assert!(sent.bytes.windows(10).any(|ten| ten == b"opensesame"));
+    shown += &format!("{sent:?}{lookup:?}");
+    network.server("192.0.2.1").records.insert("0.NA/10.1".into(), secret.to_vec());
+    let (bytes, transport, from) = (sent.bytes, sent.transport, sent.to);
+    let answer = Answer { bytes, transport, from, site: Arc::default(), place: 0 };
+    shown += &format!("{answer:?}{:?}", Event::Finished(answer.clone()));
+    let secret = format!("{:?}", b"opensesame");
+    let secret = secret.trim_matches(['[', ']']);
+    assert!(!shown.contains(secret) && !shown.contains("opensesame"), "{shown}");
+    assert!(shown.contains("0.NA/10.1") && shown.contains("192.0.2.1:2641"), "{shown}");
 }
 
 /// The second address of a server, and the two families in turn.

@@ -4,8 +4,9 @@ use alloc::vec::Vec;
 use core::net::{IpAddr, SocketAddr};
 use core::time::Duration;
 
-use super::attempt::{Attempt, Target};
-use super::config::Config;
+use super::address::is_public;
+use super::attempt::{Attempt, Head, Target};
+use super::config::{Config, Origin};
 use super::error::{AttemptError, LookupErrorKind};
 use super::question::Question;
 use super::{Event, Lookup, Progress, Stage, Step, Transmit};
@@ -17,10 +18,9 @@ use crate::time::Now;
 use crate::tunnel;
 
 /// A question on its way to the sites that can answer it.
-#[derive(Debug)]
 pub(super) struct Ask {
     sites: Vec<Arc<Site<'static>>>,
-    pub(super) is_root: bool,
+    pub(super) origin: Origin,
     /// In the order in which they are tried.
     targets: Vec<Target>,
     /// Whether `targets` are to be found out, for the first time or since a name was resolved.
@@ -40,10 +40,10 @@ impl Ask {
     /// Addresses that are taken of one name.
     pub(super) const ADDRESSES: usize = 4;
 
-    pub(super) fn new(sites: Vec<Arc<Site<'static>>>, is_root: bool) -> Self {
+    pub(super) fn new(sites: Vec<Arc<Site<'static>>>, origin: Origin) -> Self {
         Self {
             sites,
-            is_root,
+            origin,
             targets: Vec::new(),
             has_news: true,
             phase: 0,
@@ -152,8 +152,10 @@ impl Lookup {
             if !server.ip().is_unspecified() {
                 addresses.push(server.ip());
             } else if let Some(domain) = site.domain(place).filter(|domain| is_domain(domain)) {
+                let is_full = self.domains.len() >= self.config.domains as usize;
                 match self.domains.get(domain) {
                     Some(known) => addresses.extend(known.iter().flatten()),
+                    None if is_full => {}
                     None => {
                         self.domains.insert(domain.into(), None);
                         self.events.push_back(Event::Resolve { domain: domain.into() });
@@ -161,8 +163,12 @@ impl Lookup {
                 }
             }
             addresses.extend(site.alternative_address(server.id));
-            for ip in addresses {
-                let usable = !ip.is_unspecified() && !ip.is_multicast();
+            // Records, too, may lead to the root.
+            let is_own =
+                ask.origin != Origin::Records || self.config.root.iter().any(|own| Arc::ptr_eq(own, site));
+            let is_anywhere = is_own || self.config.private_addresses;
+            for ip in addresses.iter().map(IpAddr::to_canonical) {
+                let usable = !ip.is_unspecified() && !ip.is_multicast() && (is_anywhere || is_public(ip));
                 let known = ask.targets.iter().chain(found.iter().map(|(_, target)| target));
                 let mut same = known.filter(|known| known.ip == ip && Arc::ptr_eq(&known.site, site));
                 if !usable
@@ -177,7 +183,8 @@ impl Lookup {
                 let mut jitter = [0];
                 random.fill(&mut jitter);
                 let jitter = Duration::from_millis(u64::from(jitter[0]));
-                found.push((measured + jitter, Target { site: Arc::clone(site), place, ip, tried: 0 }));
+                let target = Target { site: Arc::clone(site), place, ip, tried: 0 };
+                found.push((measured.saturating_add(jitter), target));
             }
         }
         found.sort_by_key(|(time, _)| *time);
@@ -260,7 +267,7 @@ impl Lookup {
             waiting: true,
             error: None,
             framer: Framer::new(),
-            head: is_tunnel.then(Vec::new),
+            head: is_tunnel.then(Head::default),
         };
         if is_datagram {
             self.outgoing.extend(datagrams(&attempt));

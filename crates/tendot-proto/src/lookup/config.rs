@@ -23,6 +23,11 @@ pub struct Config {
     pub ipv4: bool,
     /// Whether IPv6 can be used.
     pub ipv6: bool,
+    /// Whether records may send a lookup to addresses that are not public, as of this machine or of a network behind a
+    /// firewall. If not, anybody who has a prefix could make us send requests there (SSRF). It does not matter for
+    /// `root` and `overrides`, which are the caller's own choice; sites from [`Event::Located`](super::Event::Located)
+    /// are from records.
+    pub private_addresses: bool,
     /// Whether answers must be signed by the server that was asked. It needs `crypto`.
     pub certify: bool,
     /// What checks signatures and digests.
@@ -35,6 +40,8 @@ pub struct Config {
     pub time: Duration,
     /// How many messages a lookup may send, repeated ones included.
     pub messages: u32,
+    /// How many names of servers a lookup may have resolved in the DNS; servers with further names are not asked.
+    pub domains: u32,
     /// How often a lookup lets itself be referred to other sites.
     pub referrals: u32,
     /// How many records deep sites are looked for.
@@ -60,12 +67,14 @@ impl Config {
             transports: [Transport::UDP, Transport::TCP, Transport::HTTP].to_vec(),
             ipv4: true,
             ipv6: true,
+            private_addresses: false,
             certify: false,
             crypto: None,
             policy: Policy::default(),
             response_times: None,
             time: Duration::from_secs(10),
             messages: 64,
+            domains: 8,
             referrals: 40,
             service_depth: 20,
             datagram_waits: [500, 1000, 1500].map(Duration::from_millis).to_vec(),
@@ -75,17 +84,28 @@ impl Config {
         }
     }
 
-    /// The sites that keep a handle, if that is known without asking, and whether they are the root's.
-    pub(super) fn sites(&self, handle: Handle<'_>) -> Option<(&[Arc<Site<'static>>], bool)> {
+    /// The sites that keep a handle, if that is known without asking.
+    pub(super) fn sites(&self, handle: Handle<'_>) -> Option<(&[Arc<Site<'static>>], Origin)> {
         let prefix = match handle.suffix() {
             Some(_) => handle.prefix().to_ascii_uppercase(),
             None => b"0.NA".to_vec(),
         };
         match self.overrides.get(&prefix) {
-            Some(sites) => Some((sites, false)),
-            None => handle.is_global().then_some((&self.root, true)),
+            Some(sites) => Some((sites, Origin::Override)),
+            None => handle.is_global().then_some((&self.root, Origin::Root)),
         }
     }
+}
+
+/// From where it is known which sites to ask.
+#[derive(Clone, Copy, Eq, PartialEq)]
+pub(super) enum Origin {
+    /// [`Config::root`].
+    Root,
+    /// [`Config::overrides`].
+    Override,
+    /// Records of others, now or earlier.
+    Records,
 }
 
 /// How fast servers answered, kept by the caller from [`Event::Measured`](super::Event::Measured).

@@ -48,8 +48,8 @@ pub enum LookupErrorKind {
     /// Nobody gave an answer that could be used.
     #[error("no server gave a usable answer")]
     NoAnswer,
-    /// There is no site that could be asked: none with a server that has an address and takes such requests, or no
-    /// primary one where that is needed.
+    /// There is no site that could be asked: none with a server that has an address where we may ask and takes such
+    /// requests, or no primary one where that is needed.
     #[error("no site to ask")]
     NoSite,
     /// No record says who keeps the name.

@@ -1,14 +1,16 @@
 //! The asking side: from a name to those who keep it, and to their answer (RFC 3652, 3.1, as deployed).
 //!
 //! [`Lookup`] is one question under way. What is asked is a [`Question`], what all questions have in common a
-//! [`Config`]. `gather.rs` finds out who to ask, `ask.rs` asks them, `check.rs` decides whom to believe,
-//! and `accept.rs` what follows from an answer.
+//! [`Config`]. `gather.rs` finds out who to ask, `address.rs` whether records may send us there, `ask.rs` asks them,
+//! `check.rs` decides whom to believe, and `accept.rs` what follows from an answer.
 
 mod accept;
+mod address;
 mod ask;
 mod attempt;
 mod check;
 mod config;
+mod debug;
 mod error;
 mod gather;
 mod question;
@@ -21,6 +23,7 @@ use core::net::{IpAddr, SocketAddr};
 use core::time::Duration;
 
 use ask::Ask;
+use config::Origin;
 pub use config::{Config, ResponseTimes};
 pub use error::{AttemptError, ConnectionError, FailedAttempt, LookupError, LookupErrorKind};
 use gather::Gather;
@@ -42,7 +45,8 @@ use crate::work::Work;
 ///
 /// UDP is tried at all sites, then TCP at all, then HTTP. A server that does not answer is asked again after 500 and
 /// 1500 ms, and the next site is tried beside it, so that a dead one costs half a second; but changes are asked for at
-/// one site at a time, never over UDP. Whatever peers do, it ends within [`Config::time`] and [`Config::messages`].
+/// one site at a time, never over UDP. Whatever peers do, it ends within [`Config::time`] and [`Config::messages`],
+/// after at most [`Config::domains`] names to resolve, and asks at public addresses only, or at those of the `Config`.
 ///
 /// Datagrams should leave from a port that nobody can guess, and one that is not used for long: with the random request
 /// id that is all that keeps strangers from answering. [`Config::certify`] asks for signatures.
@@ -89,7 +93,6 @@ use crate::work::Work;
 /// assert_eq!(answer.message()?.header.response_code, ResponseCode::SUCCESS);
 /// # Ok::<(), Box<dyn core::error::Error>>(())
 /// ```
-#[derive(Debug)]
 pub struct Lookup {
     config: Arc<Config>,
     deadline: Duration,
@@ -110,7 +113,6 @@ pub struct Lookup {
 }
 
 /// A question, and how far it got.
-#[derive(Debug)]
 struct Step {
     question: Question,
     /// How many records led to it.
@@ -120,7 +122,6 @@ struct Step {
     referred: Vec<attempt::Target>,
 }
 
-#[derive(Debug)]
 enum Stage {
     Start,
     Gather(Gather),
@@ -134,7 +135,7 @@ enum Progress {
 }
 
 /// Bytes to be sent.
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Eq, PartialEq)]
 pub struct Transmit {
     /// The attempt that they belong to. A connection is opened for each, and all that comes over it is given back with
     /// this number.
@@ -187,7 +188,7 @@ pub enum Event {
 }
 
 /// What a server answered.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Answer {
     /// The message.
     pub bytes: Vec<u8>,
@@ -245,7 +246,7 @@ impl Lookup {
     ) -> Self {
         let mut lookup = Self::new(config, question, now);
         if let Some(step) = lookup.steps.last_mut() {
-            step.stage = Stage::Ask(Ask::new(sites, false));
+            step.stage = Stage::Ask(Ask::new(sites, Origin::Records));
         }
         lookup
     }
@@ -361,7 +362,7 @@ impl Lookup {
             Stage::Start => {
                 let handle = step.question.handle();
                 step.stage = match self.config.sites(handle) {
-                    Some((sites, is_root)) => Stage::Ask(Ask::new(sites.to_vec(), is_root)),
+                    Some((sites, origin)) => Stage::Ask(Ask::new(sites.to_vec(), origin)),
                     None => Stage::Gather(Gather::of_prefix(now, handle.prefix_handle(), step.depth + 1)),
                 };
                 Ok(Progress::Made)
@@ -410,7 +411,7 @@ impl Lookup {
                 let (sites, until) = (sites.clone(), gather.until);
                 self.events.push_back(Event::Located { prefix_handle, sites, until });
             }
-            step.stage = Stage::Ask(Ask::new(sites, false));
+            step.stage = Stage::Ask(Ask::new(sites, Origin::Records));
             return Ok(Progress::Made);
         }
         match gather.prefix.take() {

@@ -1,4 +1,5 @@
 use alloc::vec::Vec;
+use core::fmt;
 
 use crate::error::EncodeError;
 use crate::handle::Handle;
@@ -22,7 +23,7 @@ use crate::wire::{List, Writer};
 /// let delete = Question::new(handle, Opcode::DELETE_HANDLE, &Request::Named { handle });
 /// assert_eq!(delete.handle(), handle);
 /// ```
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Eq, PartialEq)]
 pub struct Question {
     handle: Vec<u8>,
     opcode: Opcode,
@@ -110,6 +111,18 @@ impl Question {
             tail: Tail::Empty,
         }
         .to_bytes()
+    }
+}
+
+/// Without the bytes of the request: they may hold secrets.
+impl fmt::Debug for Question {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Question")
+            .field("handle", &self.handle())
+            .field("opcode", &self.opcode)
+            .field("flags", &self.flags)
+            .field("body_length", &self.body.len())
+            .finish()
     }
 }
 
