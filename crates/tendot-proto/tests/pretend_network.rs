@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tendot_proto::auth::{AuthError, CredentialError, OwnedDigest, Policy, sign_message};
-use tendot_proto::crypto::{Random, SigningKey};
+use tendot_proto::crypto::{Hash, Random, SigningKey};
 use tendot_proto::lookup::{
     Answer, AttemptError, Config, ConnectionError, Event, Lookup, LookupError, LookupErrorKind, Question,
     ResponseTimes,
@@ -17,8 +17,8 @@ use tendot_proto::lookup::{
 use tendot_proto::record::{Attribute, HashOption, Interface, InterfaceKind, Server, Site, Transport};
 use tendot_proto::wire::List;
 use tendot_proto::{
-    Body, Fragments, Handle, Message, Now, OpFlags, Opcode, Outcome, Parts, Reassembly, Request, Response,
-    ResponseCode, Tail, Value, Version, Work, limits, tunnel,
+    Body, Credential, Fragments, Handle, Message, Now, OpFlags, Opcode, Outcome, Parts, Reassembly, Request,
+    Response, ResponseCode, Tail, Value, Version, Work, limits, tunnel,
 };
 
 const UNIX: u64 = 1_700_000_000;
@@ -62,6 +62,8 @@ struct Pretended {
     slowest: u64,
     tcp: Tcp,
     lie: Lie,
+    /// Who is on the way to it asks for this name instead, under the number of the request, and passes the answer on.
+    asked_instead: Option<&'static str>,
     /// What it signs with, when asked to.
     key: Option<Arc<dyn SigningKey>>,
     /// How often it was asked.
@@ -92,6 +94,7 @@ enum Lie {
     /// Any bytes of it changed, or cut off.
     Garbled,
     Serial(u16),
+    Version(Version),
     /// Pieces of a list, all but the last with the flag for more.
     List(usize),
 }
@@ -217,7 +220,13 @@ impl Network {
         let now = self.now();
         let server = self.servers.get_mut(&to.ip()).unwrap();
         server.asked += 1;
-        let parts = Parts::split(request).unwrap();
+        let mut request = request.to_vec();
+        if let Some(name) = server.asked_instead {
+            let Message { envelope, header, .. } = Message::from_bytes(&request).unwrap();
+            let other = Message::resolution(Handle::from(name), envelope.request_id, now);
+            request = Message { envelope, header, ..other }.to_bytes().unwrap();
+        }
+        let parts = Parts::split(&request).unwrap();
         let request = Message::from_parts(&parts).unwrap();
         let Body::Request(asked) = request.body else { panic!() };
         let handle = asked.handle().unwrap();
@@ -264,6 +273,7 @@ impl Network {
             }
             Lie::Expired => header.expiration = now.unix32() - 1,
             Lie::Serial(serial) => header.site_serial = *serial,
+            Lie::Version(version) => envelope.version = *version,
             Lie::List(parts) => {
                 copies = *parts;
                 let names: &[&[u8]] = &[b"10.1/A", b"10.1/B"];
@@ -271,7 +281,7 @@ impl Network {
             }
         }
         let is_digested = header.flags.has(OpFlags::REQUEST_DIGEST);
-        let digest = is_digested.then(|| digest_of(parts.header_and_body, matches!(server.lie, Lie::Digest)));
+        let digest = is_digested.then(|| digest_of(parts.header_and_body, envelope.version, &server.lie));
         (1..=copies)
             .map(|part| {
                 let more = if part < copies { OpFlags::CONTINUOUS } else { OpFlags::default() };
@@ -281,7 +291,7 @@ impl Network {
                 let message = Message { envelope, header, body, body_rest: &[], tail: Tail::Absent };
                 let mut bytes = message.to_bytes().unwrap();
                 if let (true, Some(key)) = (header.flags.has(OpFlags::CERTIFY), &server.key) {
-                    sign_message(&mut bytes, &**key, &mut { Work::REQUEST }).unwrap();
+                    sign(&mut bytes, &**key);
                 }
                 if matches!(server.lie, Lie::Forged) {
                     // The last byte of the last value's text.
@@ -693,10 +703,30 @@ fn check_lie(lie: Lie, expected: impl Fn(&AttemptError) -> bool) {
 }
 
 /// What a server makes of a request, or of another one.
-fn digest_of(header_and_body: &[u8], lie: bool) -> OwnedDigest {
-    let of = if lie { b"another request" } else { header_and_body };
-    let (policy, crypto) = (Policy::default(), tendot_proto::crypto::AwsLc);
-    OwnedDigest::of_request(of, Version::OURS, &policy, &crypto, &mut { Work::REQUEST }).unwrap()
+fn digest_of(header_and_body: &[u8], version: Version, lie: &Lie) -> OwnedDigest {
+    let of = if matches!(lie, Lie::Digest) { b"another request" } else { header_and_body };
+    let policy = Policy { sha1: true, ..Policy::default() };
+    let crypto = tendot_proto::crypto::AwsLc;
+    OwnedDigest::of_request(of, version, &policy, &crypto, &mut { Work::REQUEST }).unwrap()
+}
+
+/// Signs as a server does; in versions that sign with SHA-1, which is not made here, as it would with SHA-256.
+fn sign(message: &mut Vec<u8>, key: &dyn SigningKey) {
+    let unsigned = message.clone();
+    let parts = Parts::split(&unsigned).unwrap();
+    if parts.envelope.version >= Version::SHA256 {
+        return sign_message(message, key, &mut { Work::REQUEST }).unwrap();
+    }
+    let signature = key.sign(Hash::Sha256, parts.header_and_body).unwrap();
+    let tail = Tail::Credential(Credential {
+        options: 0,
+        signer: &[],
+        counter: 0,
+        credential_type: Credential::SIGNED,
+        algorithm: b"SHA-256",
+        signature: &signature,
+    });
+    *message = Message { tail, ..Message::from_parts(&parts).unwrap() }.to_bytes().unwrap();
 }
 
 /// The network in which all servers sign with the key of the recorded server, and sites say so.
@@ -765,6 +795,66 @@ fn check_signed(lie: Lie, signs: bool, expected: AttemptError) {
     let error = network.resolve(&config, "10.1/X").unwrap_err();
     assert_eq!((error.kind, &error.handle[..]), (LookupErrorKind::NoAnswer, &b"10.1/X"[..]));
     assert!(error.attempts.iter().all(|attempt| attempt.error == expected), "{error}");
+}
+
+/// Somebody on the way asks an honest server for a name of his own, under the number of our request, and passes on the
+/// answer, which is signed. Codes of answers that do not have the name in them.
+#[test]
+fn attack_c7_signed_answers_to_other_questions() {
+    let elsewhere = || vec![site_value(1, &["203.0.113.66"])];
+    for (lie, name) in [
+        (Lie::None, "0.NA/10.66.NOT.THERE"),
+        (Lie::None, "0.NA/10.66"),
+        (Lie::Refer(ResponseCode::SERVICE_REFERRAL, "", elsewhere()), "0.NA/10.66"),
+        (Lie::Refer(ResponseCode::PREFIX_REFERRAL, "", elsewhere()), "0.NA/10.66"),
+        (Lie::Code(ResponseCode::SERVER_NOT_RESPONSIBLE), "0.NA/10.66"),
+    ] {
+        let (mut network, config) = signed();
+        let root = network.server("192.0.2.1");
+        root.records.insert("0.NA/10.66".into(), urls(1));
+        (root.lie, root.asked_instead) = (lie, Some(name));
+        let flags = OpFlags::DEFAULT.with(OpFlags::CERTIFY);
+        let by_flag = Question::resolve(Handle::from("10.1/X"), &[], &[]).with_flags(flags);
+        let only_flag = Config { certify: false, ..(*config).clone() };
+        for (config, question) in [
+            ((*config).clone(), Question::resolve(Handle::from("10.1/X"), &[], &[])),
+            ((*config).clone(), Question::resolve(Handle::from("0.NA/10.1"), &[], &[b"HS_SITE"])),
+            (only_flag, by_flag),
+        ] {
+            network.messages.clear();
+            let lookup = Lookup::new(Arc::new(config.clone()), question, network.now());
+            let error = network.run(lookup, &config).0.unwrap_err();
+            let other = AttemptError::Digest(AuthError::OtherRequest);
+            assert_eq!((error.kind, &error.handle[..]), (LookupErrorKind::NoAnswer, &b"0.NA/10.1"[..]));
+            assert!(error.attempts.iter().all(|attempt| attempt.error == other), "{error}");
+        }
+        assert!(!network.servers.contains_key(&"203.0.113.66".parse().unwrap()));
+    }
+}
+
+/// Who knows SHA-256 is not believed when he does not use it, whatever else is allowed.
+#[cfg(feature = "legacy")]
+#[test]
+fn signed_answers_in_old_versions() {
+    let (old, new) = (Version::new(2, 4), Version::OURS);
+    let resolve = |of_site: Version, of_answer: Version| {
+        let (mut network, config) = signed();
+        network.server("192.0.2.1").lie = Lie::Version(of_answer);
+        let of_root = Site {
+            protocol_major: of_site.major,
+            protocol_minor: of_site.minor,
+            ..Site::clone(&config.root[0])
+        };
+        let policy = Policy { sha1: true, md5: true, ..Policy::default() };
+        let config = Arc::new(Config { root: vec![Arc::new(of_root)], policy, ..(*config).clone() });
+        network.resolve(&config, "0.NA/10.1").map_err(|error| error.attempts[0].error)
+    };
+    assert!(resolve(new, Version::SHA256).is_ok());
+    assert_eq!(resolve(new, old).unwrap_err(), AttemptError::Version { found: old, site: new });
+    // A site of which less is known than its servers can do.
+    assert!(resolve(old, new).is_ok());
+    let sha1 = AttemptError::Digest(AuthError::NotAllowed { algorithm: "SHA-1" });
+    assert_eq!(resolve(old, old).unwrap_err(), sha1);
 }
 
 #[test]
@@ -1143,7 +1233,7 @@ fn any_network() {
                 }
                 let doubled = random.below(50);
                 *network.server(address) =
-                    Pretended { records, loss, doubled, slowest, tcp, lie, key: None, asked: 0 };
+                    Pretended { records, loss, doubled, slowest, tcp, lie, ..Pretended::default() };
             }
             is_reachable &= any;
         }

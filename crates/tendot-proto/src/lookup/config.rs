@@ -28,7 +28,8 @@ pub struct Config {
     /// `root` and `overrides`, which are the caller's own choice; sites from [`Event::Located`](super::Event::Located)
     /// are from records.
     pub private_addresses: bool,
-    /// Whether answers must be signed by the server that was asked. It needs `crypto`.
+    /// Whether answers must be signed by the server that was asked, with the SHA-256 digest of what it was asked. It
+    /// needs `crypto`, and servers that speak 2.7 or later.
     pub certify: bool,
     /// What checks signatures and digests.
     pub crypto: Option<Arc<dyn Crypto>>,

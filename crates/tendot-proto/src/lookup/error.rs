@@ -5,7 +5,7 @@ use core::net::SocketAddr;
 use crate::auth::{AuthError, CredentialError};
 use crate::error::{DecodeError, EncodeError};
 use crate::handle::Handle;
-use crate::message::ResponseCode;
+use crate::message::{ResponseCode, Version};
 use crate::record::Transport;
 use crate::tunnel::TunnelError;
 
@@ -146,6 +146,14 @@ pub enum AttemptError {
         expiration: u32,
         /// How long that is ago.
         late: u64,
+    },
+    /// The answer is in a version that has no SHA-256, though its site says that the server knows it.
+    #[error("the answer is in version {found}, the site speaks {site}")]
+    Version {
+        /// The version of the answer.
+        found: Version,
+        /// That of the site.
+        site: Version,
     },
     /// The answer does not have the digest of the request.
     #[error("the digest in the answer: {0}")]

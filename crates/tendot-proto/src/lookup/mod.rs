@@ -49,7 +49,8 @@ use crate::work::Work;
 /// after at most [`Config::domains`] names to resolve, and asks at public addresses only, or at those of the `Config`.
 ///
 /// Datagrams should leave from a port that nobody can guess, and one that is not used for long: with the random request
-/// id that is all that keeps strangers from answering. [`Config::certify`] asks for signatures.
+/// id that is all that keeps strangers from answering. [`Config::certify`] asks for signatures, and for digests of what
+/// was asked.
 ///
 /// ```
 /// use core::time::Duration;
@@ -229,11 +230,8 @@ impl Lookup {
             events: VecDeque::new(),
             outgoing: VecDeque::new(),
         };
-        let flags = match lookup.config.certify {
-            true => question.flags().with(OpFlags::CERTIFY),
-            false => question.flags(),
-        };
-        lookup.begin(question.with_flags(flags), 0);
+        let is_certified = lookup.config.certify || question.is_certified();
+        lookup.begin(if is_certified { question.certified() } else { question }, 0);
         lookup
     }
 
@@ -393,11 +391,12 @@ impl Lookup {
         if gather.derived {
             types.extend_from_slice(gather::DERIVED);
         }
-        let certify = OpFlags(question.flags().0 & OpFlags::CERTIFY.0);
+        let is_certified = question.is_certified();
         // The second time around a prefix is asked for where it is certain.
         let authoritative = if gather.is_second { OpFlags::AUTHORITATIVE } else { OpFlags::default() };
-        let flags = OpFlags::DEFAULT.with(certify).with(authoritative);
-        self.begin(Question::resolve(handle, &[], &types).with_flags(flags), depth);
+        let on_the_way =
+            Question::resolve(handle, &[], &types).with_flags(OpFlags::DEFAULT.with(authoritative));
+        self.begin(if is_certified { on_the_way.certified() } else { on_the_way }, depth);
         Ok(Progress::Made)
     }
 

@@ -66,6 +66,19 @@ impl Question {
         self.flags
     }
 
+    /// The same with an answer that is signed, and has the digest of what was asked: the signature covers the number of
+    /// the request, but who is on the way can ask something else under the same number, and pass on that answer.
+    #[must_use]
+    pub(super) fn certified(self) -> Self {
+        let flags = self.flags.with(OpFlags::CERTIFY).with(OpFlags::REQUEST_DIGEST);
+        self.with_flags(flags)
+    }
+
+    /// Whether the answer must be signed.
+    pub(super) const fn is_certified(&self) -> bool {
+        self.flags.has(OpFlags::CERTIFY)
+    }
+
     /// Changes are made at primary sites only, and so are questions that want to be sure.
     pub(super) fn needs_primary(&self) -> bool {
         self.opcode.is_administration() || self.flags.has(OpFlags::AUTHORITATIVE)
