@@ -14,6 +14,7 @@ use tendot_proto::lookup::{
     Answer, AttemptError, Config, ConnectionError, Event, Lookup, LookupError, LookupErrorKind, Question,
     ResponseTimes,
 };
+use tendot_proto::message::{KeyExchangeMode, SessionKeyPart, SessionSetup};
 use tendot_proto::record::{Attribute, HashOption, Interface, InterfaceKind, Server, Site, Transport};
 use tendot_proto::wire::List;
 use tendot_proto::{
@@ -229,7 +230,7 @@ impl Network {
         let parts = Parts::split(&request).unwrap();
         let request = Message::from_parts(&parts).unwrap();
         let Body::Request(asked) = request.body else { panic!() };
-        let handle = asked.handle().unwrap();
+        let handle = asked.handle().unwrap_or(Handle::from("10.1/X"));
         let nothing: &[Value<'_>] = &[];
         let mut code = ResponseCode::SUCCESS;
         let name = String::from_utf8(handle.folded().into_owned()).unwrap();
@@ -246,6 +247,7 @@ impl Network {
                     Outcome::Resolved { handle, values: List::from(&*selected.leak()) }
                 }
             }
+            (Some(_), Request::SessionSetup(setup)) => Outcome::Session { mode: setup.mode, data: &[] },
             (Some(_), _) => Outcome::Done,
             (None, _) => {
                 code = ResponseCode::HANDLE_NOT_FOUND;
@@ -833,7 +835,6 @@ fn attack_c7_signed_answers_to_other_questions() {
 }
 
 /// Who knows SHA-256 is not believed when he does not use it, whatever else is allowed.
-#[cfg(feature = "legacy")]
 #[test]
 fn signed_answers_in_old_versions() {
     let (old, new) = (Version::new(2, 4), Version::OURS);
@@ -850,9 +851,13 @@ fn signed_answers_in_old_versions() {
         network.resolve(&config, "0.NA/10.1").map_err(|error| error.attempts[0].error)
     };
     assert!(resolve(new, Version::SHA256).is_ok());
-    assert_eq!(resolve(new, old).unwrap_err(), AttemptError::Version { found: old, site: new });
     // A site of which less is known than its servers can do.
     assert!(resolve(old, new).is_ok());
+    // Without it no server here makes a digest by SHA-1.
+    if cfg!(not(feature = "legacy")) {
+        return;
+    }
+    assert_eq!(resolve(new, old).unwrap_err(), AttemptError::Version { found: old, site: new });
     let sha1 = AttemptError::Digest(AuthError::NotAllowed { algorithm: "SHA-1" });
     assert_eq!(resolve(old, old).unwrap_err(), sha1);
 }
@@ -925,8 +930,7 @@ fn changes_go_to_one_primary_over_a_connection() {
     let sites = vec![Value::with_data(1, "HS_SITE", mirror), site_value(2, &["192.0.2.12"])];
     network.server("192.0.2.1").records.insert("0.NA/10.1".into(), sites);
     let handle = Handle::from("10.1/X");
-    let question = Question::new(handle, Opcode::DELETE_HANDLE, &Request::Named { handle });
-    let lookup = Lookup::new(Arc::clone(&config), question, network.now());
+    let lookup = Lookup::new(Arc::clone(&config), delete(), network.now());
     let (answer, _) = network.run(lookup, &config);
     let answer = answer.unwrap();
     assert_eq!((answer.transport, answer.from.to_string()), (Transport::TCP, "192.0.2.12:2641".into()));
@@ -939,6 +943,86 @@ fn changes_go_to_one_primary_over_a_connection() {
     network.messages.clear();
     let answer = network.run(lookup, &config).0.unwrap();
     assert_eq!(answer.from.to_string(), "192.0.2.12:2641");
+}
+
+/// What must not be repeated is asked of one server, unless it is certain that it did not get it.
+#[test]
+fn changes_are_not_repeated() {
+    let first = |network: &mut Network, config: &Arc<Config>, question: &Question| {
+        let lookup = Lookup::new(Arc::clone(config), question.clone(), network.now());
+        let result = network.run(lookup, config).0;
+        let asked = ["192.0.2.11", "192.0.2.12"].map(|address| network.server(address).asked);
+        (result, asked.iter().sum::<usize>())
+    };
+    for question in [delete(), session()] {
+        // Neither says that it was done; which is asked first is left to chance.
+        for (tcp, lie) in [(Tcp::Silent, Lie::None), (Tcp::Works, Lie::Expired), (Tcp::Works, Lie::RequestId)]
+        {
+            let (mut network, config) = small();
+            for address in ["192.0.2.11", "192.0.2.12"] {
+                (network.server(address).tcp, network.server(address).lie) = (tcp, lie.clone());
+            }
+            let (result, asked) = first(&mut network, &config, &question);
+            let error = result.unwrap_err();
+            assert_eq!((error.kind, error.attempts.len()), (LookupErrorKind::Uncertain, 1), "{error}");
+            assert_eq!(asked, usize::from(tcp == Tcp::Works));
+        }
+        let (mut network, config) = small();
+        for address in ["192.0.2.11", "192.0.2.12"] {
+            network.server(address).lie = Lie::Code(ResponseCode::ERROR);
+        }
+        let (result, asked) = first(&mut network, &config, &question);
+        assert_eq!(result.unwrap().message().unwrap().header.response_code, ResponseCode::ERROR);
+        assert_eq!(asked, 1);
+
+        for refusing in ["192.0.2.11", "192.0.2.12"] {
+            let (mut network, config) = small();
+            network.server(refusing).tcp = Tcp::Refused;
+            let (result, asked) = first(&mut network, &config, &question);
+            assert_eq!((result.unwrap().transport, asked), (Transport::TCP, 1));
+        }
+    }
+}
+
+/// A session is set up over a connection; over UDP, where that is wanted, by one message to one server.
+#[test]
+fn sessions_over_udp() {
+    for (question, single_datagrams, expected) in [
+        (session(), false, Transport::TCP),
+        (session(), true, Transport::UDP),
+        (delete(), true, Transport::TCP),
+    ] {
+        let (mut network, config) = small();
+        let config = Arc::new(Config { single_datagrams, ..(*config).clone() });
+        let lookup = Lookup::new(Arc::clone(&config), question, network.now());
+        assert_eq!(network.run(lookup, &config).0.unwrap().transport, expected);
+    }
+    let (mut network, config) = small();
+    for address in ["192.0.2.11", "192.0.2.12"] {
+        network.server(address).loss = 100;
+    }
+    let config = Arc::new(Config { single_datagrams: true, ..(*config).clone() });
+    let lookup = Lookup::new(Arc::clone(&config), session(), network.now());
+    let error = network.run(lookup, &config).0.unwrap_err();
+    assert_eq!((error.kind, error.attempts.len()), (LookupErrorKind::Uncertain, 1), "{error}");
+    assert_eq!(network.transports, [Transport::UDP; 2], "one to the root, and one to one of the sites");
+    assert!((3000..3100).contains(&network.at), "{}", network.at);
+}
+
+fn delete() -> Question {
+    let handle = Handle::from("10.1/X");
+    Question::new(handle, Opcode::DELETE_HANDLE, &Request::Named { handle })
+}
+
+fn session() -> Question {
+    let setup = SessionSetup {
+        mode: KeyExchangeMode::DIFFIE_HELLMAN,
+        timeout: 60,
+        identity_handle: Handle::from(""),
+        identity_index: SessionSetup::ANONYMOUS,
+        key: SessionKeyPart::PublicKey(b"key"),
+    };
+    Question::new(Handle::from("10.1/X"), Opcode::SESSION_SETUP, &Request::SessionSetup(setup))
 }
 
 #[test]

@@ -31,7 +31,8 @@ impl Lookup {
         if ask.origin == Origin::Root && is_newer(&header, &attempt.target.site) {
             self.events.push_back(Event::RootChanged);
         }
-        if header.response_code == ResponseCode::ERROR {
+        // Nobody else is asked what must not be repeated, so that this is an answer as good as any.
+        if header.response_code == ResponseCode::ERROR && step.question.can_repeat() {
             return attempt.give_up(AttemptError::Code(ResponseCode::ERROR));
         }
         if is_referral(&step.question, &message) {

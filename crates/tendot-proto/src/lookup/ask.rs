@@ -108,8 +108,12 @@ impl Lookup {
         if ask.committed.is_some() && !is_waiting {
             return Err(LookupErrorKind::NoAnswer);
         }
+        if !repeat && ask.attempts.iter().any(Attempt::may_have_arrived) {
+            return Err(LookupErrorKind::Uncertain);
+        }
         let transport = self.config.transports.get(ask.phase).copied();
-        let is_skipped = transport == Some(Transport::UDP) && (!repeat || self.no_datagrams);
+        let fits_datagrams = step.question.fits_datagrams(self.config.single_datagrams);
+        let is_skipped = transport == Some(Transport::UDP) && (!fits_datagrams || self.no_datagrams);
         let is_over = !is_waiting || ask.phase_end(&self.config).is_some_and(|end| now.elapsed >= end);
         match (next, transport) {
             (Some((target, to)), Some(transport)) if !is_skipped => {
@@ -205,12 +209,15 @@ impl Lookup {
 
     /// Sends again what got no answer, and stops waiting for what was sent often enough.
     fn send_again(&mut self, now: Now) -> Result<bool, LookupErrorKind> {
-        let Some(Step { stage: Stage::Ask(ask), .. }) = self.steps.last_mut() else { return Ok(false) };
+        let Some(Step { question, stage: Stage::Ask(ask), .. }) = self.steps.last_mut() else {
+            return Ok(false);
+        };
         for attempt in
             ask.attempts.iter_mut().filter(|attempt| attempt.waiting && attempt.next <= now.elapsed)
         {
             let wait = self.config.datagram_waits.get(attempt.sent);
-            let Some(wait) = wait.filter(|_| attempt.transport == Transport::UDP) else {
+            let can_repeat = attempt.transport == Transport::UDP && question.can_repeat();
+            let Some(wait) = wait.filter(|_| can_repeat) else {
                 attempt.give_up(AttemptError::Silent);
                 let time = now.elapsed.saturating_sub(attempt.started);
                 self.events.push_back(Event::Measured { server: attempt.to.ip(), time });
@@ -249,7 +256,11 @@ impl Lookup {
         let request = question.to_bytes(&target.site, request_id, *depth, now)?;
         let is_datagram = transport == Transport::UDP;
         let is_tunnel = transport == Transport::HTTP || transport == Transport::HTTPS;
-        let wait = self.config.datagram_waits.first().copied().filter(|_| is_datagram);
+        let wait = match is_datagram {
+            true if question.can_repeat() => self.config.datagram_waits.first().copied(),
+            true => self.config.datagram_waits.iter().copied().reduce(Duration::saturating_add),
+            false => None,
+        };
         let after = if other_family { self.config.next_family } else { self.config.next_site };
         ask.next_start = now.elapsed.saturating_add(after);
         self.sent += 1;

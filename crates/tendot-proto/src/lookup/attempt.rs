@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 use core::net::{IpAddr, SocketAddr};
 use core::time::Duration;
 
-use super::error::{AttemptError, FailedAttempt};
+use super::error::{AttemptError, ConnectionError, FailedAttempt};
 use crate::framing::Framer;
 use crate::record::{Server, Site, Transport};
 use crate::tunnel::{self, TunnelError};
@@ -120,6 +120,12 @@ impl Attempt {
     pub(super) fn give_up(&mut self, error: AttemptError) {
         self.waiting = false;
         self.error = Some(error);
+    }
+
+    /// Whether the server may have got the request.
+    pub(super) fn may_have_arrived(&self) -> bool {
+        let unsent = [ConnectionError::Unreachable, ConnectionError::Insecure].map(AttemptError::Connection);
+        self.error.is_none_or(|error| !unsent.contains(&error))
     }
 
     pub(super) fn failed(&self) -> FailedAttempt {

@@ -49,6 +49,10 @@ pub struct Config {
     pub service_depth: u32,
     /// How long an answer is waited for over UDP: the message is sent once for each of these.
     pub datagram_waits: Vec<Duration>,
+    /// Whether questions that must not be repeated, but change no record (a session, the answer to a challenge), may go
+    /// over UDP, as clients of the deployed software send them: one message to one server, which is waited for as long
+    /// as for a repeated one. If not, they go over connections only, as changes always do.
+    pub single_datagrams: bool,
     /// How long an answer is waited for over connections.
     pub stream_wait: Duration,
     /// When the next site is tried beside one that has not answered.
@@ -79,6 +83,7 @@ impl Config {
             referrals: 40,
             service_depth: 20,
             datagram_waits: [500, 1000, 1500].map(Duration::from_millis).to_vec(),
+            single_datagrams: false,
             stream_wait: Duration::from_secs(4),
             next_site: Duration::from_millis(500),
             next_family: Duration::from_millis(300),

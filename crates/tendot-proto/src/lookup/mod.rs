@@ -44,8 +44,10 @@ use crate::work::Work;
 /// [`poll`](Self::poll) until they give nothing more, then wait for bytes or for [`poll_timeout`](Self::poll_timeout).
 ///
 /// UDP is tried at all sites, then TCP at all, then HTTP. A server that does not answer is asked again after 500 and
-/// 1500 ms, and the next site is tried beside it, so that a dead one costs half a second; but changes are asked for at
-/// one site at a time, never over UDP. Whatever peers do, it ends within [`Config::time`] and [`Config::messages`],
+/// 1500 ms, and the next site is tried beside it, so that a dead one costs half a second. Only resolution, site
+/// information and the verification of an answer (opcodes 1, 2, 201) are asked for like this. All else goes to one
+/// server, once: to another only if nothing could be sent, and over UDP only with [`Config::single_datagrams`], and
+/// changes never. Whatever peers do, it ends within [`Config::time`] and [`Config::messages`],
 /// after at most [`Config::domains`] names to resolve, and asks at public addresses only, or at those of the `Config`.
 ///
 /// Datagrams should leave from a port that nobody can guess, and one that is not used for long: with the random request
@@ -321,6 +323,9 @@ impl Lookup {
     }
 
     /// An attempt came to nothing: the server cannot be reached, or the connection ended.
+    ///
+    /// Whoever waits for a connection should give up before [`Config::stream_wait`]: after that it is not known whether
+    /// anything was sent, and a change is asked for nowhere else.
     pub fn handle_failure(&mut self, now: Now, attempt: u32, error: ConnectionError) {
         let Some(known) = self.attempt(attempt).filter(|known| known.waiting) else { return };
         let (server, started) = (known.to.ip(), known.started);

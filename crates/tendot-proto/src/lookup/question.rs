@@ -84,9 +84,15 @@ impl Question {
         self.opcode.is_administration() || self.flags.has(OpFlags::AUTHORITATIVE)
     }
 
-    /// Whether it does no harm to ask several servers, or one twice: administration is not done so, nor over UDP.
-    pub(super) fn can_repeat(&self) -> bool {
-        !self.opcode.is_administration()
+    /// Whether it does no harm to ask several servers, or one twice: only what changes nothing, and leaves nothing
+    /// behind at the server. A session would be set up twice, and the answer to a challenge is good once.
+    pub(super) const fn can_repeat(&self) -> bool {
+        matches!(self.opcode, Opcode::RESOLUTION | Opcode::GET_SITE_INFO | Opcode::VERIFY_CHALLENGE)
+    }
+
+    /// Whether it may go over UDP, where `single` says so even if it goes only once.
+    pub(super) const fn fits_datagrams(&self, single: bool) -> bool {
+        self.can_repeat() || single && !self.opcode.is_administration()
     }
 
     /// Whether an interface takes such requests.
@@ -152,6 +158,17 @@ mod tests {
         check_version((2, 6), (2, 4));
         check_version((5, 0), (2, 0));
         check_version((9, 9), (2, 11));
+    }
+
+    #[test]
+    fn what_may_be_repeated() {
+        for opcode in Opcode::KNOWN.iter().copied().chain([Opcode(999)]) {
+            let handle = Handle::from("10.1000/182");
+            let question = Question::new(handle, opcode, &Request::Named { handle });
+            assert_eq!(question.can_repeat(), [1, 2, 201].contains(&opcode.0), "{opcode}");
+            assert_eq!(question.fits_datagrams(false), question.can_repeat(), "{opcode}");
+            assert_eq!(question.fits_datagrams(true), !opcode.is_administration(), "{opcode}");
+        }
     }
 
     #[track_caller]
