@@ -242,16 +242,31 @@ fn attack_n10_the_same_index_twice() {
 
 #[test]
 fn attack_n11_versions() {
-    for (major, minor) in [(0, 0), (9, 9), (255, 255), (1, 0), (2, 0), (2, 11), (3, 0), (5, 0)] {
+    // What is suggested decides, and where nothing is, the version of the request.
+    for (version, answered) in [
+        ((0, 0), (2, 0)),
+        ((1, 0), (2, 0)),
+        ((2, 0), (2, 0)),
+        ((2, 5), (2, 4)),
+        ((2, 6), (2, 4)),
+        ((2, 11), (2, 11)),
+        ((3, 0), (2, 11)),
+        ((5, 0), (2, 0)),
+        ((9, 9), (2, 11)),
+        ((255, 255), (2, 11)),
+    ] {
         let mut request = Message::resolution(Handle::from("10.1000/182"), 7, NOW);
-        request.envelope.version = Version::new(major, minor);
-        for suggestion in [Version::new(0, 0), Version::new(2, 1), Version::new(31, 255)] {
-            request.envelope.suggestion = suggestion;
+        request.envelope.version = Version::new(version.0, version.1);
+        for (suggestion, answered) in
+            [((0, 0), answered), ((2, 1), (2, 1)), ((2, 6), (2, 4)), ((5, 0), (2, 0)), ((31, 255), (2, 11))]
+        {
+            request.envelope.suggestion = Version::new(suggestion.0, suggestion.1);
             let bytes = request.to_bytes().unwrap();
             let incoming = read(&bytes, Transport::Tcp).unwrap();
             let response = incoming.respond(ResponseCode::SUCCESS, Outcome::Done);
-            assert!(response.envelope.version <= Version::OURS);
-            assert_eq!(response.envelope.suggestion, Version::OURS);
+            let Envelope { version: of_answer, suggestion: of_server, .. } = response.envelope;
+            assert_eq!(of_answer, Version::new(answered.0, answered.1), "{version:?} {suggestion:?}");
+            assert_eq!(of_server, Version::OURS);
         }
     }
     // Who speaks only 2.0 would be challenged with MD5: no administration.

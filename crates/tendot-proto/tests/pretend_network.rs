@@ -9,15 +9,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tendot_proto::auth::{AuthError, CredentialError, OwnedDigest, Policy, sign_message};
-use tendot_proto::crypto::{Random, SigningKey};
+use tendot_proto::crypto::{Hash, Random, SigningKey};
 use tendot_proto::lookup::{
     Answer, AttemptError, Config, ConnectionError, Event, Lookup, LookupError, LookupErrorKind, Question,
+    ResponseTimes,
 };
+use tendot_proto::message::{KeyExchangeMode, SessionKeyPart, SessionSetup};
 use tendot_proto::record::{Attribute, HashOption, Interface, InterfaceKind, Server, Site, Transport};
 use tendot_proto::wire::List;
 use tendot_proto::{
-    Body, Fragments, Handle, Message, Now, OpFlags, Opcode, Outcome, Parts, Reassembly, Request, Response,
-    ResponseCode, Tail, Value, Version, Work, limits, tunnel,
+    Body, Credential, Fragments, Handle, Message, Now, OpFlags, Opcode, Outcome, Parts, Reassembly, Request,
+    Response, ResponseCode, Tail, Value, Version, Work, limits, tunnel,
 };
 
 const UNIX: u64 = 1_700_000_000;
@@ -61,6 +63,8 @@ struct Pretended {
     slowest: u64,
     tcp: Tcp,
     lie: Lie,
+    /// Who is on the way to it asks for this name instead, under the number of the request, and passes the answer on.
+    asked_instead: Option<&'static str>,
     /// What it signs with, when asked to.
     key: Option<Arc<dyn SigningKey>>,
     /// How often it was asked.
@@ -91,6 +95,7 @@ enum Lie {
     /// Any bytes of it changed, or cut off.
     Garbled,
     Serial(u16),
+    Version(Version),
     /// Pieces of a list, all but the last with the flag for more.
     List(usize),
 }
@@ -104,6 +109,8 @@ struct Network {
     /// At servers.
     reassembly: Reassembly,
     domains: BTreeMap<String, Vec<IpAddr>>,
+    /// How many names were to be resolved.
+    resolved: usize,
     messages: BTreeSet<(u32, u64)>,
     transports: Vec<Transport>,
     backwards: bool,
@@ -128,6 +135,7 @@ impl Network {
             at: 0,
             reassembly: Reassembly::new(),
             domains: BTreeMap::new(),
+            resolved: 0,
             messages: BTreeSet::new(),
             transports: Vec::new(),
             backwards: false,
@@ -213,10 +221,16 @@ impl Network {
         let now = self.now();
         let server = self.servers.get_mut(&to.ip()).unwrap();
         server.asked += 1;
-        let parts = Parts::split(request).unwrap();
+        let mut request = request.to_vec();
+        if let Some(name) = server.asked_instead {
+            let Message { envelope, header, .. } = Message::from_bytes(&request).unwrap();
+            let other = Message::resolution(Handle::from(name), envelope.request_id, now);
+            request = Message { envelope, header, ..other }.to_bytes().unwrap();
+        }
+        let parts = Parts::split(&request).unwrap();
         let request = Message::from_parts(&parts).unwrap();
         let Body::Request(asked) = request.body else { panic!() };
-        let handle = asked.handle().unwrap();
+        let handle = asked.handle().unwrap_or(Handle::from("10.1/X"));
         let nothing: &[Value<'_>] = &[];
         let mut code = ResponseCode::SUCCESS;
         let name = String::from_utf8(handle.folded().into_owned()).unwrap();
@@ -233,6 +247,7 @@ impl Network {
                     Outcome::Resolved { handle, values: List::from(&*selected.leak()) }
                 }
             }
+            (Some(_), Request::SessionSetup(setup)) => Outcome::Session { mode: setup.mode, data: &[] },
             (Some(_), _) => Outcome::Done,
             (None, _) => {
                 code = ResponseCode::HANDLE_NOT_FOUND;
@@ -260,6 +275,7 @@ impl Network {
             }
             Lie::Expired => header.expiration = now.unix32() - 1,
             Lie::Serial(serial) => header.site_serial = *serial,
+            Lie::Version(version) => envelope.version = *version,
             Lie::List(parts) => {
                 copies = *parts;
                 let names: &[&[u8]] = &[b"10.1/A", b"10.1/B"];
@@ -267,7 +283,7 @@ impl Network {
             }
         }
         let is_digested = header.flags.has(OpFlags::REQUEST_DIGEST);
-        let digest = is_digested.then(|| digest_of(parts.header_and_body, matches!(server.lie, Lie::Digest)));
+        let digest = is_digested.then(|| digest_of(parts.header_and_body, envelope.version, &server.lie));
         (1..=copies)
             .map(|part| {
                 let more = if part < copies { OpFlags::CONTINUOUS } else { OpFlags::default() };
@@ -277,7 +293,7 @@ impl Network {
                 let message = Message { envelope, header, body, body_rest: &[], tail: Tail::Absent };
                 let mut bytes = message.to_bytes().unwrap();
                 if let (true, Some(key)) = (header.flags.has(OpFlags::CERTIFY), &server.key) {
-                    sign_message(&mut bytes, &**key, &mut { Work::REQUEST }).unwrap();
+                    sign(&mut bytes, &**key);
                 }
                 if matches!(server.lie, Lie::Forged) {
                     // The last byte of the last value's text.
@@ -342,6 +358,7 @@ impl Network {
                     Event::Finished(answer) => Ok(answer),
                     Event::Failed(error) => Err(error),
                     Event::Resolve { domain } => {
+                        self.resolved += 1;
                         let addresses = self.domains.get(&domain).cloned().unwrap_or_default();
                         lookup.handle_addresses(&domain, &addresses);
                         continue;
@@ -688,10 +705,30 @@ fn check_lie(lie: Lie, expected: impl Fn(&AttemptError) -> bool) {
 }
 
 /// What a server makes of a request, or of another one.
-fn digest_of(header_and_body: &[u8], lie: bool) -> OwnedDigest {
-    let of = if lie { b"another request" } else { header_and_body };
-    let (policy, crypto) = (Policy::default(), tendot_proto::crypto::AwsLc);
-    OwnedDigest::of_request(of, Version::OURS, &policy, &crypto, &mut { Work::REQUEST }).unwrap()
+fn digest_of(header_and_body: &[u8], version: Version, lie: &Lie) -> OwnedDigest {
+    let of = if matches!(lie, Lie::Digest) { b"another request" } else { header_and_body };
+    let policy = Policy { sha1: true, ..Policy::default() };
+    let crypto = tendot_proto::crypto::AwsLc;
+    OwnedDigest::of_request(of, version, &policy, &crypto, &mut { Work::REQUEST }).unwrap()
+}
+
+/// Signs as a server does; in versions that sign with SHA-1, which is not made here, as it would with SHA-256.
+fn sign(message: &mut Vec<u8>, key: &dyn SigningKey) {
+    let unsigned = message.clone();
+    let parts = Parts::split(&unsigned).unwrap();
+    if parts.envelope.version >= Version::SHA256 {
+        return sign_message(message, key, &mut { Work::REQUEST }).unwrap();
+    }
+    let signature = key.sign(Hash::Sha256, parts.header_and_body).unwrap();
+    let tail = Tail::Credential(Credential {
+        options: 0,
+        signer: &[],
+        counter: 0,
+        credential_type: Credential::SIGNED,
+        algorithm: b"SHA-256",
+        signature: &signature,
+    });
+    *message = Message { tail, ..Message::from_parts(&parts).unwrap() }.to_bytes().unwrap();
 }
 
 /// The network in which all servers sign with the key of the recorded server, and sites say so.
@@ -762,6 +799,69 @@ fn check_signed(lie: Lie, signs: bool, expected: AttemptError) {
     assert!(error.attempts.iter().all(|attempt| attempt.error == expected), "{error}");
 }
 
+/// Somebody on the way asks an honest server for a name of his own, under the number of our request, and passes on the
+/// answer, which is signed. Codes of answers that do not have the name in them.
+#[test]
+fn attack_c7_signed_answers_to_other_questions() {
+    let elsewhere = || vec![site_value(1, &["203.0.113.66"])];
+    for (lie, name) in [
+        (Lie::None, "0.NA/10.66.NOT.THERE"),
+        (Lie::None, "0.NA/10.66"),
+        (Lie::Refer(ResponseCode::SERVICE_REFERRAL, "", elsewhere()), "0.NA/10.66"),
+        (Lie::Refer(ResponseCode::PREFIX_REFERRAL, "", elsewhere()), "0.NA/10.66"),
+        (Lie::Code(ResponseCode::SERVER_NOT_RESPONSIBLE), "0.NA/10.66"),
+    ] {
+        let (mut network, config) = signed();
+        let root = network.server("192.0.2.1");
+        root.records.insert("0.NA/10.66".into(), urls(1));
+        (root.lie, root.asked_instead) = (lie, Some(name));
+        let flags = OpFlags::DEFAULT.with(OpFlags::CERTIFY);
+        let by_flag = Question::resolve(Handle::from("10.1/X"), &[], &[]).with_flags(flags);
+        let only_flag = Config { certify: false, ..(*config).clone() };
+        for (config, question) in [
+            ((*config).clone(), Question::resolve(Handle::from("10.1/X"), &[], &[])),
+            ((*config).clone(), Question::resolve(Handle::from("0.NA/10.1"), &[], &[b"HS_SITE"])),
+            (only_flag, by_flag),
+        ] {
+            network.messages.clear();
+            let lookup = Lookup::new(Arc::new(config.clone()), question, network.now());
+            let error = network.run(lookup, &config).0.unwrap_err();
+            let other = AttemptError::Digest(AuthError::OtherRequest);
+            assert_eq!((error.kind, &error.handle[..]), (LookupErrorKind::NoAnswer, &b"0.NA/10.1"[..]));
+            assert!(error.attempts.iter().all(|attempt| attempt.error == other), "{error}");
+        }
+        assert!(!network.servers.contains_key(&"203.0.113.66".parse().unwrap()));
+    }
+}
+
+/// Who knows SHA-256 is not believed when he does not use it, whatever else is allowed.
+#[test]
+fn signed_answers_in_old_versions() {
+    let (old, new) = (Version::new(2, 4), Version::OURS);
+    let resolve = |of_site: Version, of_answer: Version| {
+        let (mut network, config) = signed();
+        network.server("192.0.2.1").lie = Lie::Version(of_answer);
+        let of_root = Site {
+            protocol_major: of_site.major,
+            protocol_minor: of_site.minor,
+            ..Site::clone(&config.root[0])
+        };
+        let policy = Policy { sha1: true, md5: true, ..Policy::default() };
+        let config = Arc::new(Config { root: vec![Arc::new(of_root)], policy, ..(*config).clone() });
+        network.resolve(&config, "0.NA/10.1").map_err(|error| error.attempts[0].error)
+    };
+    assert!(resolve(new, Version::SHA256).is_ok());
+    // A site of which less is known than its servers can do.
+    assert!(resolve(old, new).is_ok());
+    // Without it no server here makes a digest by SHA-1.
+    if cfg!(not(feature = "legacy")) {
+        return;
+    }
+    assert_eq!(resolve(new, old).unwrap_err(), AttemptError::Version { found: old, site: new });
+    let sha1 = AttemptError::Digest(AuthError::NotAllowed { algorithm: "SHA-1" });
+    assert_eq!(resolve(old, old).unwrap_err(), sha1);
+}
+
 #[test]
 fn digests_of_requests() {
     for (lie, is_right) in [(Lie::None, true), (Lie::Digest, false)] {
@@ -830,8 +930,7 @@ fn changes_go_to_one_primary_over_a_connection() {
     let sites = vec![Value::with_data(1, "HS_SITE", mirror), site_value(2, &["192.0.2.12"])];
     network.server("192.0.2.1").records.insert("0.NA/10.1".into(), sites);
     let handle = Handle::from("10.1/X");
-    let question = Question::new(handle, Opcode::DELETE_HANDLE, &Request::Named { handle });
-    let lookup = Lookup::new(Arc::clone(&config), question, network.now());
+    let lookup = Lookup::new(Arc::clone(&config), delete(), network.now());
     let (answer, _) = network.run(lookup, &config);
     let answer = answer.unwrap();
     assert_eq!((answer.transport, answer.from.to_string()), (Transport::TCP, "192.0.2.12:2641".into()));
@@ -844,6 +943,86 @@ fn changes_go_to_one_primary_over_a_connection() {
     network.messages.clear();
     let answer = network.run(lookup, &config).0.unwrap();
     assert_eq!(answer.from.to_string(), "192.0.2.12:2641");
+}
+
+/// What must not be repeated is asked of one server, unless it is certain that it did not get it.
+#[test]
+fn changes_are_not_repeated() {
+    let first = |network: &mut Network, config: &Arc<Config>, question: &Question| {
+        let lookup = Lookup::new(Arc::clone(config), question.clone(), network.now());
+        let result = network.run(lookup, config).0;
+        let asked = ["192.0.2.11", "192.0.2.12"].map(|address| network.server(address).asked);
+        (result, asked.iter().sum::<usize>())
+    };
+    for question in [delete(), session()] {
+        // Neither says that it was done; which is asked first is left to chance.
+        for (tcp, lie) in [(Tcp::Silent, Lie::None), (Tcp::Works, Lie::Expired), (Tcp::Works, Lie::RequestId)]
+        {
+            let (mut network, config) = small();
+            for address in ["192.0.2.11", "192.0.2.12"] {
+                (network.server(address).tcp, network.server(address).lie) = (tcp, lie.clone());
+            }
+            let (result, asked) = first(&mut network, &config, &question);
+            let error = result.unwrap_err();
+            assert_eq!((error.kind, error.attempts.len()), (LookupErrorKind::Uncertain, 1), "{error}");
+            assert_eq!(asked, usize::from(tcp == Tcp::Works));
+        }
+        let (mut network, config) = small();
+        for address in ["192.0.2.11", "192.0.2.12"] {
+            network.server(address).lie = Lie::Code(ResponseCode::ERROR);
+        }
+        let (result, asked) = first(&mut network, &config, &question);
+        assert_eq!(result.unwrap().message().unwrap().header.response_code, ResponseCode::ERROR);
+        assert_eq!(asked, 1);
+
+        for refusing in ["192.0.2.11", "192.0.2.12"] {
+            let (mut network, config) = small();
+            network.server(refusing).tcp = Tcp::Refused;
+            let (result, asked) = first(&mut network, &config, &question);
+            assert_eq!((result.unwrap().transport, asked), (Transport::TCP, 1));
+        }
+    }
+}
+
+/// A session is set up over a connection; over UDP, where that is wanted, by one message to one server.
+#[test]
+fn sessions_over_udp() {
+    for (question, single_datagrams, expected) in [
+        (session(), false, Transport::TCP),
+        (session(), true, Transport::UDP),
+        (delete(), true, Transport::TCP),
+    ] {
+        let (mut network, config) = small();
+        let config = Arc::new(Config { single_datagrams, ..(*config).clone() });
+        let lookup = Lookup::new(Arc::clone(&config), question, network.now());
+        assert_eq!(network.run(lookup, &config).0.unwrap().transport, expected);
+    }
+    let (mut network, config) = small();
+    for address in ["192.0.2.11", "192.0.2.12"] {
+        network.server(address).loss = 100;
+    }
+    let config = Arc::new(Config { single_datagrams: true, ..(*config).clone() });
+    let lookup = Lookup::new(Arc::clone(&config), session(), network.now());
+    let error = network.run(lookup, &config).0.unwrap_err();
+    assert_eq!((error.kind, error.attempts.len()), (LookupErrorKind::Uncertain, 1), "{error}");
+    assert_eq!(network.transports, [Transport::UDP; 2], "one to the root, and one to one of the sites");
+    assert!((3000..3100).contains(&network.at), "{}", network.at);
+}
+
+fn delete() -> Question {
+    let handle = Handle::from("10.1/X");
+    Question::new(handle, Opcode::DELETE_HANDLE, &Request::Named { handle })
+}
+
+fn session() -> Question {
+    let setup = SessionSetup {
+        mode: KeyExchangeMode::DIFFIE_HELLMAN,
+        timeout: 60,
+        identity_handle: Handle::from(""),
+        identity_index: SessionSetup::ANONYMOUS,
+        key: SessionKeyPart::PublicKey(b"key"),
+    };
+    Question::new(Handle::from("10.1/X"), Opcode::SESSION_SETUP, &Request::SessionSetup(setup))
 }
 
 #[test]
@@ -878,6 +1057,128 @@ fn a_server_known_by_name() {
     network.domains.clear();
     network.messages.clear();
     assert_eq!(network.resolve(&config, "10.1/X").unwrap_err().kind, LookupErrorKind::NoSite);
+}
+
+/// Each of forty referrals names 63 servers that have only a name: few names are resolved for all that.
+#[test]
+fn attack_c6_names_without_end() {
+    let (mut network, config) = small();
+    for number in 0..60_u32 {
+        let named = (0..63).map(|other| {
+            let domain = format!("{other}.{number}.example.org").into_bytes();
+            let attributes = vec![Attribute { name: b"domain"[..].into(), value: domain.into() }];
+            let servers = vec![Server { id: other, ..site(&["0.0.0.0"]).servers.remove(0) }];
+            Value::with_data(other + 2, "HS_SITE", Site { attributes, servers, ..site(&[]) }.to_bytes())
+        });
+        let next = site_value(1, &[&format!("203.0.113.{}", number + 1)]);
+        let values = [next].into_iter().chain(named).collect();
+        let server = network.server(&format!("203.0.113.{number}"));
+        server.lie = Lie::Refer(ResponseCode::SERVICE_REFERRAL, "", values);
+    }
+    let root = network.server("192.0.2.1");
+    root.records.insert("0.NA/10.3".into(), vec![site_value(1, &["203.0.113.0"])]);
+    let error = network.resolve(&config, "10.3/X").unwrap_err();
+    assert_eq!(error.kind, LookupErrorKind::Referrals { limit: 40 });
+    assert_eq!(network.resolved, 8);
+}
+
+/// A record cannot send us into the network that we are in, but for those who say that it may.
+#[test]
+fn records_lead_to_public_addresses_only() {
+    for address in ["127.0.0.1", "10.0.0.1", "169.254.169.254", "100.64.0.1", "::1", "fe80::1", "fc00::1"] {
+        check_private(address, address);
+    }
+    // In disguise: IPv4 in IPv6, which would arrive where the first says.
+    check_private("127.0.0.1", "::ffff:127.0.0.1");
+    check_private("64:ff9b::7f00:1", "64:ff9b::127.0.0.1");
+}
+
+#[track_caller]
+fn check_private(address: &str, written: &str) {
+    let attribute = |name: &'static str, value: &str| {
+        vec![Attribute { name: name.as_bytes().into(), value: value.as_bytes().to_vec().into() }]
+    };
+    let (mut network, config) = small();
+    let config = Config { ipv6: true, ..(*config).clone() };
+    network.domains.insert("one.example.org".into(), vec![written.parse().unwrap()]);
+    // ::1 in the place for an address of a site is 0.0.0.1.
+    let direct = site(&[written]);
+    let places = [address, &direct.servers[0].ip().to_string()].map(String::from);
+    for place in &places {
+        network.server(place).records.insert("10.1/X".into(), urls(3));
+    }
+    let named = Site { attributes: attribute("domain", "one.example.org"), ..site(&["0.0.0.0"]) };
+    let second = Site { attributes: attribute("alt_addr", written), ..site(&["0.0.0.0"]) };
+    for site in [direct.clone(), named, second] {
+        let value = Value::with_data(1, "HS_SITE", site.to_bytes());
+        network.server("192.0.2.1").records.insert("0.NA/10.1".into(), vec![value]);
+        let sites = vec![Arc::new(site)];
+        for place in &places {
+            network.server(place).asked = 0;
+        }
+        let question = Question::resolve(Handle::from("10.1/X"), &[], &[]);
+        let again = Lookup::with_sites(Arc::new(config.clone()), question, sites.clone(), network.now());
+        for result in [network.resolve(&Arc::new(config.clone()), "10.1/X"), network.run(again, &config).0] {
+            assert_eq!(result.unwrap_err().kind, LookupErrorKind::NoSite, "{written}");
+        }
+        assert!(places.iter().all(|place| network.server(place).asked == 0), "{written}");
+
+        let overrides = BTreeMap::from([(b"10.1".to_vec(), sites)]);
+        let allowed = Config { private_addresses: true, ..config.clone() };
+        for config in [allowed, Config { overrides, ..config.clone() }] {
+            network.messages.clear();
+            assert_eq!(values(&network.resolve(&Arc::new(config), "10.1/X").unwrap()), urls(3), "{written}");
+        }
+        network.messages.clear();
+    }
+    // A root there is the caller's own choice, even if a record leads to it.
+    let service = Value::new(1, "HS_SERV", "0.NA/0.NA");
+    for place in &places {
+        network.server(place).records.insert("0.NA/10.1".into(), vec![service.clone()]);
+    }
+    let config = Arc::new(Config { root: vec![Arc::new(direct)], ..config });
+    assert_eq!(values(&network.resolve(&config, "10.1/X").unwrap()), urls(3), "{written}");
+}
+
+/// Whatever the caller has measured.
+#[test]
+fn response_times_without_end() {
+    #[derive(Debug)]
+    struct Slowest;
+    impl ResponseTimes for Slowest {
+        fn of(&self, _: IpAddr) -> Option<Duration> {
+            Some(Duration::MAX)
+        }
+    }
+
+    let (mut network, config) = small();
+    let config = Arc::new(Config { response_times: Some(Arc::new(Slowest)), ..(*config).clone() });
+    assert_eq!(values(&network.resolve(&config, "10.1/X").unwrap()), urls(2));
+}
+
+/// Bytes of messages are not in what `Debug` shows, which ends in logs.
+#[test]
+fn nothing_secret_is_shown() {
+    let (mut network, config) = small();
+    let handle = Handle::from("0.NA/10.1");
+    // As in a request that holds a secret key.
+    let secret = [Value::new(3, "HS_SECKEY", "opensesame")];
+    let request = Request::Values { handle, values: List::from(&secret[..]) };
+    let question = Question::new(handle, Opcode::CREATE_HANDLE, &request);
+    let mut shown = format!("{question:?}");
+    let mut lookup = Lookup::new(config, question, network.now());
+    shown += &format!("{lookup:?}");
+    let sent = lookup.poll_transmit(network.now(), &mut Seeded(1)).unwrap();
+    assert!(sent.bytes.windows(10).any(|ten| ten == b"opensesame"));
+    shown += &format!("{sent:?}{lookup:?}");
+    network.server("192.0.2.1").records.insert("0.NA/10.1".into(), secret.to_vec());
+    let (bytes, transport, from) = (sent.bytes, sent.transport, sent.to);
+    let answer = Answer { bytes, transport, from, site: Arc::default(), place: 0 };
+    shown += &format!("{answer:?}{:?}", Event::Finished(answer.clone()));
+    let secret = format!("{:?}", b"opensesame");
+    let secret = secret.trim_matches(['[', ']']);
+    assert!(!shown.contains(secret) && !shown.contains("opensesame"), "{shown}");
+    assert!(shown.contains("0.NA/10.1") && shown.contains("192.0.2.1:2641"), "{shown}");
 }
 
 /// The second address of a server, and the two families in turn.
@@ -1016,7 +1317,7 @@ fn any_network() {
                 }
                 let doubled = random.below(50);
                 *network.server(address) =
-                    Pretended { records, loss, doubled, slowest, tcp, lie, key: None, asked: 0 };
+                    Pretended { records, loss, doubled, slowest, tcp, lie, ..Pretended::default() };
             }
             is_reachable &= any;
         }

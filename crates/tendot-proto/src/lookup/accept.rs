@@ -1,5 +1,6 @@
 use alloc::sync::Arc;
 
+use super::config::Origin;
 use super::error::{AttemptError, LookupErrorKind};
 use super::gather::Gather;
 use super::question::Question;
@@ -27,10 +28,11 @@ impl Lookup {
         let time = now.elapsed.saturating_sub(attempt.started);
         self.events.push_back(Event::Measured { server: attempt.to.ip(), time });
         let header = message.header;
-        if ask.is_root && is_newer(&header, &attempt.target.site) {
+        if ask.origin == Origin::Root && is_newer(&header, &attempt.target.site) {
             self.events.push_back(Event::RootChanged);
         }
-        if header.response_code == ResponseCode::ERROR {
+        // Nobody else is asked what must not be repeated, so that this is an answer as good as any.
+        if header.response_code == ResponseCode::ERROR && step.question.can_repeat() {
             return attempt.give_up(AttemptError::Code(ResponseCode::ERROR));
         }
         if is_referral(&step.question, &message) {

@@ -4,8 +4,9 @@ use alloc::vec::Vec;
 use core::net::{IpAddr, SocketAddr};
 use core::time::Duration;
 
-use super::attempt::{Attempt, Target};
-use super::config::Config;
+use super::address::is_public;
+use super::attempt::{Attempt, Head, Target};
+use super::config::{Config, Origin};
 use super::error::{AttemptError, LookupErrorKind};
 use super::question::Question;
 use super::{Event, Lookup, Progress, Stage, Step, Transmit};
@@ -17,10 +18,9 @@ use crate::time::Now;
 use crate::tunnel;
 
 /// A question on its way to the sites that can answer it.
-#[derive(Debug)]
 pub(super) struct Ask {
     sites: Vec<Arc<Site<'static>>>,
-    pub(super) is_root: bool,
+    pub(super) origin: Origin,
     /// In the order in which they are tried.
     targets: Vec<Target>,
     /// Whether `targets` are to be found out, for the first time or since a name was resolved.
@@ -40,10 +40,10 @@ impl Ask {
     /// Addresses that are taken of one name.
     pub(super) const ADDRESSES: usize = 4;
 
-    pub(super) fn new(sites: Vec<Arc<Site<'static>>>, is_root: bool) -> Self {
+    pub(super) fn new(sites: Vec<Arc<Site<'static>>>, origin: Origin) -> Self {
         Self {
             sites,
-            is_root,
+            origin,
             targets: Vec::new(),
             has_news: true,
             phase: 0,
@@ -108,8 +108,12 @@ impl Lookup {
         if ask.committed.is_some() && !is_waiting {
             return Err(LookupErrorKind::NoAnswer);
         }
+        if !repeat && ask.attempts.iter().any(Attempt::may_have_arrived) {
+            return Err(LookupErrorKind::Uncertain);
+        }
         let transport = self.config.transports.get(ask.phase).copied();
-        let is_skipped = transport == Some(Transport::UDP) && (!repeat || self.no_datagrams);
+        let fits_datagrams = step.question.fits_datagrams(self.config.single_datagrams);
+        let is_skipped = transport == Some(Transport::UDP) && (!fits_datagrams || self.no_datagrams);
         let is_over = !is_waiting || ask.phase_end(&self.config).is_some_and(|end| now.elapsed >= end);
         match (next, transport) {
             (Some((target, to)), Some(transport)) if !is_skipped => {
@@ -152,8 +156,10 @@ impl Lookup {
             if !server.ip().is_unspecified() {
                 addresses.push(server.ip());
             } else if let Some(domain) = site.domain(place).filter(|domain| is_domain(domain)) {
+                let is_full = self.domains.len() >= self.config.domains as usize;
                 match self.domains.get(domain) {
                     Some(known) => addresses.extend(known.iter().flatten()),
+                    None if is_full => {}
                     None => {
                         self.domains.insert(domain.into(), None);
                         self.events.push_back(Event::Resolve { domain: domain.into() });
@@ -161,8 +167,12 @@ impl Lookup {
                 }
             }
             addresses.extend(site.alternative_address(server.id));
-            for ip in addresses {
-                let usable = !ip.is_unspecified() && !ip.is_multicast();
+            // Records, too, may lead to the root.
+            let is_own =
+                ask.origin != Origin::Records || self.config.root.iter().any(|own| Arc::ptr_eq(own, site));
+            let is_anywhere = is_own || self.config.private_addresses;
+            for ip in addresses.iter().map(IpAddr::to_canonical) {
+                let usable = !ip.is_unspecified() && !ip.is_multicast() && (is_anywhere || is_public(ip));
                 let known = ask.targets.iter().chain(found.iter().map(|(_, target)| target));
                 let mut same = known.filter(|known| known.ip == ip && Arc::ptr_eq(&known.site, site));
                 if !usable
@@ -177,7 +187,8 @@ impl Lookup {
                 let mut jitter = [0];
                 random.fill(&mut jitter);
                 let jitter = Duration::from_millis(u64::from(jitter[0]));
-                found.push((measured + jitter, Target { site: Arc::clone(site), place, ip, tried: 0 }));
+                let target = Target { site: Arc::clone(site), place, ip, tried: 0 };
+                found.push((measured.saturating_add(jitter), target));
             }
         }
         found.sort_by_key(|(time, _)| *time);
@@ -198,12 +209,15 @@ impl Lookup {
 
     /// Sends again what got no answer, and stops waiting for what was sent often enough.
     fn send_again(&mut self, now: Now) -> Result<bool, LookupErrorKind> {
-        let Some(Step { stage: Stage::Ask(ask), .. }) = self.steps.last_mut() else { return Ok(false) };
+        let Some(Step { question, stage: Stage::Ask(ask), .. }) = self.steps.last_mut() else {
+            return Ok(false);
+        };
         for attempt in
             ask.attempts.iter_mut().filter(|attempt| attempt.waiting && attempt.next <= now.elapsed)
         {
             let wait = self.config.datagram_waits.get(attempt.sent);
-            let Some(wait) = wait.filter(|_| attempt.transport == Transport::UDP) else {
+            let can_repeat = attempt.transport == Transport::UDP && question.can_repeat();
+            let Some(wait) = wait.filter(|_| can_repeat) else {
                 attempt.give_up(AttemptError::Silent);
                 let time = now.elapsed.saturating_sub(attempt.started);
                 self.events.push_back(Event::Measured { server: attempt.to.ip(), time });
@@ -242,7 +256,11 @@ impl Lookup {
         let request = question.to_bytes(&target.site, request_id, *depth, now)?;
         let is_datagram = transport == Transport::UDP;
         let is_tunnel = transport == Transport::HTTP || transport == Transport::HTTPS;
-        let wait = self.config.datagram_waits.first().copied().filter(|_| is_datagram);
+        let wait = match is_datagram {
+            true if question.can_repeat() => self.config.datagram_waits.first().copied(),
+            true => self.config.datagram_waits.iter().copied().reduce(Duration::saturating_add),
+            false => None,
+        };
         let after = if other_family { self.config.next_family } else { self.config.next_site };
         ask.next_start = now.elapsed.saturating_add(after);
         self.sent += 1;
@@ -260,7 +278,7 @@ impl Lookup {
             waiting: true,
             error: None,
             framer: Framer::new(),
-            head: is_tunnel.then(Vec::new),
+            head: is_tunnel.then(Head::default),
         };
         if is_datagram {
             self.outgoing.extend(datagrams(&attempt));

@@ -4,10 +4,10 @@ use alloc::vec::Vec;
 use core::net::{IpAddr, SocketAddr};
 use core::time::Duration;
 
-use super::error::{AttemptError, FailedAttempt};
+use super::error::{AttemptError, ConnectionError, FailedAttempt};
 use crate::framing::Framer;
 use crate::record::{Server, Site, Transport};
-use crate::tunnel;
+use crate::tunnel::{self, TunnelError};
 
 /// A server that may be asked.
 #[derive(Clone, Debug)]
@@ -41,7 +41,6 @@ impl Target {
 }
 
 /// A request that was sent to one server in one way.
-#[derive(Debug)]
 pub(super) struct Attempt {
     pub(super) id: u32,
     pub(super) transport: Transport,
@@ -60,7 +59,41 @@ pub(super) struct Attempt {
     pub(super) error: Option<AttemptError>,
     pub(super) framer: Framer,
     /// What has come of the head of an HTTP response; none when it has been read, or if there is none.
-    pub(super) head: Option<Vec<u8>>,
+    pub(super) head: Option<Head>,
+}
+
+/// The head of an HTTP response as far as it has come.
+#[derive(Default)]
+pub(super) struct Head {
+    bytes: Vec<u8>,
+    /// Up to where its end has been looked for. It may come byte by byte, and no byte is looked at each time.
+    searched: usize,
+    /// Where the body begins, once that is known.
+    body: Option<usize>,
+}
+
+impl Head {
+    /// Takes more bytes; gives those after the head when it is whole.
+    fn push(&mut self, bytes: &[u8]) -> Result<Option<&[u8]>, TunnelError> {
+        self.bytes.extend_from_slice(bytes);
+        if self.body.is_none() {
+            let is_whole = self.has_new_end() || self.bytes.len() >= tunnel::HEAD;
+            // What is no HTTP shows that at once, and may never have an end.
+            let start = if is_whole { None } else { self.bytes.get(..b"HTTP/1.".len()) };
+            self.body = tunnel::response_body(start.unwrap_or(&self.bytes))?;
+        }
+        Ok(self.body.and_then(|body| self.bytes.get(body..)))
+    }
+
+    /// Whether an empty line ends within what has not been looked at.
+    fn has_new_end(&mut self) -> bool {
+        let searched = core::mem::replace(&mut self.searched, self.bytes.len());
+        let new = self.bytes.iter().enumerate().skip(searched);
+        new.filter(|(_, byte)| **byte == b'\n').any(|(at, _)| {
+            let before = self.bytes.get(..at).unwrap_or_default();
+            before.ends_with(b"\n") || before.ends_with(b"\n\r")
+        })
+    }
 }
 
 impl Attempt {
@@ -72,13 +105,10 @@ impl Attempt {
         };
         // After an error nothing more is kept, however much comes.
         if let Some(error @ AttemptError::Tunnel(_)) = self.error {
-            head.clear();
+            *head = Head::default();
             return Err(error);
         }
-        head.extend_from_slice(bytes);
-        let Some(body) = tunnel::response_body(head)?.and_then(|body| head.get(body..)) else {
-            return Ok(());
-        };
+        let Some(body) = head.push(bytes)? else { return Ok(()) };
         // A line break before the message may come in two parts.
         if body.len() >= 2 {
             self.framer.push(tunnel::message_in(body));
@@ -92,6 +122,12 @@ impl Attempt {
         self.error = Some(error);
     }
 
+    /// Whether the server may have got the request.
+    pub(super) fn may_have_arrived(&self) -> bool {
+        let unsent = [ConnectionError::Unreachable, ConnectionError::Insecure].map(AttemptError::Connection);
+        self.error.is_none_or(|error| !unsent.contains(&error))
+    }
+
     pub(super) fn failed(&self) -> FailedAttempt {
         let error = self.error.unwrap_or(AttemptError::Silent);
         FailedAttempt { transport: self.transport, to: self.to, error }
@@ -101,12 +137,12 @@ impl Attempt {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tunnel::TunnelError;
 
-    #[test]
-    fn a_head_without_end() {
+    const HEAD: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Type: application/x-hdl-message\r\n\r\n";
+
+    fn attempt() -> Attempt {
         let ip = IpAddr::from([192, 0, 2, 1]);
-        let mut attempt = Attempt {
+        Attempt {
             id: 1,
             transport: Transport::HTTP,
             to: SocketAddr::new(ip, 8000),
@@ -119,14 +155,51 @@ mod tests {
             waiting: true,
             error: None,
             framer: Framer::new(),
-            head: Some(b"HTTP/1.1 200 OK\r\n".to_vec()),
-        };
+            head: Some(Head::default()),
+        }
+    }
+
+    #[test]
+    fn a_head_without_end() {
+        let mut attempt = attempt();
+        attempt.push(b"HTTP/1.1 200 OK\r\n").unwrap();
         for _ in 0..1000 {
             if let Err(error) = attempt.push(&b"a: b\r\n".repeat(100)) {
                 attempt.give_up(error);
             }
-            assert!(attempt.head.as_ref().unwrap().len() < 2 * tunnel::HEAD);
+            assert!(attempt.head.as_ref().unwrap().bytes.len() < 2 * tunnel::HEAD);
         }
         assert_eq!(attempt.error, Some(AttemptError::Tunnel(TunnelError::HeadTooLong)));
+    }
+
+    /// However it is cut, it is read as if it had come at once.
+    #[test]
+    fn a_head_in_parts() {
+        let old = b"HTTP/1.0 500 x\nContent-Type: application/x-hdl-message\n\n";
+        for head in [HEAD, old] {
+            let received = [head, b"\r\n", &[2; 30]].concat();
+            for size in 1..=received.len() {
+                let mut parts = Head::default();
+                let mut body = None;
+                for (number, part) in received.chunks(size).enumerate() {
+                    body = parts.push(part).unwrap().map(<[u8]>::to_vec);
+                    let come = (size * (number + 1)).min(received.len());
+                    assert_eq!(body.is_some(), come >= head.len(), "{size} {come}");
+                }
+                assert_eq!(body.unwrap(), received[head.len()..], "{size}");
+            }
+        }
+        for other in [&b"SSH-2.0"[..], b"HTTP/2", b"\n"] {
+            assert_eq!(Head::default().push(other), Err(TunnelError::NotHttp));
+        }
+    }
+
+    /// An end put where it was looked for already is not found: nothing is looked at twice.
+    #[test]
+    fn a_head_is_searched_once() {
+        let mut head = Head::default();
+        head.push(HEAD.get(..40).unwrap()).unwrap();
+        head.bytes[15..19].copy_from_slice(b"\r\n\r\n");
+        assert_eq!(head.push(HEAD.get(40..50).unwrap()), Ok(None));
     }
 }

@@ -34,10 +34,13 @@ pub(super) fn response<'a>(
     if let Some(late) = now.unix.checked_sub(u64::from(header.expiration)).filter(|late| *late > 0) {
         return Err(AttemptError::Expired { expiration: header.expiration, late });
     }
-    if question.flags().has(OpFlags::REQUEST_DIGEST) {
-        digest(config, attempt, &parts, response.digest, work)?;
+    if question.is_certified() {
+        version(attempt, &parts)?;
     }
-    if question.flags().has(OpFlags::CERTIFY) {
+    if question.flags().has(OpFlags::REQUEST_DIGEST) {
+        digest(config, question, attempt, &parts, response.digest, work)?;
+    }
+    if question.is_certified() {
         signature(config, attempt, &parts, work)?;
     }
     if let Outcome::Resolved { handle, .. } = response.outcome {
@@ -49,9 +52,22 @@ pub(super) fn response<'a>(
     Ok((message, response))
 }
 
-/// The digest of the request as it was sent. From 2.7 on nothing weaker is made than SHA-256.
+/// A server that knows SHA-256 does not answer as if it did not.
+fn version(attempt: &Attempt, response: &Parts<'_>) -> Result<(), AttemptError> {
+    let site = &attempt.target.site;
+    let site = Version::new(site.protocol_major, site.protocol_minor);
+    let found = response.envelope.version;
+    if site.spoken() >= Version::SHA256 && found < Version::SHA256 {
+        return Err(AttemptError::Version { found, site });
+    }
+    Ok(())
+}
+
+/// The digest of the request as it was sent. From 2.7 on nothing weaker is made than SHA-256, and for a signed answer
+/// nothing weaker is taken: who can choose what we ask could find two questions with one digest.
 fn digest(
     config: &Config,
+    question: &Question,
     attempt: &Attempt,
     response: &Parts<'_>,
     digest: Option<RequestDigest<'_>>,
@@ -60,9 +76,9 @@ fn digest(
     let digest = digest.ok_or(AttemptError::Digest(AuthError::OtherRequest))?;
     let crypto = config.crypto.as_deref().ok_or(AttemptError::Unchecked)?;
     let request = Parts::split(&attempt.request)?;
-    let is_new = response.envelope.version >= Version::SHA256;
+    let is_weak = !question.is_certified() && response.envelope.version < Version::SHA256;
     let policy =
-        Policy { sha1: config.policy.sha1 && !is_new, md5: config.policy.md5 && !is_new, ..config.policy };
+        Policy { sha1: config.policy.sha1 && is_weak, md5: config.policy.md5 && is_weak, ..config.policy };
     OwnedDigest::check(&digest, request.header_and_body, &policy, crypto, work).map_err(AttemptError::Digest)
 }
 

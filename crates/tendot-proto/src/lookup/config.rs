@@ -23,7 +23,13 @@ pub struct Config {
     pub ipv4: bool,
     /// Whether IPv6 can be used.
     pub ipv6: bool,
-    /// Whether answers must be signed by the server that was asked. It needs `crypto`.
+    /// Whether records may send a lookup to addresses that are not public, as of this machine or of a network behind a
+    /// firewall. If not, anybody who has a prefix could make us send requests there (SSRF). It does not matter for
+    /// `root` and `overrides`, which are the caller's own choice; sites from [`Event::Located`](super::Event::Located)
+    /// are from records.
+    pub private_addresses: bool,
+    /// Whether answers must be signed by the server that was asked, with the SHA-256 digest of what it was asked. It
+    /// needs `crypto`, and servers that speak 2.7 or later.
     pub certify: bool,
     /// What checks signatures and digests.
     pub crypto: Option<Arc<dyn Crypto>>,
@@ -35,12 +41,18 @@ pub struct Config {
     pub time: Duration,
     /// How many messages a lookup may send, repeated ones included.
     pub messages: u32,
+    /// How many names of servers a lookup may have resolved in the DNS; servers with further names are not asked.
+    pub domains: u32,
     /// How often a lookup lets itself be referred to other sites.
     pub referrals: u32,
     /// How many records deep sites are looked for.
     pub service_depth: u32,
     /// How long an answer is waited for over UDP: the message is sent once for each of these.
     pub datagram_waits: Vec<Duration>,
+    /// Whether questions that must not be repeated, but change no record (a session, the answer to a challenge), may go
+    /// over UDP, as clients of the deployed software send them: one message to one server, which is waited for as long
+    /// as for a repeated one. If not, they go over connections only, as changes always do.
+    pub single_datagrams: bool,
     /// How long an answer is waited for over connections.
     pub stream_wait: Duration,
     /// When the next site is tried beside one that has not answered.
@@ -60,32 +72,46 @@ impl Config {
             transports: [Transport::UDP, Transport::TCP, Transport::HTTP].to_vec(),
             ipv4: true,
             ipv6: true,
+            private_addresses: false,
             certify: false,
             crypto: None,
             policy: Policy::default(),
             response_times: None,
             time: Duration::from_secs(10),
             messages: 64,
+            domains: 8,
             referrals: 40,
             service_depth: 20,
             datagram_waits: [500, 1000, 1500].map(Duration::from_millis).to_vec(),
+            single_datagrams: false,
             stream_wait: Duration::from_secs(4),
             next_site: Duration::from_millis(500),
             next_family: Duration::from_millis(300),
         }
     }
 
-    /// The sites that keep a handle, if that is known without asking, and whether they are the root's.
-    pub(super) fn sites(&self, handle: Handle<'_>) -> Option<(&[Arc<Site<'static>>], bool)> {
+    /// The sites that keep a handle, if that is known without asking.
+    pub(super) fn sites(&self, handle: Handle<'_>) -> Option<(&[Arc<Site<'static>>], Origin)> {
         let prefix = match handle.suffix() {
             Some(_) => handle.prefix().to_ascii_uppercase(),
             None => b"0.NA".to_vec(),
         };
         match self.overrides.get(&prefix) {
-            Some(sites) => Some((sites, false)),
-            None => handle.is_global().then_some((&self.root, true)),
+            Some(sites) => Some((sites, Origin::Override)),
+            None => handle.is_global().then_some((&self.root, Origin::Root)),
         }
     }
+}
+
+/// From where it is known which sites to ask.
+#[derive(Clone, Copy, Eq, PartialEq)]
+pub(super) enum Origin {
+    /// [`Config::root`].
+    Root,
+    /// [`Config::overrides`].
+    Override,
+    /// Records of others, now or earlier.
+    Records,
 }
 
 /// How fast servers answered, kept by the caller from [`Event::Measured`](super::Event::Measured).

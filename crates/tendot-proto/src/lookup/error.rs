@@ -5,7 +5,7 @@ use core::net::SocketAddr;
 use crate::auth::{AuthError, CredentialError};
 use crate::error::{DecodeError, EncodeError};
 use crate::handle::Handle;
-use crate::message::ResponseCode;
+use crate::message::{ResponseCode, Version};
 use crate::record::Transport;
 use crate::tunnel::TunnelError;
 
@@ -48,8 +48,12 @@ pub enum LookupErrorKind {
     /// Nobody gave an answer that could be used.
     #[error("no server gave a usable answer")]
     NoAnswer,
-    /// There is no site that could be asked: none with a server that has an address and takes such requests, or no
-    /// primary one where that is needed.
+    /// The question must not be repeated, and a server that may have got it gave no usable answer. Whether it was done
+    /// is not known; nor is it after [`Time`](Self::Time).
+    #[error("a server may have done it, but gave no usable answer")]
+    Uncertain,
+    /// There is no site that could be asked: none with a server that has an address where we may ask and takes such
+    /// requests, or no primary one where that is needed.
     #[error("no site to ask")]
     NoSite,
     /// No record says who keeps the name.
@@ -147,6 +151,14 @@ pub enum AttemptError {
         /// How long that is ago.
         late: u64,
     },
+    /// The answer is in a version that has no SHA-256, though its site says that the server knows it.
+    #[error("the answer is in version {found}, the site speaks {site}")]
+    Version {
+        /// The version of the answer.
+        found: Version,
+        /// That of the site.
+        site: Version,
+    },
     /// The answer does not have the digest of the request.
     #[error("the digest in the answer: {0}")]
     Digest(AuthError),
@@ -161,7 +173,8 @@ pub enum AttemptError {
     Code(ResponseCode),
 }
 
-/// What a caller has to tell about an attempt.
+/// What a caller has to tell about an attempt. Unless it says that nothing was sent, as `Unreachable` and `Insecure` do,
+/// a question that must not be repeated is asked of nobody else.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConnectionError {
@@ -171,7 +184,7 @@ pub enum ConnectionError {
     /// The connection ended before a whole answer came.
     #[error("the connection was closed")]
     Closed,
-    /// The other side of a TLS connection is not the server that the site names.
+    /// The other side of a TLS connection is not the server that the site names, and nothing was sent to it.
     #[error("the connection is to somebody else")]
     Insecure,
 }

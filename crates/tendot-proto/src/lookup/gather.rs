@@ -15,7 +15,6 @@ pub(super) const PLAIN: &[&[u8]] = &[b"HS_SITE", b"HS_SITE.6", b"HS_SERV"];
 pub(super) const DERIVED: &[&[u8]] = &[b"HS_SITE.PREFIX", b"HS_NA_DELEGATE", b"HS_SERV.PREFIX"];
 
 /// Sites as they are found: in values, and in the records that values refer to.
-#[derive(Debug)]
 pub(super) struct Gather {
     pub(super) sites: Vec<Arc<Site<'static>>>,
     /// Records to be looked into, and how many led to each.

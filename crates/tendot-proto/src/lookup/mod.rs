@@ -1,14 +1,16 @@
 //! The asking side: from a name to those who keep it, and to their answer (RFC 3652, 3.1, as deployed).
 //!
 //! [`Lookup`] is one question under way. What is asked is a [`Question`], what all questions have in common a
-//! [`Config`]. `gather.rs` finds out who to ask, `ask.rs` asks them, `check.rs` decides whom to believe,
-//! and `accept.rs` what follows from an answer.
+//! [`Config`]. `gather.rs` finds out who to ask, `address.rs` whether records may send us there, `ask.rs` asks them,
+//! `check.rs` decides whom to believe, and `accept.rs` what follows from an answer.
 
 mod accept;
+mod address;
 mod ask;
 mod attempt;
 mod check;
 mod config;
+mod debug;
 mod error;
 mod gather;
 mod question;
@@ -21,6 +23,7 @@ use core::net::{IpAddr, SocketAddr};
 use core::time::Duration;
 
 use ask::Ask;
+use config::Origin;
 pub use config::{Config, ResponseTimes};
 pub use error::{AttemptError, ConnectionError, FailedAttempt, LookupError, LookupErrorKind};
 use gather::Gather;
@@ -41,11 +44,15 @@ use crate::work::Work;
 /// [`poll`](Self::poll) until they give nothing more, then wait for bytes or for [`poll_timeout`](Self::poll_timeout).
 ///
 /// UDP is tried at all sites, then TCP at all, then HTTP. A server that does not answer is asked again after 500 and
-/// 1500 ms, and the next site is tried beside it, so that a dead one costs half a second; but changes are asked for at
-/// one site at a time, never over UDP. Whatever peers do, it ends within [`Config::time`] and [`Config::messages`].
+/// 1500 ms, and the next site is tried beside it, so that a dead one costs half a second. Only resolution, site
+/// information and the verification of an answer (opcodes 1, 2, 201) are asked for like this. All else goes to one
+/// server, once: to another only if nothing could be sent, and over UDP only with [`Config::single_datagrams`], and
+/// changes never. Whatever peers do, it ends within [`Config::time`] and [`Config::messages`],
+/// after at most [`Config::domains`] names to resolve, and asks at public addresses only, or at those of the `Config`.
 ///
 /// Datagrams should leave from a port that nobody can guess, and one that is not used for long: with the random request
-/// id that is all that keeps strangers from answering. [`Config::certify`] asks for signatures.
+/// id that is all that keeps strangers from answering. [`Config::certify`] asks for signatures, and for digests of what
+/// was asked.
 ///
 /// ```
 /// use core::time::Duration;
@@ -89,7 +96,6 @@ use crate::work::Work;
 /// assert_eq!(answer.message()?.header.response_code, ResponseCode::SUCCESS);
 /// # Ok::<(), Box<dyn core::error::Error>>(())
 /// ```
-#[derive(Debug)]
 pub struct Lookup {
     config: Arc<Config>,
     deadline: Duration,
@@ -110,7 +116,6 @@ pub struct Lookup {
 }
 
 /// A question, and how far it got.
-#[derive(Debug)]
 struct Step {
     question: Question,
     /// How many records led to it.
@@ -120,7 +125,6 @@ struct Step {
     referred: Vec<attempt::Target>,
 }
 
-#[derive(Debug)]
 enum Stage {
     Start,
     Gather(Gather),
@@ -134,7 +138,7 @@ enum Progress {
 }
 
 /// Bytes to be sent.
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Eq, PartialEq)]
 pub struct Transmit {
     /// The attempt that they belong to. A connection is opened for each, and all that comes over it is given back with
     /// this number.
@@ -187,7 +191,7 @@ pub enum Event {
 }
 
 /// What a server answered.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Answer {
     /// The message.
     pub bytes: Vec<u8>,
@@ -228,11 +232,8 @@ impl Lookup {
             events: VecDeque::new(),
             outgoing: VecDeque::new(),
         };
-        let flags = match lookup.config.certify {
-            true => question.flags().with(OpFlags::CERTIFY),
-            false => question.flags(),
-        };
-        lookup.begin(question.with_flags(flags), 0);
+        let is_certified = lookup.config.certify || question.is_certified();
+        lookup.begin(if is_certified { question.certified() } else { question }, 0);
         lookup
     }
 
@@ -245,7 +246,7 @@ impl Lookup {
     ) -> Self {
         let mut lookup = Self::new(config, question, now);
         if let Some(step) = lookup.steps.last_mut() {
-            step.stage = Stage::Ask(Ask::new(sites, false));
+            step.stage = Stage::Ask(Ask::new(sites, Origin::Records));
         }
         lookup
     }
@@ -322,6 +323,9 @@ impl Lookup {
     }
 
     /// An attempt came to nothing: the server cannot be reached, or the connection ended.
+    ///
+    /// Whoever waits for a connection should give up before [`Config::stream_wait`]: after that it is not known whether
+    /// anything was sent, and a change is asked for nowhere else.
     pub fn handle_failure(&mut self, now: Now, attempt: u32, error: ConnectionError) {
         let Some(known) = self.attempt(attempt).filter(|known| known.waiting) else { return };
         let (server, started) = (known.to.ip(), known.started);
@@ -361,7 +365,7 @@ impl Lookup {
             Stage::Start => {
                 let handle = step.question.handle();
                 step.stage = match self.config.sites(handle) {
-                    Some((sites, is_root)) => Stage::Ask(Ask::new(sites.to_vec(), is_root)),
+                    Some((sites, origin)) => Stage::Ask(Ask::new(sites.to_vec(), origin)),
                     None => Stage::Gather(Gather::of_prefix(now, handle.prefix_handle(), step.depth + 1)),
                 };
                 Ok(Progress::Made)
@@ -392,11 +396,12 @@ impl Lookup {
         if gather.derived {
             types.extend_from_slice(gather::DERIVED);
         }
-        let certify = OpFlags(question.flags().0 & OpFlags::CERTIFY.0);
+        let is_certified = question.is_certified();
         // The second time around a prefix is asked for where it is certain.
         let authoritative = if gather.is_second { OpFlags::AUTHORITATIVE } else { OpFlags::default() };
-        let flags = OpFlags::DEFAULT.with(certify).with(authoritative);
-        self.begin(Question::resolve(handle, &[], &types).with_flags(flags), depth);
+        let on_the_way =
+            Question::resolve(handle, &[], &types).with_flags(OpFlags::DEFAULT.with(authoritative));
+        self.begin(if is_certified { on_the_way.certified() } else { on_the_way }, depth);
         Ok(Progress::Made)
     }
 
@@ -410,7 +415,7 @@ impl Lookup {
                 let (sites, until) = (sites.clone(), gather.until);
                 self.events.push_back(Event::Located { prefix_handle, sites, until });
             }
-            step.stage = Stage::Ask(Ask::new(sites, false));
+            step.stage = Stage::Ask(Ask::new(sites, Origin::Records));
             return Ok(Progress::Made);
         }
         match gather.prefix.take() {

@@ -1,4 +1,5 @@
 use alloc::vec::Vec;
+use core::fmt;
 
 use crate::error::EncodeError;
 use crate::handle::Handle;
@@ -22,7 +23,7 @@ use crate::wire::{List, Writer};
 /// let delete = Question::new(handle, Opcode::DELETE_HANDLE, &Request::Named { handle });
 /// assert_eq!(delete.handle(), handle);
 /// ```
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Eq, PartialEq)]
 pub struct Question {
     handle: Vec<u8>,
     opcode: Opcode,
@@ -65,14 +66,33 @@ impl Question {
         self.flags
     }
 
+    /// The same with an answer that is signed, and has the digest of what was asked: the signature covers the number of
+    /// the request, but who is on the way can ask something else under the same number, and pass on that answer.
+    #[must_use]
+    pub(super) fn certified(self) -> Self {
+        let flags = self.flags.with(OpFlags::CERTIFY).with(OpFlags::REQUEST_DIGEST);
+        self.with_flags(flags)
+    }
+
+    /// Whether the answer must be signed.
+    pub(super) const fn is_certified(&self) -> bool {
+        self.flags.has(OpFlags::CERTIFY)
+    }
+
     /// Changes are made at primary sites only, and so are questions that want to be sure.
     pub(super) fn needs_primary(&self) -> bool {
         self.opcode.is_administration() || self.flags.has(OpFlags::AUTHORITATIVE)
     }
 
-    /// Whether it does no harm to ask several servers, or one twice: administration is not done so, nor over UDP.
-    pub(super) fn can_repeat(&self) -> bool {
-        !self.opcode.is_administration()
+    /// Whether it does no harm to ask several servers, or one twice: only what changes nothing, and leaves nothing
+    /// behind at the server. A session would be set up twice, and the answer to a challenge is good once.
+    pub(super) const fn can_repeat(&self) -> bool {
+        matches!(self.opcode, Opcode::RESOLUTION | Opcode::GET_SITE_INFO | Opcode::VERIFY_CHALLENGE)
+    }
+
+    /// Whether it may go over UDP, where `single` says so even if it goes only once.
+    pub(super) const fn fits_datagrams(&self, single: bool) -> bool {
+        self.can_repeat() || single && !self.opcode.is_administration()
     }
 
     /// Whether an interface takes such requests.
@@ -94,9 +114,10 @@ impl Question {
         depth: u32,
         now: Now,
     ) -> Result<Vec<u8>, EncodeError> {
+        let version = Version::new(site.protocol_major, site.protocol_minor);
         let recursion_count = u8::try_from(depth).unwrap_or(u8::MAX).min(limits::RECURSION);
         Message {
-            envelope: Envelope { request_id, ..Envelope::new(version(site)) },
+            envelope: Envelope { request_id, ..Envelope::new(version.spoken()) },
             header: Header {
                 flags: self.flags,
                 site_serial: site.serial,
@@ -112,10 +133,52 @@ impl Question {
     }
 }
 
-/// The newest version that both sides speak, but for 2.5 and 2.6, whose signatures are broken.
-fn version(site: &Site<'_>) -> Version {
-    match Version::new(site.protocol_major, site.protocol_minor).min(Version::OURS) {
-        version if version >= Version::COUNTERS && version < Version::SHA256 => Version::SESSION_CIPHERS,
-        version => version,
+/// Without the bytes of the request: they may hold secrets.
+impl fmt::Debug for Question {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Question")
+            .field("handle", &self.handle())
+            .field("opcode", &self.opcode)
+            .field("flags", &self.flags)
+            .field("body_length", &self.body.len())
+            .finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use core::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn versions() {
+        check_version((0, 0), (2, 0));
+        check_version((2, 3), (2, 3));
+        check_version((2, 6), (2, 4));
+        check_version((5, 0), (2, 0));
+        check_version((9, 9), (2, 11));
+    }
+
+    #[test]
+    fn what_may_be_repeated() {
+        for opcode in Opcode::KNOWN.iter().copied().chain([Opcode(999)]) {
+            let handle = Handle::from("10.1000/182");
+            let question = Question::new(handle, opcode, &Request::Named { handle });
+            assert_eq!(question.can_repeat(), [1, 2, 201].contains(&opcode.0), "{opcode}");
+            assert_eq!(question.fits_datagrams(false), question.can_repeat(), "{opcode}");
+            assert_eq!(question.fits_datagrams(true), !opcode.is_administration(), "{opcode}");
+        }
+    }
+
+    #[track_caller]
+    fn check_version(of_site: (u8, u8), spoken: (u8, u8)) {
+        let site = Site { protocol_major: of_site.0, protocol_minor: of_site.1, ..Site::default() };
+        let now = Now { elapsed: Duration::ZERO, unix: 1_700_000_000 };
+        let question = Question::resolve(Handle::from("10.1000/182"), &[], &[]);
+        let request = question.to_bytes(&site, 7, 0, now).unwrap();
+        let envelope = Envelope::from_bytes(&request).unwrap();
+        assert_eq!(envelope.version, Version::new(spoken.0, spoken.1));
+        assert_eq!(envelope.suggestion, Version::OURS);
     }
 }

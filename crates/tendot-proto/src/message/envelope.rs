@@ -122,7 +122,7 @@ impl Envelope {
     }
 
     /// The version of a response to this request: the newest that both sides speak, which may be newer than the
-    /// request's own. 2.5 and 2.6 are spoken by nobody: what is signed there overwrites itself.
+    /// request's own.
     ///
     /// ```
     /// use tendot_proto::{Envelope, Version};
@@ -135,11 +135,10 @@ impl Envelope {
     /// assert_eq!(request.response_version(), Version::OURS);
     /// request.suggestion = Version::new(2, 6);
     /// assert_eq!(request.response_version(), Version::new(2, 4));
+    /// request = Envelope { version: Version::new(5, 0), suggestion: Version::new(0, 0), ..request };
+    /// assert_eq!(request.response_version(), Version::OLDEST);
     /// ```
     pub fn response_version(&self) -> Version {
-        match self.suggested().min(Version::OURS) {
-            version if version >= Version::COUNTERS && version < Version::SHA256 => Version::SESSION_CIPHERS,
-            version => version,
-        }
+        self.suggested().spoken()
     }
 }

@@ -21,6 +21,8 @@ pub struct Version {
 impl Version {
     /// The newest that is spoken here, and by Handle.Net 9.
     pub const OURS: Self = Self::new(2, 11);
+    /// The oldest that is spoken here. The ancient 5.x is the same.
+    pub const OLDEST: Self = Self::new(2, 0);
     /// What is spoken to a peer of whom nothing is known.
     pub const UNKNOWN_PEER: Self = Self::new(2, 3);
     /// Digests of requests have a byte for their algorithm, and there are sessions.
@@ -43,6 +45,28 @@ impl Version {
     /// A version of these numbers.
     pub const fn new(major: u8, minor: u8) -> Self {
         Self { major, minor }
+    }
+
+    /// What is really spoken with a peer whose newest version this is: at most [`OURS`](Self::OURS), at least 2.0,
+    /// and 2.4 in the place of 2.5 and 2.6, whose signed bytes overwrite themselves.
+    ///
+    /// ```
+    /// use tendot_proto::Version;
+    ///
+    /// assert_eq!(Version::new(2, 3).spoken(), Version::new(2, 3));
+    /// assert_eq!(Version::new(2, 6).spoken(), Version::new(2, 4));
+    /// assert_eq!(Version::new(3, 0).spoken(), Version::OURS);
+    /// assert_eq!(Version::new(5, 0).spoken(), Version::OLDEST);
+    /// assert_eq!(Version::new(0, 0).spoken(), Version::OLDEST, "nobody speaks 0.0");
+    /// ```
+    #[must_use]
+    pub fn spoken(self) -> Self {
+        let Self { major, minor } = self;
+        match (major, minor) {
+            (0 | 1 | 5, _) => Self::OLDEST,
+            (2, 5 | 6) => Self::SESSION_CIPHERS,
+            _ => self.min(Self::OURS),
+        }
     }
 
     fn rank(self) -> (u8, u8) {
@@ -71,5 +95,38 @@ impl PartialOrd for Version {
 impl fmt::Display for Version {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}.{}", self.major, self.minor)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_spoken() {
+        for (major, minor, spoken) in [
+            (0, 0, (2, 0)),
+            (0, 255, (2, 0)),
+            (1, 0, (2, 0)),
+            (1, 255, (2, 0)),
+            (2, 0, (2, 0)),
+            (2, 4, (2, 4)),
+            (2, 5, (2, 4)),
+            (2, 6, (2, 4)),
+            (2, 7, (2, 7)),
+            (2, 11, (2, 11)),
+            (2, 12, (2, 11)),
+            (2, 255, (2, 11)),
+            (3, 0, (2, 11)),
+            (3, 5, (2, 11)),
+            (4, 255, (2, 11)),
+            (5, 0, (2, 0)),
+            (5, 255, (2, 0)),
+            (6, 0, (2, 11)),
+            (255, 255, (2, 11)),
+        ] {
+            let version = Version::new(major, minor);
+            assert_eq!(version.spoken(), Version::new(spoken.0, spoken.1), "{version}");
+        }
     }
 }
