@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 
 mod change;
+mod embedded;
 mod entry;
 mod error;
 mod key;
@@ -11,6 +12,7 @@ pub mod suite;
 use std::future::Future;
 
 pub use change::{Change, Committed, Edit, EditKind, Expect, Logged};
+pub use embedded::{Embedded, LockError, OpenError};
 pub use entry::{Entry, State};
 pub use error::{CommitError, Conflict, StoreError};
 pub use key::{Key, KeyError};

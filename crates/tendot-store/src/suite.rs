@@ -306,5 +306,20 @@ pub async fn odd_names(store: &impl Store) {
 
 #[cfg(test)]
 mod tests {
-    crate::store_suite!(pollster::block_on, crate::Memory::new());
+    mod memory {
+        crate::store_suite!(pollster::block_on, crate::Memory::new());
+    }
+
+    mod embedded {
+        use std::path::PathBuf;
+
+        use crate::Embedded;
+
+        /// A directory that stays until the machine is cleaned up: the store is still open when the test ends.
+        fn directory() -> PathBuf {
+            tempfile::tempdir().unwrap().keep()
+        }
+
+        crate::store_suite!(pollster::block_on, Embedded::open(&directory()).unwrap());
+    }
 }

@@ -1,0 +1,31 @@
+//! Under which key a name is found: see `docs/storage-format.md`.
+
+use xxhash_rust::xxh3::xxh3_128;
+
+use crate::Key;
+
+/// Names up to this length are their own key.
+const WHOLE: usize = 1_900;
+
+/// So much of a longer name stands in its key.
+const BEGINNING: usize = 1_880;
+
+/// In no UTF-8 text, so that no name has the key of a longer one.
+const MARK: u8 = 0xff;
+
+/// The key of a record.
+pub(super) fn record_key(key: &Key) -> std::borrow::Cow<'_, [u8]> {
+    let name = key.as_bytes();
+    if name.len() <= WHOLE {
+        return name.into();
+    }
+    let mut short = name[..BEGINNING].to_vec();
+    short.push(MARK);
+    short.extend(xxh3_128(name).to_be_bytes());
+    short.into()
+}
+
+/// Whether a key has only the beginning of its name.
+pub(super) fn is_shortened(record_key: &[u8]) -> bool {
+    record_key.get(BEGINNING) == Some(&MARK)
+}

@@ -1,0 +1,61 @@
+//! One process writes a directory: a file that is locked as long as it lives, and says who it is.
+
+use std::fs::{File, TryLockError};
+use std::io::{Read as _, Write as _};
+use std::path::{Path, PathBuf};
+
+/// The right to write a directory. It ends with the process, however that ends.
+#[derive(Debug)]
+pub(super) struct Lock {
+    _file: File,
+}
+
+impl Lock {
+    pub(super) fn take(directory: &Path) -> Result<Self, LockError> {
+        let path = directory.join("tendot.lock");
+        let failed = |error| LockError::Failed { path: path.clone(), error };
+        let mut file = File::options()
+            .create(true)
+            .truncate(false)
+            .read(true)
+            .write(true)
+            .open(&path)
+            .map_err(failed)?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                let mut holder = String::new();
+                // Who it is, is worth telling, but not worth failing for.
+                let _ = file.read_to_string(&mut holder);
+                let holder = if holder.trim().is_empty() { "another process" } else { holder.trim() };
+                return Err(LockError::Held { directory: directory.into(), holder: holder.into() });
+            }
+            Err(TryLockError::Error(error)) => return Err(failed(error)),
+        }
+        file.set_len(0).map_err(failed)?;
+        writeln!(file, "process {}", std::process::id()).map_err(failed)?;
+        Ok(Self { _file: file })
+    }
+}
+
+/// Why a directory cannot be written.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LockError {
+    /// Somebody else writes it.
+    #[error("{} is in use by {holder}", directory.display())]
+    Held {
+        /// The directory.
+        directory: PathBuf,
+        /// Who, as far as that is known.
+        holder: String,
+    },
+    /// The file cannot be locked.
+    #[error("{} can't be locked: {error}", path.display())]
+    Failed {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        error: std::io::Error,
+    },
+}

@@ -1,0 +1,338 @@
+//! The embedded store: one directory on this machine's disk.
+//!
+//! `open.rs` opens LMDB, `record.rs` is the layout of records (with `shape.rs`, `varint.rs`, `checksum.rs` and `key.rs`),
+//! `parts.rs` and `share.rs` keep what records have in common, `writer.rs` commits the changes of all callers together,
+//! and `lock.rs` lets one process write. The layout is drawn in `docs/storage-format.md`.
+
+mod checksum;
+mod key;
+mod lock;
+mod log;
+mod open;
+mod parts;
+mod record;
+mod shape;
+mod share;
+mod varint;
+mod writer;
+
+use std::ops::Bound;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use heed::{Env, RoTxn, WithTls};
+use lock::Lock;
+pub use lock::LockError;
+use open::Databases;
+use parts::Parts;
+use record::Head;
+use writer::Writer;
+
+use crate::{Change, CommitError, Committed, Entry, Key, Listed, Logged, Store, StoreError};
+
+/// A store in a directory of this machine's disk.
+///
+/// ```
+/// use tendot_store::{Change, Edit, Embedded, Expect, Key, Store};
+/// use tendot_proto::Value;
+///
+/// # pollster::block_on(async {
+/// let directory = tempfile::tempdir()?;
+/// let store = Embedded::open(directory.path())?;
+/// let values = vec![Value::new(1, "URL", "https://example.org/")];
+/// let put = Edit::Put { name: "10.1000/182".into(), values, expect: Expect::Absent };
+/// store.commit(Change { by: "operator".into(), at: 1_700_000_000_000, edits: vec![put] }).await?;
+///
+/// // One process writes; others may read.
+/// assert!(Embedded::open(directory.path()).is_err());
+/// drop(store);
+/// let store = Embedded::open(directory.path())?;
+/// assert!(store.get(&Key::new("10.1000/182")?).await?.is_some());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # }).unwrap();
+/// ```
+#[derive(Debug)]
+pub struct Embedded {
+    tables: Arc<Tables>,
+    /// None if the store was opened for reading only.
+    writer: Option<Writer>,
+    /// Held as long as the store is open for writing; let go last.
+    _lock: Option<Lock>,
+}
+
+/// What the readers and the writer have in common.
+#[derive(Debug)]
+struct Tables {
+    env: Env,
+    databases: Databases,
+    parts: Parts,
+}
+
+/// What `format` in `meta` says.
+const FORMAT: &[u8] = b"tendot 1";
+
+impl Embedded {
+    /// Opens the store of a directory, and makes both if they are not there. No other process may have it open for
+    /// writing.
+    pub fn open(directory: &Path) -> Result<Self, OpenError> {
+        let failed = |error| OpenError::Failed { directory: directory.into(), error: Box::new(error) };
+        std::fs::create_dir_all(directory)
+            .map_err(|error| OpenError::Failed { directory: directory.into(), error: Box::new(error) })?;
+        let lock = Lock::take(directory)?;
+        let env = open::environment(directory, false).map_err(failed)?;
+        // Readers that were killed would keep old pages from being used again.
+        env.clear_stale_readers().map_err(failed)?;
+        let databases = Databases::create(&env).map_err(failed)?;
+        let tables = Arc::new(Tables { env, databases, parts: Parts::new() });
+        tables.check_format(directory, true)?;
+        let writer = Writer::start(Arc::clone(&tables))
+            .map_err(|error| OpenError::Store { directory: directory.into(), error })?;
+        Ok(Self { tables, writer: Some(writer), _lock: Some(lock) })
+    }
+
+    /// Opens the store of a directory for reading, also while another process writes.
+    pub fn open_read_only(directory: &Path) -> Result<Self, OpenError> {
+        let failed = |error| OpenError::Failed { directory: directory.into(), error: Box::new(error) };
+        if !directory.join("data.mdb").exists() {
+            return Err(OpenError::NoStore { directory: directory.into() });
+        }
+        let env = open::environment(directory, true).map_err(failed)?;
+        let databases = Databases::open(&env).map_err(failed)?;
+        let databases = databases.ok_or_else(|| OpenError::NoStore { directory: directory.into() })?;
+        let tables = Arc::new(Tables { env, databases, parts: Parts::new() });
+        tables.check_format(directory, false)?;
+        Ok(Self { tables, writer: None, _lock: None })
+    }
+}
+
+impl Tables {
+    /// Checks what the store says of itself; a new one is told.
+    fn check_format(&self, directory: &Path, may_write: bool) -> Result<(), OpenError> {
+        let failed = |error| OpenError::Failed { directory: directory.into(), error: Box::new(error) };
+        let txn = self.env.read_txn().map_err(failed)?;
+        let found = self.databases.meta.get(&txn, b"format").map_err(failed)?.map(<[u8]>::to_vec);
+        drop(txn);
+        let Some(found) = found else {
+            if !may_write {
+                return Err(OpenError::NoStore { directory: directory.into() });
+            }
+            let mut value = FORMAT.to_vec();
+            checksum::seal(b"format", &mut value);
+            let mut txn = self.env.write_txn().map_err(failed)?;
+            self.databases.meta.put(&mut txn, b"format", &value).map_err(failed)?;
+            return txn.commit().map_err(failed);
+        };
+        let found = checksum::open(b"format", &found, "format")
+            .map_err(|error| OpenError::Store { directory: directory.into(), error })?;
+        if found == FORMAT {
+            return Ok(());
+        }
+        let found = String::from_utf8_lossy(found).into_owned();
+        Err(OpenError::OtherFormat { directory: directory.into(), found })
+    }
+
+    fn get(&self, txn: &RoTxn<'_>, key: &Key) -> Result<Option<Entry>, StoreError> {
+        let record_key = key::record_key(key);
+        let value = self
+            .databases
+            .records
+            .get(txn, &record_key)
+            .map_err(|error| failed("reading a record", error))?;
+        let Some(value) = value else { return Ok(None) };
+        let entry = self.entry(txn, &record_key, value)?;
+        // Two long names could have the same key; then only one of them is here.
+        let is_it =
+            !key::is_shortened(&record_key) || entry.name.as_bytes().eq_ignore_ascii_case(key.as_bytes());
+        Ok(is_it.then_some(entry))
+    }
+
+    fn entry(&self, txn: &RoTxn<'_>, record_key: &[u8], value: &[u8]) -> Result<Entry, StoreError> {
+        let body = checksum::open(record_key, value, "record")?;
+        let mut problem = None;
+        let entry = record::decode(record_key, body, |number| {
+            match self.parts.get(number, || self.load_part(txn, number)) {
+                Ok(part) => part,
+                Err(error) => {
+                    problem = Some(error);
+                    None
+                }
+            }
+        });
+        entry.ok_or_else(|| {
+            problem.unwrap_or_else(|| checksum::damaged(record_key, "record", "its layout is not known"))
+        })
+    }
+
+    fn load_part(&self, txn: &RoTxn<'_>, number: u32) -> Result<Option<Box<[u8]>>, StoreError> {
+        let key = number.to_be_bytes();
+        let part = self.databases.parts.get(txn, &key).map_err(|error| failed("reading a part", error))?;
+        part.map(|part| checksum::open(&key, part, "part").map(Into::into)).transpose()
+    }
+
+    /// What can be known of a record without its values.
+    fn head(&self, txn: &RoTxn<'_>, record_key: &[u8]) -> Result<Option<Head>, StoreError> {
+        let value =
+            self.databases.records.get(txn, record_key).map_err(|error| failed("reading a record", error))?;
+        let Some(value) = value else { return Ok(None) };
+        let body = checksum::open(record_key, value, "record")?;
+        let head = Head::take(record_key, body).map(|(head, _)| head);
+        head.map(Some).ok_or_else(|| checksum::damaged(record_key, "record", "its layout is not known"))
+    }
+
+    fn read_txn(&self) -> Result<RoTxn<'_, WithTls>, StoreError> {
+        self.env.read_txn().map_err(|error| failed("beginning to read", error))
+    }
+
+    fn list(&self, prefix: &[u8], after: Option<&Key>, limit: usize) -> Result<Vec<Listed>, StoreError> {
+        let txn = self.read_txn()?;
+        let failed = |error| failed("listing names", error);
+        let folded = prefix.to_ascii_uppercase();
+        let mut listed = Vec::new();
+        // A name that is nothing but the prefix sorts before all that have a slash, though not right before them.
+        if after.is_none()
+            && limit > 0
+            && !folded.is_empty()
+            && let Some(head) = self.head(&txn, &folded)?
+        {
+            listed.push(Listed { name: head.name, state: head.state });
+        }
+        let begin = [&folded[..], b"/"].concat();
+        let after = after.map(|key| key::record_key(key).into_owned());
+        let from = match &after {
+            Some(after) if after.starts_with(&begin) => Bound::Excluded(&after[..]),
+            _ => Bound::Included(&begin[..]),
+        };
+        for record in self.databases.records.range(&txn, &(from, Bound::Unbounded)).map_err(failed)? {
+            let (key, value) = record.map_err(failed)?;
+            if listed.len() >= limit || !key.starts_with(&begin) {
+                break;
+            }
+            let body = checksum::open(key, value, "record")?;
+            let (head, _) = Head::take(key, body)
+                .ok_or_else(|| checksum::damaged(key, "record", "its layout is not known"))?;
+            listed.push(Listed { name: head.name, state: head.state });
+        }
+        Ok(listed)
+    }
+
+    fn is_homed(&self, prefix: &[u8]) -> Result<bool, StoreError> {
+        if prefix.is_empty() {
+            return Ok(false);
+        }
+        let txn = self.read_txn()?;
+        let folded = prefix.to_ascii_uppercase();
+        let found =
+            self.databases.homed.get(&txn, &folded).map_err(|error| failed("reading a prefix", error))?;
+        found.map_or(Ok(false), |value| checksum::open(&folded, value, "prefix").map(|_| true))
+    }
+
+    fn homed(&self, after: Option<&[u8]>, limit: usize) -> Result<Vec<Box<str>>, StoreError> {
+        let txn = self.read_txn()?;
+        let failed = |error| failed("listing prefixes", error);
+        let after = after.unwrap_or_default().to_ascii_uppercase();
+        let from = if after.is_empty() { Bound::Unbounded } else { Bound::Excluded(&after[..]) };
+        let range = (from, Bound::Unbounded);
+        let mut homed = Vec::new();
+        for entry in self.databases.homed.range(&txn, &range).map_err(failed)?.take(limit) {
+            let (key, value) = entry.map_err(failed)?;
+            checksum::open(key, value, "prefix")?;
+            homed.push(String::from_utf8_lossy(key).into());
+        }
+        Ok(homed)
+    }
+
+    fn changes(&self, after: u64, limit: usize) -> Result<Vec<Logged>, StoreError> {
+        let txn = self.read_txn()?;
+        let failed = |error| failed("reading the log", error);
+        let after = after.to_be_bytes();
+        let range = (Bound::Excluded(&after[..]), Bound::Unbounded);
+        let mut lines = Vec::new();
+        for entry in self.databases.log.range(&txn, &range).map_err(failed)?.take(limit) {
+            let (key, value) = entry.map_err(failed)?;
+            let body = checksum::open(key, value, "line of the log")?;
+            let sequence = key.try_into().map(u64::from_be_bytes).ok();
+            let line = sequence.and_then(|sequence| log::decode(sequence, body));
+            lines
+                .push(line.ok_or_else(|| checksum::damaged(key, "line of the log", "it is not understood"))?);
+        }
+        Ok(lines)
+    }
+}
+
+impl Store for Embedded {
+    async fn get(&self, key: &Key) -> Result<Option<Entry>, StoreError> {
+        let txn = self.tables.read_txn()?;
+        self.tables.get(&txn, key)
+    }
+
+    async fn list(
+        &self,
+        prefix: &[u8],
+        after: Option<&Key>,
+        limit: usize,
+    ) -> Result<Vec<Listed>, StoreError> {
+        self.tables.list(prefix, after, limit)
+    }
+
+    async fn is_homed(&self, prefix: &[u8]) -> Result<bool, StoreError> {
+        self.tables.is_homed(prefix)
+    }
+
+    async fn homed(&self, after: Option<&[u8]>, limit: usize) -> Result<Vec<Box<str>>, StoreError> {
+        self.tables.homed(after, limit)
+    }
+
+    async fn commit(&self, change: Change) -> Result<Committed, CommitError> {
+        match &self.writer {
+            Some(writer) => writer.commit(change).await,
+            None => Err(StoreError::ReadOnly { why: "it was opened so".into() }.into()),
+        }
+    }
+
+    async fn changes(&self, after: u64, limit: usize) -> Result<Vec<Logged>, StoreError> {
+        self.tables.changes(after, limit)
+    }
+}
+
+fn failed(doing: &'static str, error: heed::Error) -> StoreError {
+    StoreError::Failed { doing, error: Box::new(error) }
+}
+
+/// Why a store cannot be opened.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OpenError {
+    /// Another process has it open for writing.
+    #[error(transparent)]
+    Locked(#[from] LockError),
+    /// There is nothing to be read.
+    #[error("there is no store in {}", directory.display())]
+    NoStore {
+        /// Where it was looked for.
+        directory: PathBuf,
+    },
+    /// It was written by a version of this program that is newer, or by another program.
+    #[error("the store in {} has the format `{found}`, which this version does not know", directory.display())]
+    OtherFormat {
+        /// Where it is.
+        directory: PathBuf,
+        /// What it says.
+        found: String,
+    },
+    /// The disk or the engine failed.
+    #[error("the store in {} can't be opened: {error}", directory.display())]
+    Failed {
+        /// Where it is.
+        directory: PathBuf,
+        /// What was said.
+        error: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// What was read is not right.
+    #[error("the store in {} can't be opened: {error}", directory.display())]
+    Store {
+        /// Where it is.
+        directory: PathBuf,
+        /// What was found.
+        error: StoreError,
+    },
+}

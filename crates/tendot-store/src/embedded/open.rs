@@ -1,0 +1,98 @@
+//! Opening LMDB: the one place where its promises have to be kept by us.
+
+#![allow(unsafe_code, reason = "LMDB cannot be opened without")]
+
+use std::path::Path;
+
+use heed::types::Bytes;
+use heed::{CommitOrAbort, Database, Env, EnvFlags, EnvOpenOptions};
+
+/// Address space, not memory and not disk: a store can grow to this without being opened anew.
+const MAP: usize = if cfg!(target_pointer_width = "64") { 1 << 40 } else { 1 << 30 };
+
+/// Readers at the same time, in all processes.
+const READERS: u32 = 1_024;
+
+/// The environment of a directory. `read_only` opens one that exists, and never changes it.
+pub(super) fn environment(directory: &Path, read_only: bool) -> Result<Env, heed::Error> {
+    let mut options = EnvOpenOptions::new();
+    options.map_size(MAP).max_readers(READERS).max_dbs(8);
+    // Records are read one by one; what stands beside one is not wanted.
+    let mut flags = EnvFlags::NO_READ_AHEAD;
+    flags.set(EnvFlags::READ_ONLY, read_only);
+    // SAFETY: none of these flags lets others see memory that is not committed.
+    unsafe { options.flags(flags) };
+    // SAFETY: the file is changed by nobody but LMDB: it has its own lock for writers in all processes, we take another
+    // for the directory, and network file systems are ruled out in the documentation.
+    unsafe { options.open(directory) }
+}
+
+/// The databases, all of bytes under bytes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Databases {
+    pub(super) meta: Bytewise,
+    pub(super) records: Bytewise,
+    pub(super) parts: Bytewise,
+    pub(super) part_numbers: Bytewise,
+    pub(super) homed: Bytewise,
+    pub(super) log: Bytewise,
+}
+
+pub(super) type Bytewise = Database<'static, Bytes, Bytes>;
+
+impl Databases {
+    /// Makes those that are not there.
+    pub(super) fn create(env: &Env) -> Result<Self, heed::Error> {
+        let made = env.create_databases_and_commit(env.write_txn()?, |opener, txn| {
+            let mut create = |name| opener.create_database::<Bytes, Bytes>(txn, Some(name));
+            let all = [
+                create("meta")?,
+                create("records")?,
+                create("parts")?,
+                create("part-numbers")?,
+                create("homed")?,
+                create("log")?,
+            ];
+            Ok::<_, heed::Error>(CommitOrAbort::<_, ()>::Commit(all))
+        })?;
+        Ok(Self::from_all(made.unwrap_commit()))
+    }
+
+    /// Opens them; none if one is not there.
+    pub(super) fn open(env: &Env) -> Result<Option<Self>, heed::Error> {
+        let opened = env.open_databases_and_commit(env.read_txn()?, |opener, txn| {
+            let open = |name| opener.open_database::<Bytes, Bytes>(txn, Some(name));
+            let all = (|| {
+                let all = [
+                    open("meta"),
+                    open("records"),
+                    open("parts"),
+                    open("part-numbers"),
+                    open("homed"),
+                    open("log"),
+                ];
+                let [meta, records, parts, part_numbers, homed, log] = all.map(Result::transpose);
+                Some([meta?, records?, parts?, part_numbers?, homed?, log?])
+            })();
+            let Some([meta, records, parts, part_numbers, homed, log]) = all else {
+                return Ok(CommitOrAbort::Abort(()));
+            };
+            Ok::<_, heed::Error>(CommitOrAbort::Commit([
+                meta?,
+                records?,
+                parts?,
+                part_numbers?,
+                homed?,
+                log?,
+            ]))
+        })?;
+        Ok(match opened {
+            CommitOrAbort::Commit(all) => Some(Self::from_all(all)),
+            CommitOrAbort::Abort(()) => None,
+        })
+    }
+
+    const fn from_all([meta, records, parts, part_numbers, homed, log]: [Bytewise; 6]) -> Self {
+        Self { meta, records, parts, part_numbers, homed, log }
+    }
+}

@@ -1,0 +1,43 @@
+//! What records share, by number: see `docs/storage-format.md`.
+
+use std::sync::OnceLock;
+
+/// How many parts there may be.
+pub(super) const MOST: u32 = 1_000_000;
+
+const CHUNK: usize = 1024;
+
+/// Parts that have been read once. They never change, so reading them takes no lock.
+#[derive(Debug)]
+pub(super) struct Parts {
+    chunks: Box<[OnceLock<Chunk>]>,
+}
+
+/// So many at a time, so that an empty table is small.
+type Chunk = Box<[OnceLock<Box<[u8]>>]>;
+
+impl Parts {
+    pub(super) fn new() -> Self {
+        Self { chunks: (0..(MOST as usize).div_ceil(CHUNK)).map(|_| OnceLock::new()).collect() }
+    }
+
+    /// A part; `load` is asked for one that has not been read yet.
+    #[inline]
+    pub(super) fn get<E>(
+        &self,
+        number: u32,
+        load: impl FnOnce() -> Result<Option<Box<[u8]>>, E>,
+    ) -> Result<Option<&[u8]>, E> {
+        let Some(place) = self.place(number) else { return Ok(None) };
+        if let Some(part) = place.get() {
+            return Ok(Some(part));
+        }
+        Ok(load()?.map(|part| &**place.get_or_init(|| part)))
+    }
+
+    fn place(&self, number: u32) -> Option<&OnceLock<Box<[u8]>>> {
+        let number = number as usize;
+        let chunk = self.chunks.get(number / CHUNK)?;
+        chunk.get_or_init(|| (0..CHUNK).map(|_| OnceLock::new()).collect()).get(number % CHUNK)
+    }
+}

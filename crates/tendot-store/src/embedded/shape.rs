@@ -1,0 +1,69 @@
+//! All of a record's values but for their timestamps and data.
+
+use tendot_proto::{Permissions, Reference, Ttl, Value};
+
+use super::varint;
+
+/// The shape of values.
+pub(super) fn of(values: &[Value<'_>]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(values.len() * 16);
+    varint::put(&mut out, values.len() as u64);
+    for value in values {
+        varint::put(&mut out, value.index.into());
+        out.push(value.permissions.0);
+        let (kind, seconds) = match value.ttl {
+            Ttl::Relative(seconds) => (0, seconds),
+            Ttl::Absolute(seconds) => (1, seconds),
+            Ttl::Other { kind, seconds } => (kind, seconds),
+        };
+        out.push(kind);
+        varint::put(&mut out, seconds.into());
+        varint::put_bytes(&mut out, &value.value_type);
+        varint::put(&mut out, value.references.len() as u64);
+        for reference in &value.references {
+            varint::put_bytes(&mut out, &reference.handle);
+            varint::put(&mut out, reference.index.into());
+        }
+    }
+    out
+}
+
+/// The values of a shape, whose timestamps and data `fill` gives. None if the bytes are no shape.
+pub(super) fn values(
+    mut shape: &[u8],
+    mut fill: impl FnMut() -> Option<(u32, Vec<u8>)>,
+) -> Option<Vec<Value<'static>>> {
+    let bytes = &mut shape;
+    let count = usize::try_from(varint::take(bytes)?).ok()?;
+    // Each takes at least six bytes.
+    let mut values = Vec::with_capacity(count.min(bytes.len() / 6));
+    for _ in 0..count {
+        let index = number(bytes)?;
+        let permissions = Permissions(byte(bytes)?);
+        let kind = byte(bytes)?;
+        let seconds = number(bytes)?;
+        let ttl = match kind {
+            0 => Ttl::Relative(seconds),
+            1 => Ttl::Absolute(seconds),
+            kind => Ttl::Other { kind, seconds },
+        };
+        let value_type = varint::take_bytes(bytes)?.to_vec();
+        let mut references = Vec::new();
+        for _ in 0..varint::take(bytes)? {
+            let handle = varint::take_bytes(bytes)?.to_vec();
+            references.push(Reference::new(number(bytes)?, handle));
+        }
+        let (timestamp, data) = fill()?;
+        let (value_type, data) = (value_type.into(), data.into());
+        values.push(Value { index, timestamp, ttl, permissions, value_type, data, references });
+    }
+    bytes.is_empty().then_some(values)
+}
+
+fn number(bytes: &mut &[u8]) -> Option<u32> {
+    u32::try_from(varint::take(bytes)?).ok()
+}
+
+fn byte(bytes: &mut &[u8]) -> Option<u8> {
+    varint::take_exactly(bytes, 1)?.first().copied()
+}

@@ -1,0 +1,290 @@
+//! Changes, committed together: while one transaction is made durable, the next ones wait and then share a sync.
+
+use std::collections::BTreeMap;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+
+use heed::RwTxn;
+use tokio::sync::oneshot;
+
+use super::share::Sharing;
+use super::{Tables, checksum, failed, key, log, record};
+use crate::{
+    Change, CommitError, Committed, Conflict, Edit, EditKind, Entry, Key, Logged, State, StoreError,
+};
+
+/// Changes that are committed together at most.
+const TOGETHER: usize = 1_024;
+
+/// Bytes of the data of one record at most.
+const RECORD: usize = 4 << 20;
+
+/// The thread that writes, and the way to it.
+#[derive(Debug)]
+pub(super) struct Writer {
+    /// None when the store is closed.
+    jobs: Mutex<Option<Sender<Job>>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+#[derive(Debug)]
+struct Job {
+    change: Change,
+    reply: oneshot::Sender<Result<Committed, CommitError>>,
+}
+
+impl Writer {
+    pub(super) fn start(tables: Arc<Tables>) -> Result<Self, StoreError> {
+        let state = Writing::load(tables)?;
+        let (jobs, inbox) = channel();
+        let spawned =
+            std::thread::Builder::new().name("tendot-writer".into()).spawn(move || state.run(&inbox));
+        let thread = spawned
+            .map_err(|error| StoreError::Failed { doing: "starting the writer", error: Box::new(error) })?;
+        Ok(Self { jobs: Mutex::new(Some(jobs)), thread: Some(thread) })
+    }
+
+    pub(super) async fn commit(&self, change: Change) -> Result<Committed, CommitError> {
+        let gone = || StoreError::ReadOnly { why: "its writer has stopped".into() };
+        let (reply, answer) = oneshot::channel();
+        let sent = {
+            let jobs = self.jobs.lock().unwrap_or_else(PoisonError::into_inner);
+            jobs.as_ref().is_some_and(|jobs| jobs.send(Job { change, reply }).is_ok())
+        };
+        if !sent {
+            return Err(gone().into());
+        }
+        answer.await.unwrap_or_else(|_| Err(gone().into()))
+    }
+}
+
+impl Drop for Writer {
+    /// Waits until all that was sent is done.
+    fn drop(&mut self) {
+        self.jobs.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// What the writer knows.
+struct Writing {
+    tables: Arc<Tables>,
+    sharing: Sharing,
+    revision: u64,
+    sequence: u64,
+    /// Why nothing is written any more: after a sync that failed nobody knows what is on the disk.
+    broken: Option<String>,
+}
+
+impl Writing {
+    fn load(tables: Arc<Tables>) -> Result<Self, StoreError> {
+        let txn = tables.read_txn()?;
+        let sharing = Sharing::load(&tables.databases, &txn)?;
+        let last = |name: &'static [u8]| {
+            let value =
+                tables.databases.meta.get(&txn, name).map_err(|error| failed("reading counters", error))?;
+            let Some(value) = value else { return Ok(0) };
+            let body = checksum::open(name, value, "counter")?;
+            body.try_into()
+                .map(u64::from_le_bytes)
+                .map_err(|_| checksum::damaged(name, "counter", "it has another size"))
+        };
+        let (revision, sequence) = (last(b"revision")?, last(b"sequence")?);
+        drop(txn);
+        Ok(Self { tables, sharing, revision, sequence, broken: None })
+    }
+
+    fn run(mut self, inbox: &Receiver<Job>) {
+        while let Ok(first) = inbox.recv() {
+            let mut jobs = vec![first];
+            jobs.extend(inbox.try_iter().take(TOGETHER - 1));
+            let results = self.commit(&mut jobs);
+            for (job, result) in jobs.into_iter().zip(results) {
+                // Who no longer waits does not need to know.
+                let _ = job.reply.send(result);
+            }
+        }
+    }
+
+    /// Commits the changes that can be carried out, each whole or not at all, and tells what became of each.
+    fn commit(&mut self, jobs: &mut [Job]) -> Vec<Result<Committed, CommitError>> {
+        if let Some(why) = &self.broken {
+            let why = why.clone();
+            return jobs.iter().map(|_| Err(StoreError::ReadOnly { why: why.clone() }.into())).collect();
+        }
+        let before = (self.revision, self.sequence);
+        match self.try_commit(jobs) {
+            Ok(results) => {
+                self.sharing.keep();
+                results
+            }
+            Err(error) => {
+                (self.revision, self.sequence) = before;
+                self.sharing.forget();
+                let why = error.to_string();
+                if is_fatal(&error) {
+                    self.broken = Some(format!("an earlier change could not be made durable ({why})"));
+                }
+                let failed = || StoreError::Failed { doing: "committing changes", error: why.clone().into() };
+                jobs.iter().map(|_| Err(failed().into())).collect()
+            }
+        }
+    }
+
+    fn try_commit(&mut self, jobs: &mut [Job]) -> Result<Vec<Result<Committed, CommitError>>, heed::Error> {
+        let tables = Arc::clone(&self.tables);
+        let mut txn = tables.env.write_txn()?;
+        let mut results = Vec::with_capacity(jobs.len());
+        let mut changed = false;
+        for job in jobs {
+            let result = match self.prepare(&txn, &mut job.change) {
+                Ok(prepared) => {
+                    changed = true;
+                    self.write(&mut txn, &job.change, prepared)?;
+                    Ok(Committed { revision: self.revision })
+                }
+                Err(error) => Err(error),
+            };
+            results.push(result);
+        }
+        if changed {
+            self.sharing.write(&tables.databases, &mut txn)?;
+            for (name, number) in [(&b"revision"[..], self.revision), (b"sequence", self.sequence)] {
+                let mut value = number.to_le_bytes().to_vec();
+                checksum::seal(name, &mut value);
+                tables.databases.meta.put(&mut txn, name, &value)?;
+            }
+            txn.commit()?;
+        }
+        Ok(results)
+    }
+
+    /// Finds out what a change comes to, edit by edit; nothing is written yet.
+    fn prepare(&self, txn: &RwTxn<'_>, change: &mut Change) -> Result<Prepared, CommitError> {
+        let revision = self.revision + 1;
+        let mut prepared = Prepared::default();
+        for (number, edit) in change.edits.iter_mut().enumerate() {
+            let key = edit.key().map_err(|error| CommitError::Name { edit: number, error })?;
+            let kind = match edit {
+                Edit::Home { .. } | Edit::Unhome { .. } => {
+                    let is_homed = matches!(edit, Edit::Home { .. });
+                    prepared.homed.insert(key, is_homed);
+                    let kind = if is_homed { EditKind::Home } else { EditKind::Unhome };
+                    prepared.lines.push((kind, edit.name().into()));
+                    continue;
+                }
+                Edit::Put { .. } => EditKind::Update,
+                Edit::Tombstone { .. } => EditKind::Tombstone,
+                Edit::Remove { .. } => EditKind::Remove,
+            };
+            let there = self.there(txn, &prepared, &key, kind == EditKind::Tombstone)?;
+            if !edit.expect().is_met(there.as_ref().map(|entry| (entry.revision, entry.state))) {
+                let there = there.map(|entry| (entry.name, entry.revision, entry.state));
+                return Err(Conflict { edit: number, name: edit.name().into(), there }.into());
+            }
+            let (name, old) = match there {
+                Some(entry) => (entry.name, Some(entry.values)),
+                None => (edit.name().into(), None),
+            };
+            let kind = if kind == EditKind::Update && old.is_none() { EditKind::Create } else { kind };
+            let entry = match edit {
+                Edit::Put { values, .. } => {
+                    let values = std::mem::take(values);
+                    let length = values.iter().map(|value| value.data.len() + value.value_type.len()).sum();
+                    if length > RECORD {
+                        return Err(CommitError::TooLarge { edit: number, length, limit: RECORD });
+                    }
+                    Some(Entry { name: name.clone(), revision, state: State::Live, values })
+                }
+                Edit::Tombstone { .. } => {
+                    let values = old.unwrap_or_default();
+                    Some(Entry { name: name.clone(), revision, state: State::Tombstone, values })
+                }
+                _ => None,
+            };
+            prepared.lines.push((kind, name));
+            prepared.records.insert(key, entry);
+        }
+        Ok(prepared)
+    }
+
+    /// What is under a name for an edit that comes after those prepared; its values only if they are wanted.
+    fn there(
+        &self,
+        txn: &RwTxn<'_>,
+        prepared: &Prepared,
+        key: &Key,
+        with_values: bool,
+    ) -> Result<Option<Entry>, StoreError> {
+        if let Some(entry) = prepared.records.get(key) {
+            return Ok(entry.clone());
+        }
+        if with_values {
+            return self.tables.get(txn, key);
+        }
+        let head = self.tables.head(txn, &key::record_key(key))?;
+        Ok(head.map(|head| Entry {
+            name: head.name,
+            revision: head.revision,
+            state: head.state,
+            values: Vec::new(),
+        }))
+    }
+
+    fn write(&mut self, txn: &mut RwTxn<'_>, change: &Change, prepared: Prepared) -> Result<(), heed::Error> {
+        let databases = self.tables.databases;
+        for (key, entry) in &prepared.records {
+            let record_key = key::record_key(key);
+            match entry {
+                Some(entry) => {
+                    let is_shortened = key::is_shortened(&record_key);
+                    let mut value = record::encode(entry, is_shortened, &mut self.sharing);
+                    checksum::seal(&record_key, &mut value);
+                    databases.records.put(txn, &record_key, &value)?;
+                }
+                None => {
+                    databases.records.delete(txn, &record_key)?;
+                }
+            }
+        }
+        for (prefix, is_homed) in &prepared.homed {
+            if *is_homed {
+                let mut value = Vec::new();
+                checksum::seal(prefix.as_bytes(), &mut value);
+                databases.homed.put(txn, prefix.as_bytes(), &value)?;
+            } else {
+                databases.homed.delete(txn, prefix.as_bytes())?;
+            }
+        }
+        self.revision += 1;
+        for (kind, name) in prepared.lines {
+            self.sequence += 1;
+            let (sequence, revision) = (self.sequence, self.revision);
+            let line = Logged { sequence, revision, at: change.at, by: change.by.clone(), kind, name };
+            let mut value = log::encode(&line);
+            checksum::seal(&sequence.to_be_bytes(), &mut value);
+            databases.log.put(txn, &sequence.to_be_bytes(), &value)?;
+        }
+        Ok(())
+    }
+}
+
+/// What a change comes to.
+#[derive(Debug, Default)]
+struct Prepared {
+    records: BTreeMap<Key, Option<Entry>>,
+    homed: BTreeMap<Key, bool>,
+    lines: Vec<(EditKind, Box<str>)>,
+}
+
+/// Whether nobody knows any more what is on the disk. A disk that is full is none of these: the change came to nothing.
+fn is_fatal(error: &heed::Error) -> bool {
+    match error {
+        heed::Error::Io(error) => error.kind() != std::io::ErrorKind::StorageFull,
+        heed::Error::Mdb(error) => !matches!(error, heed::MdbError::MapFull),
+        _ => true,
+    }
+}
