@@ -16,7 +16,7 @@ const FLAGS: &str = "--cfg fuzzing -Cpasses=sancov-module -Cllvm-args=-sanitizer
     -Cllvm-args=-sanitizer-coverage-trace-compares -Ccodegen-units=1";
 
 /// The targets, and what they begin with.
-const TARGETS: [(&str, Seeds); 10] = [
+const TARGETS: [(&str, Seeds); 11] = [
     ("read", name_seeds),
     ("forms", name_seeds),
     ("extract", name_seeds),
@@ -27,6 +27,7 @@ const TARGETS: [(&str, Seeds); 10] = [
     ("reassembly", message_seeds),
     ("authentication", message_seeds),
     ("lookup", message_seeds),
+    ("replication", replication_seeds),
 ];
 
 type Seeds = fn() -> Result<Vec<Vec<u8>>>;
@@ -151,6 +152,33 @@ const TEXTS: [(&str, &str); 6] = [
 /// The records that the recordings were made with.
 fn record_seeds() -> Result<Vec<Vec<u8>>> {
     Ok(vectors("handle-net/records.jsonl")?.lines().map(Into::into).collect())
+}
+
+/// A little of each stream, after the byte that the target takes its settings from; states as text and JSON.
+fn replication_seeds() -> Result<Vec<Vec<u8>>> {
+    let value = "0000001a 00000001 00000000 00 00015180 0e 00000000 00000000 00000000";
+    let streams = [
+        "00 00000001 00000002 01 0000000000000065 00000003 412f42 02 0000018bcfe56800 00 0000018bcfe56800"
+            .into(),
+        format!(
+            "00 00000002 00000002 02 00000009 303a736f7572636573 01 0000000000000065 00000003 412f42 01 \
+             0000018bcfe56800 00000001 {value} 03 0000018bcfe56800 00"
+        ),
+        format!(
+            "01 00000002 05 00000002 7b7d 00 0000018bcfe56800 0000000000000065 \
+             03 00000003 412f42 0000018bcfe56800 00000001 04 00000003 412f42 0000018bcfe56800 00000001 \
+             01 00000003 412f42 00000001 {value} 02 00000003 412f42 ff"
+        ),
+    ];
+    let mut seeds = Vec::new();
+    for stream in streams {
+        seeds.push(bytes_of_hex(&stream.replace(' ', ""))?);
+    }
+    seeds.push(br#"{ "a" = ( { "last_txn_id" = "5" "last_timestamp" = "6" } { } ) b = "\"\\\n" }"#.into());
+    seeds.push(
+        br#"{"replicationServerStates":{"0:a":{"lastTxnId":5,"lastTimestamp":6}},"ownName":"b"}"#.into(),
+    );
+    Ok(seeds)
 }
 
 fn bytes_of_hex(hex: &str) -> Result<Vec<u8>> {

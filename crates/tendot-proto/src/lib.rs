@@ -19,6 +19,7 @@ pub mod limits;
 pub mod lookup;
 pub mod message;
 pub mod record;
+pub mod replication;
 mod time;
 pub mod trust;
 pub mod tunnel;

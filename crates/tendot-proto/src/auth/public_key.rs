@@ -146,7 +146,7 @@ pub(super) fn hash_for(version: Version) -> (Hash, &'static [u8]) {
 }
 
 /// Checks a signature, whose hash is told by name or by a number of one byte.
-pub(super) fn verify(
+pub(crate) fn verify(
     key: &PublicKey<'_>,
     hash: &[u8],
     message: &[u8],
@@ -162,6 +162,17 @@ pub(super) fn verify(
         _ => return Err(AuthError::UnknownAlgorithm),
     };
     verify_hash(key, hash, message, signature, policy, crypto, work)
+}
+
+/// Signs the hash of a message.
+pub(crate) fn sign(
+    key: &dyn SigningKey,
+    hash: Hash,
+    message: &[u8],
+    work: &mut Work,
+) -> Result<Vec<u8>, AuthError> {
+    work.spend(price::sign(key.signature_length()).saturating_add(price::bytes(message.len())))?;
+    Ok(key.sign(hash, message)?)
 }
 
 /// Checks a signature of a hash, if the policy allows hash and key.

@@ -29,7 +29,7 @@ impl JsonError {
         &self.problem
     }
 
-    pub(super) fn syntax(error: &serde_json::Error) -> Self {
+    pub(crate) fn syntax(error: &serde_json::Error) -> Self {
         Self { path: String::new(), problem: error.to_string() }
     }
 }

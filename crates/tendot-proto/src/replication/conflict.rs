@@ -1,0 +1,49 @@
+use crate::time::Now;
+
+/// When something was last done to a handle, and by which source, where there are several primaries. The later one
+/// wins; of two at the same time the one with the higher priority.
+///
+/// ```
+/// use tendot_proto::replication::Stamp;
+///
+/// let stored = Stamp { time: 5_000, priority: 2 };
+/// assert!(Stamp { time: 5_000, priority: 2 }.applies_over(Some(stored)), "the same once more does no harm");
+/// assert!(Stamp { time: 5_000, priority: 3 }.applies_over(Some(stored)));
+/// assert!(!Stamp { time: 5_000, priority: 1 }.applies_over(Some(stored)));
+/// assert!(!Stamp { time: 4_999, priority: 9 }.applies_over(Some(stored)));
+/// assert!(Stamp { time: 0, priority: 0 }.applies_over(None));
+/// ```
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub struct Stamp {
+    /// Milliseconds since 1970.
+    pub time: i64,
+    /// The index of the value with the source's site.
+    pub priority: i32,
+}
+
+impl Stamp {
+    /// Whether what was done at this time is to be done here as well, over what is stored.
+    pub fn applies_over(self, stored: Option<Self>) -> bool {
+        stored.is_none_or(|stored| self >= stored)
+    }
+
+    /// The stamp of something that is done here: now, but always after what is stored, whatever the clocks say.
+    ///
+    /// ```
+    /// use tendot_proto::Now;
+    /// use tendot_proto::replication::Stamp;
+    ///
+    /// let now = Now { elapsed: Default::default(), unix: 5 };
+    /// assert_eq!(Stamp::local(now, 1, None).time, 5_000);
+    /// assert_eq!(Stamp::local(now, 1, Some(Stamp { time: 9_000, priority: 2 })).time, 9_001);
+    /// ```
+    pub fn local(now: Now, priority: i32, stored: Option<Self>) -> Self {
+        let after = stored.map_or(i64::MIN, |stored| stored.time.saturating_add(1));
+        Self { time: milliseconds(now).max(after), priority }
+    }
+}
+
+/// The date in milliseconds since 1970.
+pub(super) fn milliseconds(now: Now) -> i64 {
+    i64::try_from(now.unix).unwrap_or(i64::MAX).saturating_mul(1000)
+}

@@ -1,0 +1,227 @@
+use alloc::borrow::Cow;
+
+use super::conflict::Stamp;
+use super::grammar::{Field, Format, Grammar, decode_values, encode_values, signed};
+use super::state::Position;
+use crate::error::{DecodeError, DecodeErrorKind};
+use crate::message::Resume;
+use crate::record::Record;
+use crate::wire::{Reader, Writer};
+
+/// The stream that answers operation 1002.
+#[derive(Clone, Copy, Debug)]
+pub enum Dump {}
+
+/// A record of a [`Dump`], in the order in which they come.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum DumpRecord<'a> {
+    /// The first.
+    Begin {
+        /// Where it ends.
+        format: Format,
+    },
+    /// How far the sender itself has got with others, if it is a mirror: a [`StreamTable`](super::StreamTable).
+    OtherStates {
+        /// The text, as it came; for [`States::from_stream_table`](super::States::from_stream_table).
+        text: Cow<'a, [u8]>,
+    },
+    /// From where on to ask for transactions when the dump is over. The last record in [`Format::One`].
+    Position(Position),
+    /// When a handle was last created or deleted, with several primaries.
+    HandleDate {
+        /// The handle.
+        handle: Cow<'a, [u8]>,
+        /// When, and by whom.
+        stamp: Stamp,
+    },
+    /// When a prefix was last homed or unhomed, with several primaries.
+    PrefixDate {
+        /// The prefix handle.
+        handle: Cow<'a, [u8]>,
+        /// When, and by whom.
+        stamp: Stamp,
+    },
+    /// A handle and its values.
+    Handle(Record<'a>),
+    /// A prefix that is served.
+    HomedPrefix {
+        /// The prefix handle.
+        handle: Cow<'a, [u8]>,
+    },
+    /// The last. Never signed.
+    Done,
+}
+
+impl DumpRecord<'_> {
+    /// How to ask for what follows this record, if it was the last that came before the connection broke.
+    ///
+    /// None for the records at the beginning: without one of the others the dump has to begin again.
+    pub fn resume(&self) -> Option<Resume<'_>> {
+        let (after, kind) = match self {
+            Self::HandleDate { handle, .. } => (handle, 0),
+            Self::PrefixDate { handle, .. } => (handle, 1),
+            Self::Handle(record) => (&record.handle, 2),
+            Self::HomedPrefix { handle } => (handle, 3),
+            _ => return None,
+        };
+        Some(Resume { after, kind })
+    }
+
+    /// The same record, holding all that it needs.
+    pub fn into_owned(self) -> DumpRecord<'static> {
+        fn owned(bytes: Cow<'_, [u8]>) -> Cow<'static, [u8]> {
+            Cow::Owned(bytes.into_owned())
+        }
+        match self {
+            Self::Begin { format } => DumpRecord::Begin { format },
+            Self::OtherStates { text } => DumpRecord::OtherStates { text: owned(text) },
+            Self::Position(position) => DumpRecord::Position(position),
+            Self::HandleDate { handle, stamp } => DumpRecord::HandleDate { handle: owned(handle), stamp },
+            Self::PrefixDate { handle, stamp } => DumpRecord::PrefixDate { handle: owned(handle), stamp },
+            Self::Handle(record) => DumpRecord::Handle(record.into_owned()),
+            Self::HomedPrefix { handle } => DumpRecord::HomedPrefix { handle: owned(handle) },
+            Self::Done => DumpRecord::Done,
+        }
+    }
+}
+
+const POSITION: u8 = 0;
+const HANDLE: u8 = 1;
+const HOMED_PREFIX: u8 = 2;
+const HANDLE_DATE: u8 = 3;
+const PREFIX_DATE: u8 = 4;
+const OTHER_STATES: u8 = 5;
+const DONE: u8 = 0xff;
+
+impl Grammar for Dump {
+    type Record<'a> = DumpRecord<'a>;
+
+    const HEADER: &'static [Field] = &[Field::Fixed("format", 4)];
+
+    const NEVER_SIGNED: Option<u8> = Some(DONE);
+
+    fn fields(record_type: u8, _: Format) -> Option<&'static [Field]> {
+        match record_type {
+            POSITION => Some(&[Field::Fixed("last query time", 8), Field::Fixed("last transaction id", 8)]),
+            HANDLE => Some(&[Field::Bytes("handle"), Field::Values]),
+            HOMED_PREFIX => Some(&[Field::Bytes("homed prefix")]),
+            HANDLE_DATE | PREFIX_DATE => {
+                Some(&[Field::Bytes("handle"), Field::Fixed("date", 8), Field::Fixed("priority", 4)])
+            }
+            OTHER_STATES => Some(&[Field::Bytes("states of others")]),
+            DONE => Some(&[]),
+            _ => None,
+        }
+    }
+
+    fn decode<'a>(reader: &mut Reader<'a>, format: Option<Format>) -> Result<DumpRecord<'a>, DecodeError> {
+        if format.is_none() {
+            return Ok(DumpRecord::Begin { format: Format::decode(reader)? });
+        }
+        let start = *reader;
+        Ok(match reader.u8("record type")? {
+            POSITION => {
+                let last_time = signed(reader, "last query time")?;
+                DumpRecord::Position(Position { last_id: signed(reader, "last transaction id")?, last_time })
+            }
+            HANDLE => {
+                let handle = Cow::Borrowed(reader.bytes("handle")?);
+                DumpRecord::Handle(Record { handle, values: decode_values(reader)? })
+            }
+            HOMED_PREFIX => DumpRecord::HomedPrefix { handle: Cow::Borrowed(reader.bytes("homed prefix")?) },
+            HANDLE_DATE => {
+                let (handle, stamp) = decode_date(reader)?;
+                DumpRecord::HandleDate { handle, stamp }
+            }
+            PREFIX_DATE => {
+                let (handle, stamp) = decode_date(reader)?;
+                DumpRecord::PrefixDate { handle, stamp }
+            }
+            OTHER_STATES => {
+                DumpRecord::OtherStates { text: Cow::Borrowed(reader.bytes("states of others")?) }
+            }
+            DONE => DumpRecord::Done,
+            found => {
+                return Err(start.error("record type", DecodeErrorKind::Unexpected { found: found.into() }));
+            }
+        })
+    }
+
+    fn encode(record: &DumpRecord<'_>, writer: &mut Writer<'_>) {
+        match record {
+            DumpRecord::Begin { format } => format.encode(writer),
+            DumpRecord::OtherStates { text } => {
+                writer.u8(OTHER_STATES);
+                writer.bytes(text);
+            }
+            DumpRecord::Position(position) => {
+                writer.u8(POSITION);
+                writer.u64(position.last_time.cast_unsigned());
+                writer.u64(position.last_id.cast_unsigned());
+            }
+            DumpRecord::HandleDate { handle, stamp } => encode_date(HANDLE_DATE, handle, *stamp, writer),
+            DumpRecord::PrefixDate { handle, stamp } => encode_date(PREFIX_DATE, handle, *stamp, writer),
+            DumpRecord::Handle(Record { handle, values }) => {
+                writer.u8(HANDLE);
+                writer.bytes(handle);
+                encode_values(values, writer);
+            }
+            DumpRecord::HomedPrefix { handle } => {
+                writer.u8(HOMED_PREFIX);
+                writer.bytes(handle);
+            }
+            DumpRecord::Done => writer.u8(DONE),
+        }
+    }
+
+    fn begins(record: &DumpRecord<'_>) -> Option<Format> {
+        match record {
+            DumpRecord::Begin { format } => Some(*format),
+            _ => None,
+        }
+    }
+
+    fn ends(record: &DumpRecord<'_>, format: Format) -> bool {
+        match record {
+            DumpRecord::Done => true,
+            DumpRecord::Position(_) => format == Format::One,
+            _ => false,
+        }
+    }
+}
+
+fn decode_date<'a>(reader: &mut Reader<'a>) -> Result<(Cow<'a, [u8]>, Stamp), DecodeError> {
+    let handle = Cow::Borrowed(reader.bytes("handle")?);
+    let time = signed(reader, "date")?;
+    Ok((handle, Stamp { time, priority: reader.u32("priority")?.cast_signed() }))
+}
+
+fn encode_date(record_type: u8, handle: &[u8], stamp: Stamp, writer: &mut Writer<'_>) {
+    writer.u8(record_type);
+    writer.bytes(handle);
+    writer.u64(stamp.time.cast_unsigned());
+    writer.u32(stamp.priority.cast_unsigned());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn where_a_dump_goes_on() {
+        let handle = || Cow::Borrowed(&b"10.1000/1"[..]);
+        let stamp = Stamp { time: 1, priority: 2 };
+        let check = |record: DumpRecord<'_>, kind: Option<u32>| {
+            let resume = kind.map(|kind| Resume { after: b"10.1000/1", kind });
+            assert_eq!(record.resume(), resume, "{record:?}");
+        };
+        check(DumpRecord::HandleDate { handle: handle(), stamp }, Some(0));
+        check(DumpRecord::PrefixDate { handle: handle(), stamp }, Some(1));
+        check(DumpRecord::Handle(Record { handle: handle(), values: std::vec![] }), Some(2));
+        check(DumpRecord::HomedPrefix { handle: handle() }, Some(3));
+        check(DumpRecord::Begin { format: Format::Two }, None);
+        check(DumpRecord::OtherStates { text: handle() }, None);
+        check(DumpRecord::Position(Position::NONE), None);
+        check(DumpRecord::Done, None);
+    }
+}

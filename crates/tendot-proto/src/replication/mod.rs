@@ -1,0 +1,99 @@
+//! How a mirror is kept: what a server sends after the answer to operations 1001 (transactions) and 1002 (dump), over
+//! the same connection. In no RFC; this is what the deployed software speaks.
+//!
+//! - [`StreamReader`] and [`StreamWriter`]: bytes and records, with or without signatures, of either stream;
+//! - [`TransactionRecord`] and [`DumpRecord`]: the records of [`Transactions`] and of a [`Dump`];
+//! - [`States`], [`QueueName`], [`StreamTable`]: how far a mirror has got, as JSON in requests and as text in files;
+//! - [`needs_redump`], [`goes_to`], [`Stamp`]: the decisions on both sides.
+//!
+//! A sender of transactions, and a receiver, inside TLS:
+//!
+//! ```
+//! use tendot_proto::Work;
+//! use tendot_proto::replication::{
+//!     Action, Event, Format, Status, StreamReader, StreamWriter, Transaction, TransactionRecord, Transactions,
+//! };
+//!
+//! let records = [
+//!     TransactionRecord::Begin { format: Format::One, status: Status::SENDING },
+//!     TransactionRecord::Transaction(Transaction {
+//!         id: 101,
+//!         handle: b"10.1000/1".into(),
+//!         action: Action::DELETE,
+//!         time: 1_700_000_000_000,
+//!         values: vec![],
+//!     }),
+//!     TransactionRecord::End { time: Some(1_700_000_001_000) },
+//! ];
+//! let mut stream = Vec::new();
+//! let mut writer = StreamWriter::<Transactions>::inside_tls();
+//! for record in &records {
+//!     writer.write(record, &mut stream, &mut { Work::REQUEST })?;
+//! }
+//!
+//! let mut reader = StreamReader::<Transactions>::inside_tls();
+//! let mut received = Vec::new();
+//! for piece in stream.chunks(7) {
+//!     reader.push(piece);
+//!     while let Some(event) = reader.next_event(&mut { Work::REQUEST })? {
+//!         let Event::Record(record) = event else { unreachable!() };
+//!         received.push(record.into_owned());
+//!     }
+//! }
+//! reader.finish()?;
+//! assert_eq!(received, records);
+//! # Ok::<(), Box<dyn core::error::Error>>(())
+//! ```
+//!
+//! # What signatures do not tell
+//!
+//! Every record is signed by itself. Whoever sits in between can still leave out records, repeat or reorder them, or put
+//! in some of an earlier stream, and can end a dump early: its last byte is not signed. TLS is better; with signatures
+//! alone, numbers of transactions should at least be looked at.
+
+mod conflict;
+mod dump;
+mod error;
+mod grammar;
+mod queue_name;
+mod reader;
+mod receiver;
+mod redump;
+mod state;
+mod stream_table;
+mod transaction;
+mod writer;
+
+pub use conflict::Stamp;
+pub use dump::{Dump, DumpRecord};
+pub use error::{StreamError, WriteError};
+pub use grammar::Format;
+pub use queue_name::{QueueName, QueueNameError};
+pub use reader::{Accept, Event, StreamReader};
+pub use receiver::{belongs_to, goes_to};
+pub use redump::{Oldest, Queue, needs_redump};
+pub use state::{Position, StateError, States};
+pub use stream_table::{StreamTable, StreamTableError, StreamTableValue};
+pub use transaction::{Action, Status, Transaction, TransactionRecord, Transactions};
+pub use writer::StreamWriter;
+
+/// Bytes of one record of a stream, its signature not included. The deployed software knows no limit; this one is sixty
+/// times what fits a message.
+pub const RECORD: usize = 16 * 1024 * 1024;
+
+/// Bytes of a signature: four times that of the largest key that is used.
+pub const SIGNATURE: usize = 4096;
+
+/// The first four bytes of a stream that goes on inside TLS, with nothing in between. They are sent in the clear;
+/// whoever sends them is the server of the handshake.
+pub const TLS: [u8; 4] = *b"TLS\0";
+
+/// The first four bytes of a stream whose records are signed, and of one whose are not.
+const SIGNED: [u8; 4] = [0; 4];
+const UNSIGNED: [u8; 4] = [0xff; 4];
+
+/// A stream of records: [`Transactions`] or a [`Dump`].
+pub trait Stream: grammar::Grammar {}
+
+impl Stream for Transactions {}
+impl Stream for Dump {}

@@ -1,0 +1,88 @@
+use alloc::string::String;
+use core::fmt;
+use core::str::FromStr;
+
+/// A source of transactions: a server of a site, `0:1:0.NA/10` for the first server of the site in value 1 of that
+/// handle, or `0:sources` where the site is told by a file.
+///
+/// ```
+/// use tendot_proto::replication::QueueName;
+///
+/// let name: QueueName = "2:1:0.NA/10".parse()?;
+/// assert_eq!((name.server, &*name.site), (2, "1:0.NA/10"));
+/// assert_eq!(name.to_string(), "2:1:0.NA/10");
+/// assert!("sources".parse::<QueueName>().is_err());
+/// # Ok::<(), tendot_proto::replication::QueueNameError>(())
+/// ```
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct QueueName {
+    /// The name of the site.
+    pub site: String,
+    /// Which of its servers. A site has not more of them than 16 bits can tell.
+    pub server: u16,
+}
+
+impl fmt::Display for QueueName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.server, self.site)
+    }
+}
+
+/// As it is written, and in no other way: one source must not have two names.
+impl FromStr for QueueName {
+    type Err = QueueNameError;
+
+    fn from_str(text: &str) -> Result<Self, QueueNameError> {
+        let (server, site) = text.split_once(':').ok_or(QueueNameError::NoColon)?;
+        let digits = server.bytes().all(|byte| byte.is_ascii_digit());
+        let shortest = server == "0" || !server.starts_with('0');
+        match server.parse() {
+            Ok(server) if digits && shortest => Ok(Self { site: site.into(), server }),
+            _ => Err(QueueNameError::Server),
+        }
+    }
+}
+
+/// Why a text is not the name of a source.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum QueueNameError {
+    /// Nothing parts server and site.
+    #[error("there is no colon between server and site")]
+    NoColon,
+    /// What stands before the colon is not a number below 65536 in its shortest form.
+    #[error("there is no number of a server before the colon")]
+    Server,
+}
+
+#[cfg(test)]
+mod tests {
+    use std::string::ToString as _;
+
+    use super::*;
+
+    #[test]
+    fn names() {
+        check("0:sources", Ok((0, "sources")));
+        check("12:1:0.NA/10", Ok((12, "1:0.NA/10")));
+        check("65535:", Ok((65535, "")));
+        check("65536:a", Err(QueueNameError::Server));
+        check("00:a", Err(QueueNameError::Server));
+        check("01:a", Err(QueueNameError::Server));
+        check("+1:a", Err(QueueNameError::Server));
+        check("-1:a", Err(QueueNameError::Server));
+        check(":a", Err(QueueNameError::Server));
+        check("0", Err(QueueNameError::NoColon));
+        check("", Err(QueueNameError::NoColon));
+    }
+
+    #[track_caller]
+    fn check(text: &str, expected: Result<(u16, &str), QueueNameError>) {
+        let name = text.parse::<QueueName>();
+        let parts = name.as_ref().map(|name| (name.server, &*name.site)).map_err(|error| *error);
+        assert_eq!(parts, expected, "{text}");
+        if let Ok(name) = name {
+            assert_eq!(name.to_string(), text);
+        }
+    }
+}

@@ -1,0 +1,336 @@
+use alloc::vec::Vec;
+use core::fmt;
+use core::marker::PhantomData;
+
+use super::error::StreamError;
+use super::grammar::{Format, Scan};
+use super::{SIGNATURE, SIGNED, Stream, TLS, UNSIGNED};
+use crate::auth::{AuthError, Policy, verify};
+use crate::crypto::Crypto;
+use crate::error::{DecodeError, DecodeErrorKind};
+use crate::record::PublicKey;
+use crate::wire::Reader;
+use crate::work::Work;
+
+/// Makes records of the bytes of a stream, in whatever pieces they come.
+///
+/// Its memory grows with the bytes that arrive, never by an announced length, and each is looked at once. Records of a
+/// signed stream are given out when their signature has been verified, not before.
+///
+/// ```
+/// use tendot_proto::Work;
+/// use tendot_proto::auth::Policy;
+/// use tendot_proto::crypto::AwsLc;
+/// use tendot_proto::replication::{Accept, Dump, Event, StreamError, StreamReader};
+///
+/// let accept = || Accept { key: None, policy: Policy::default(), crypto: &AwsLc, unsigned: false };
+///
+/// let mut reader = StreamReader::<Dump>::new(accept());
+/// reader.push(b"TLS\0and a handshake");
+/// assert_eq!(reader.next_event(&mut { Work::REQUEST })?, Some(Event::StartTls));
+/// assert_eq!(reader.into_rest(), b"and a handshake");
+///
+/// let mut reader = StreamReader::<Dump>::new(accept());
+/// reader.push(&[0xff; 4]);
+/// assert_eq!(reader.next_event(&mut { Work::REQUEST }), Err(StreamError::Unsigned));
+/// # Ok::<(), StreamError>(())
+/// ```
+#[derive(Debug)]
+pub struct StreamReader<'k, S> {
+    buffer: Vec<u8>,
+    /// What comes before has been given out.
+    taken: usize,
+    /// How much that was, since the stream began. May be more than the machine has memory.
+    offset: u64,
+    stage: Stage,
+    /// None inside TLS, where nothing has to be decided.
+    accept: Option<Accept<'k>>,
+    /// The name of the hash of a signed stream.
+    hash: Option<Vec<u8>>,
+    format: Option<Format>,
+    scan: Scan,
+    failed: Option<StreamError>,
+    stream: PhantomData<S>,
+}
+
+/// What a receiver accepts.
+#[derive(Clone)]
+pub struct Accept<'k> {
+    /// The key of the sending server, as its site says. Without it no signed stream is read.
+    pub key: Option<PublicKey<'k>>,
+    /// Which signatures are good enough. What the deployed software signs needs [`Policy::sha1`].
+    pub policy: Policy,
+    /// Who verifies them.
+    pub crypto: &'k dyn Crypto,
+    /// Whether a stream may have no signatures: only where HTTPS protects it.
+    pub unsigned: bool,
+}
+
+/// What a [`StreamReader`] has to tell.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Event<R> {
+    /// The sender waits for a TLS handshake, in which the receiver is the client, and the certificate has to have the
+    /// key of the sending server. [`StreamReader::into_rest`] is what has already come of it; what is decrypted goes
+    /// to a new reader, made by [`StreamReader::inside_tls`].
+    StartTls,
+    /// A record.
+    Record(R),
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Stage {
+    Type,
+    HashName,
+    Records,
+    Tls,
+    Finished,
+}
+
+/// What is at the front of the buffer.
+enum Front {
+    StartTls,
+    Finished,
+    /// A record of so many bytes; with a signature behind it that begins and ends there.
+    Record {
+        length: usize,
+        signature: Option<(usize, usize)>,
+    },
+}
+
+impl<'k, S: Stream> StreamReader<'k, S> {
+    /// What an idle stream may keep of its buffer.
+    const KEPT: usize = 64 * 1024;
+
+    /// The longest name of a hash.
+    const HASH_NAME: usize = 64;
+
+    /// A stream from its first byte after the message on.
+    pub fn new(accept: Accept<'k>) -> Self {
+        Self { stage: Stage::Type, accept: Some(accept), ..Self::inside_tls() }
+    }
+
+    /// A stream from its first byte after the handshake on, whose peer has been authenticated.
+    pub fn inside_tls() -> Self {
+        Self {
+            buffer: Vec::new(),
+            taken: 0,
+            offset: 0,
+            stage: Stage::Records,
+            accept: None,
+            hash: None,
+            format: None,
+            scan: Scan::START,
+            failed: None,
+            stream: PhantomData,
+        }
+    }
+
+    /// Takes what has come. The records in it should be taken out before more is pushed, since all of it is kept.
+    ///
+    /// After the last record and after an error nothing is.
+    pub fn push(&mut self, bytes: &[u8]) {
+        if self.failed.is_some() || matches!(self.stage, Stage::Finished) {
+            return;
+        }
+        // Not each time, or a large piece with many records would be moved once for each.
+        if self.taken > self.buffer.len() / 2 {
+            self.buffer.drain(..self.taken);
+            self.taken = 0;
+            if self.buffer.is_empty() && self.buffer.capacity() > Self::KEPT {
+                self.buffer = Vec::new();
+            }
+        }
+        self.buffer.extend_from_slice(bytes);
+    }
+
+    /// The next record, if all of it is there; none after the last.
+    ///
+    /// An error comes again each time, except that work which was too much can be [tried](StreamError::Exhausted)
+    /// again.
+    pub fn next_event(&mut self, work: &mut Work) -> Result<Option<Event<S::Record<'_>>>, StreamError> {
+        if let Some(error) = self.failed {
+            return Err(error);
+        }
+        let (length, end) = match self.verified(work) {
+            Ok(Front::Record { length, signature }) => (length, signature.map_or(length, |(_, end)| end)),
+            Ok(Front::StartTls) => return Ok(Some(Event::StartTls)),
+            Ok(Front::Finished) | Err(StreamError::Unfinished(_)) => return Ok(None),
+            Err(error @ StreamError::Exhausted(_)) => return Err(error),
+            Err(error) => return Err(self.fail(error)),
+        };
+        let from = self.taken;
+        let at = self.at(end);
+        self.take(end);
+        self.scan = Scan::START;
+        let block = self.buffer.get(from..from + length).unwrap_or_default();
+        match S::decode(&mut Reader::at_offset(block, at), self.format) {
+            Ok(record) => {
+                if let Some(format) = S::begins(&record) {
+                    self.format = Some(format);
+                } else if self.format.is_some_and(|format| S::ends(&record, format)) {
+                    self.stage = Stage::Finished;
+                }
+                Ok(Some(Event::Record(record)))
+            }
+            // No longer than its fields said, so it is wrong within.
+            Err(error) => {
+                let error = StreamError::Malformed(error);
+                self.failed = Some(error);
+                Err(error)
+            }
+        }
+    }
+
+    /// Whether the last record was given out.
+    pub const fn is_finished(&self) -> bool {
+        matches!(self.stage, Stage::Finished)
+    }
+
+    /// To be asked when the connection ends: whether that was the end of the stream.
+    ///
+    /// A stream that goes on inside TLS has nothing more to say here.
+    pub fn finish(&mut self) -> Result<(), StreamError> {
+        if let Some(error) = self.failed {
+            return Err(error);
+        }
+        match self.front()? {
+            Front::StartTls | Front::Finished => Ok(()),
+            Front::Record { length, .. } => {
+                let kind = DecodeErrorKind::Trailing { there: length };
+                Err(StreamError::Unfinished(DecodeError::new("record not taken", self.at(length), kind)))
+            }
+        }
+    }
+
+    /// What has come and was not taken.
+    pub fn into_rest(mut self) -> Vec<u8> {
+        self.buffer.split_off(self.taken)
+    }
+
+    /// What is at the front, its signature verified.
+    fn verified(&mut self, work: &mut Work) -> Result<Front, StreamError> {
+        let front = self.front()?;
+        let Front::Record { length, signature: Some((begin, end)) } = front else { return Ok(front) };
+        let (Some(accept), Some(hash)) = (&self.accept, &self.hash) else { return Ok(front) };
+        let Some(key) = &accept.key else { return Err(StreamError::NoKey) };
+        let rest = self.rest();
+        let block = rest.get(..length).unwrap_or_default();
+        let signature = rest.get(begin..end).unwrap_or_default();
+        match verify(key, hash, block, signature, &accept.policy, accept.crypto, work) {
+            Ok(()) => Ok(front),
+            Err(AuthError::Failed) => Err(StreamError::Signature { at: self.at(end) }),
+            Err(AuthError::Exhausted(exhausted)) => Err(exhausted.into()),
+            Err(error) => Err(StreamError::Algorithm(error)),
+        }
+    }
+
+    /// What is at the front. If not all of it is there, it is unfinished.
+    fn front(&mut self) -> Result<Front, StreamError> {
+        loop {
+            let mut reader = Reader::at_offset(self.rest(), self.at(self.rest().len()));
+            let start = reader;
+            match self.stage {
+                Stage::Type => {
+                    let accept = self.accept.as_ref();
+                    let found: [u8; 4] = reader.array("stream type").map_err(unfinished)?;
+                    self.stage = match found {
+                        TLS => Stage::Tls,
+                        SIGNED if accept.is_none_or(|accept| accept.key.is_none()) => {
+                            return Err(StreamError::NoKey);
+                        }
+                        SIGNED => Stage::HashName,
+                        UNSIGNED if accept.is_some_and(|accept| !accept.unsigned) => {
+                            return Err(StreamError::Unsigned);
+                        }
+                        UNSIGNED => Stage::Records,
+                        other => {
+                            let kind = DecodeErrorKind::Unexpected { found: u32::from_be_bytes(other) };
+                            return Err(StreamError::Malformed(start.error("stream type", kind)));
+                        }
+                    };
+                    self.take(4);
+                }
+                Stage::HashName => {
+                    let name = bounded(&mut reader, "hash algorithm", Self::HASH_NAME)?.to_vec();
+                    self.take(4 + name.len());
+                    self.hash = Some(name);
+                    self.stage = Stage::Records;
+                }
+                Stage::Records => return self.record(),
+                Stage::Tls => return Ok(Front::StartTls),
+                Stage::Finished => return Ok(Front::Finished),
+            }
+        }
+    }
+
+    fn record(&mut self) -> Result<Front, StreamError> {
+        let rest = self.buffer.get(self.taken..).unwrap_or_default();
+        let at = place(self.offset, rest.len());
+        let length = self.scan.run::<S>(rest, at, self.format).map_err(unfinished)?;
+        let block = rest.get(..length).unwrap_or_default();
+        if self.hash.is_none() || !S::is_signed(block, self.format) {
+            return Ok(Front::Record { length, signature: None });
+        }
+        let after = rest.get(length..).unwrap_or_default();
+        let signature = bounded(&mut Reader::at_offset(after, at + length), "signature", SIGNATURE)?;
+        let begin = length + 4;
+        Ok(Front::Record { length, signature: Some((begin, begin + signature.len())) })
+    }
+
+    fn rest(&self) -> &[u8] {
+        self.buffer.get(self.taken..).unwrap_or_default()
+    }
+
+    /// Where the front of the buffer stands in the stream, if so many bytes are to be told apart.
+    fn at(&self, length: usize) -> usize {
+        place(self.offset, length)
+    }
+
+    fn take(&mut self, length: usize) {
+        self.taken += length;
+        self.offset += length as u64;
+    }
+
+    #[cold]
+    fn fail(&mut self, error: StreamError) -> StreamError {
+        self.failed = Some(error);
+        self.buffer = Vec::new();
+        self.taken = 0;
+        error
+    }
+}
+
+/// A length and as many bytes, which are at most `limit`.
+fn bounded<'a>(reader: &mut Reader<'a>, field: &'static str, limit: usize) -> Result<&'a [u8], StreamError> {
+    let start = *reader;
+    let announced = { start }.u32(field).map_err(unfinished)? as usize;
+    if announced > limit {
+        let kind = DecodeErrorKind::TooLong { announced, limit };
+        return Err(StreamError::Malformed(start.error(field, kind)));
+    }
+    reader.bytes(field).map_err(unfinished)
+}
+
+/// Bytes that are missing may still come.
+fn unfinished(error: DecodeError) -> StreamError {
+    match error.kind() {
+        DecodeErrorKind::Short { .. } => StreamError::Unfinished(error),
+        _ => StreamError::Malformed(error),
+    }
+}
+
+/// An offset in the stream, so that the end of `length` bytes has one as well. A stream may be longer than errors can
+/// tell on a machine of 32 bits; the last place that they can is told then.
+fn place(offset: u64, length: usize) -> usize {
+    usize::try_from(offset).unwrap_or(usize::MAX).min(usize::MAX - length)
+}
+
+impl fmt::Debug for Accept<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Accept")
+            .field("key", &self.key.is_some())
+            .field("policy", &self.policy)
+            .field("unsigned", &self.unsigned)
+            .finish_non_exhaustive()
+    }
+}

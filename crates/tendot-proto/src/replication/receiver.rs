@@ -1,0 +1,59 @@
+use super::transaction::Action;
+use crate::handle::Handle;
+use crate::message::Receiver;
+use crate::record::HashOption;
+
+/// Whether a receiver keeps a handle. If nobody knows what it hashes, it gets everything.
+///
+/// ```
+/// use tendot_proto::Handle;
+/// use tendot_proto::message::Receiver;
+/// use tendot_proto::record::HashOption;
+/// use tendot_proto::replication::belongs_to;
+///
+/// let receiver = |index| Receiver { hash_option: HashOption::WHOLE, servers: 3, index };
+/// assert!(belongs_to(Handle::from("10.1000/abc"), &receiver(1)));
+/// assert!(!belongs_to(Handle::from("10.1000/abc"), &receiver(2)));
+/// ```
+pub fn belongs_to(handle: Handle<'_>, receiver: &Receiver) -> bool {
+    match receiver.hash_option {
+        HashOption::PREFIX | HashOption::SUFFIX | HashOption::WHOLE => {
+            handle.server(receiver.hash_option, receiver.servers as usize) == Some(receiver.index as usize)
+        }
+        _ => true,
+    }
+}
+
+/// Whether a transaction goes to a receiver: those about prefixes to all, others to who keeps the handle.
+///
+/// What the handle is now is for the caller to look at: a creation or update of what is gone, and a deletion of what is
+/// there again, are left out, since another transaction covers them.
+pub fn goes_to(action: Action, handle: Handle<'_>, receiver: &Receiver) -> bool {
+    matches!(action, Action::HOME | Action::UNHOME) || belongs_to(handle, receiver)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_gets_what() {
+        let check = |action, hash_option, servers, index, expected| {
+            let receiver = Receiver { hash_option, servers, index };
+            let goes = goes_to(action, Handle::from("10.1000/abc"), &receiver);
+            assert_eq!(goes, expected, "{action:?} {receiver:?}");
+        };
+        check(Action::CREATE, HashOption::WHOLE, 3, 1, true);
+        check(Action::CREATE, HashOption::WHOLE, 3, 0, false);
+        check(Action::DELETE, HashOption::SUFFIX, 3, 1, true);
+        check(Action::DELETE, HashOption::PREFIX, 3, 1, true);
+        check(Action::DELETE, HashOption::PREFIX, 3, 2, false);
+        check(Action::UPDATE, HashOption::WHOLE, 1, 0, true);
+        check(Action::UPDATE, HashOption::WHOLE, 1, 1, false);
+        check(Action::UPDATE, HashOption::WHOLE, 0, 0, false);
+        check(Action::UPDATE, HashOption(9), 3, 2, true);
+        check(Action::HOME, HashOption::WHOLE, 3, 0, true);
+        check(Action::UNHOME, HashOption::WHOLE, 3, 2, true);
+        check(Action(7), HashOption::WHOLE, 3, 2, false);
+    }
+}

@@ -1,0 +1,314 @@
+use alloc::collections::BTreeMap;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::fmt::{self, Write as _};
+
+use crate::limits;
+
+/// Names and what they stand for, in the text form of the deployed software's `.dct` files: `{ "a" = "b" }` is a table,
+/// `( "a" "b" )` a vector, and both may stand where a text does.
+///
+/// White space, commas and semicolons part things. A backslash takes the next character as it is, but `\n` is a line
+/// end. A text needs no quotes if nothing in it parts things, and then goes on until something does: `{ a = 1 }` is a
+/// table, `{ a = 1}` is not. Of two things with the same name the last counts.
+///
+/// ```
+/// use tendot_proto::replication::{StreamTable, StreamTableValue};
+///
+/// let table: StreamTable = r#"{ "sources" = ( { "last_txn_id" = "7" } ) }"#.parse()?;
+/// assert!(matches!(table.0["sources"], StreamTableValue::Vector(_)));
+/// assert_eq!(table.to_string().parse(), Ok(table));
+///
+/// let error = r#"{ "sources" ( ) }"#.parse::<StreamTable>().unwrap_err();
+/// assert_eq!(error.to_string(), "`(` at byte 12, where `=` should be");
+/// # Ok::<(), tendot_proto::replication::StreamTableError>(())
+/// ```
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct StreamTable(pub BTreeMap<String, StreamTableValue>);
+
+/// What a name in a [`StreamTable`] stands for.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum StreamTableValue {
+    /// A text.
+    Text(String),
+    /// A table.
+    Table(StreamTable),
+    /// Several things.
+    Vector(Vec<Self>),
+}
+
+impl StreamTable {
+    /// How deep tables and vectors may stand in each other.
+    pub const DEPTH: usize = 16;
+
+    /// Bytes of the text of a table.
+    pub const LENGTH: usize = limits::FIELD;
+}
+
+/// Why a text is not a [`StreamTable`].
+#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum StreamTableError {
+    /// Something else should be there.
+    #[error("`{found}` at byte {at}, where {expected} should be", found = found.escape_default())]
+    Found {
+        /// What is there.
+        found: char,
+        /// Where.
+        at: usize,
+        /// What should be.
+        expected: &'static str,
+    },
+    /// The text ends too early.
+    #[error("the text ends where {expected} should be")]
+    End {
+        /// What should be there.
+        expected: &'static str,
+    },
+    /// Tables and vectors stand in each other too often.
+    #[error("more than {limit} tables and vectors in each other at byte {at}", limit = StreamTable::DEPTH)]
+    TooDeep {
+        /// Where the one too many begins.
+        at: usize,
+    },
+    /// The text is too long.
+    #[error("the text has {length} bytes, at most {limit} are allowed", limit = StreamTable::LENGTH)]
+    TooLong {
+        /// How long it is.
+        length: usize,
+    },
+}
+
+impl core::str::FromStr for StreamTable {
+    type Err = StreamTableError;
+
+    /// Reads a table. What follows it is not looked at, as the deployed software does.
+    fn from_str(text: &str) -> Result<Self, StreamTableError> {
+        if text.len() > Self::LENGTH {
+            return Err(StreamTableError::TooLong { length: text.len() });
+        }
+        let mut parser = Parser { text, at: 0 };
+        match parser.next_part() {
+            Some('{') => parser.table(1),
+            found => Err(parser.unexpected(found, "`{`")),
+        }
+    }
+}
+
+struct Parser<'t> {
+    text: &'t str,
+    at: usize,
+}
+
+impl Parser<'_> {
+    fn table(&mut self, depth: usize) -> Result<StreamTable, StreamTableError> {
+        let mut table = BTreeMap::new();
+        loop {
+            let name = match self.next_part() {
+                Some('}') => return Ok(StreamTable(table)),
+                Some('"') => self.quoted()?,
+                Some(first) => self.word(first),
+                None => return Err(StreamTableError::End { expected: "a name or `}`" }),
+            };
+            match self.next_part() {
+                Some('=') => {}
+                found => return Err(self.unexpected(found, "`=`")),
+            }
+            match self.next_part() {
+                Some(first) => drop(table.insert(name, self.value(first, depth)?)),
+                None => return Err(StreamTableError::End { expected: "a value" }),
+            }
+        }
+    }
+
+    fn vector(&mut self, depth: usize) -> Result<Vec<StreamTableValue>, StreamTableError> {
+        let mut vector = Vec::new();
+        loop {
+            match self.next_part() {
+                Some(')') => return Ok(vector),
+                Some(first) => vector.push(self.value(first, depth)?),
+                None => return Err(StreamTableError::End { expected: "a value or `)`" }),
+            }
+        }
+    }
+
+    fn value(&mut self, first: char, depth: usize) -> Result<StreamTableValue, StreamTableError> {
+        match first {
+            '"' => Ok(StreamTableValue::Text(self.quoted()?)),
+            '{' | '(' if depth == StreamTable::DEPTH => Err(StreamTableError::TooDeep { at: self.at - 1 }),
+            '{' => Ok(StreamTableValue::Table(self.table(depth + 1)?)),
+            '(' => Ok(StreamTableValue::Vector(self.vector(depth + 1)?)),
+            first => Ok(StreamTableValue::Text(self.word(first))),
+        }
+    }
+
+    fn quoted(&mut self) -> Result<String, StreamTableError> {
+        let mut text = String::new();
+        loop {
+            match self.next() {
+                Some('"') => return Ok(text),
+                Some('\\') => match self.next() {
+                    Some('n') => text.push('\n'),
+                    Some(other) => text.push(other),
+                    None => return Err(StreamTableError::End { expected: "what a backslash stands for" }),
+                },
+                Some(other) => text.push(other),
+                None => return Err(StreamTableError::End { expected: "`\"`" }),
+            }
+        }
+    }
+
+    fn word(&mut self, first: char) -> String {
+        let mut word = String::from(first);
+        while let Some(next) = self.rest().chars().next().filter(|next| *next != '=' && !parts(*next)) {
+            self.at += next.len_utf8();
+            word.push(next);
+        }
+        word
+    }
+
+    /// The next character that does not only part things.
+    fn next_part(&mut self) -> Option<char> {
+        loop {
+            match self.next() {
+                Some(next) if parts(next) => {}
+                other => return other,
+            }
+        }
+    }
+
+    fn next(&mut self) -> Option<char> {
+        let next = self.rest().chars().next()?;
+        self.at += next.len_utf8();
+        Some(next)
+    }
+
+    fn rest(&self) -> &str {
+        self.text.get(self.at..).unwrap_or_default()
+    }
+
+    /// About the character that was just read.
+    fn unexpected(&self, found: Option<char>, expected: &'static str) -> StreamTableError {
+        match found {
+            Some(found) => StreamTableError::Found { found, at: self.at - found.len_utf8(), expected },
+            None => StreamTableError::End { expected },
+        }
+    }
+}
+
+const fn parts(character: char) -> bool {
+    matches!(character, ' ' | '\n' | '\r' | '\t' | ',' | ';')
+}
+
+/// In lines, as the deployed software writes it; names in order.
+impl fmt::Display for StreamTable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write_table(self, 0, f)?;
+        f.write_char('\n')
+    }
+}
+
+fn write_table(table: &StreamTable, depth: usize, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    f.write_str("{\n")?;
+    for (name, value) in &table.0 {
+        indent(depth + 1, f)?;
+        write_text(name, f)?;
+        f.write_str(" = ")?;
+        write_value(value, depth + 1, f)?;
+        f.write_char('\n')?;
+    }
+    indent(depth, f)?;
+    f.write_char('}')
+}
+
+fn write_value(value: &StreamTableValue, depth: usize, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    match value {
+        StreamTableValue::Text(text) => write_text(text, f),
+        StreamTableValue::Table(table) => write_table(table, depth, f),
+        StreamTableValue::Vector(vector) => {
+            f.write_str("(\n")?;
+            for value in vector {
+                indent(depth + 1, f)?;
+                write_value(value, depth + 1, f)?;
+                f.write_char('\n')?;
+            }
+            indent(depth, f)?;
+            f.write_char(')')
+        }
+    }
+}
+
+fn write_text(text: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    f.write_char('"')?;
+    for character in text.chars() {
+        if matches!(character, '"' | '\\') {
+            f.write_char('\\')?;
+        }
+        f.write_char(character)?;
+    }
+    f.write_char('"')
+}
+
+fn indent(depth: usize, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    (0..depth).try_for_each(|_| f.write_str("  "))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::string::ToString as _;
+
+    use super::*;
+
+    #[test]
+    fn texts() {
+        check("{}", Ok("{}"));
+        check(" ;,\n{\r\t} and more", Ok("{}"));
+        check(r#"{"a"="b"}"#, Ok(r#"{ "a" = "b" }"#));
+        check(r#"{"a"="b""c"="d"}"#, Ok(r#"{ "a" = "b" "c" = "d" }"#));
+        check(r#"{a = b, c = d; }"#, Ok(r#"{ "a" = "b" "c" = "d" }"#));
+        check(r#"{a=b }"#, Ok(r#"{ "a" = "b" }"#));
+        check(r#"{"a" = x(y)} }"#, Ok(r#"{ "a" = "x(y)}" }"#));
+        check(r#"{"\"\\\x\n" = "é"}"#, Ok("{ \"\\\"\\\\x\n\" = \"é\" }"));
+        check(r#"{"a"=("b"(c )({}))}"#, Ok(r#"{ "a" = ( "b" ( "c" ) ( { } ) ) }"#));
+        check(r#"{"a"="1" "a"="2"}"#, Ok(r#"{ "a" = "2" }"#));
+        check("", Err("the text ends where `{` should be"));
+        check("é{", Err("`\\u{e9}` at byte 0, where `{` should be"));
+        check("{", Err("the text ends where a name or `}` should be"));
+        check("{é", Err("the text ends where `=` should be"));
+        check("{\"é\" }", Err("`}` at byte 6, where `=` should be"));
+        check("{a=", Err("the text ends where a value should be"));
+        check("{a=(b", Err("the text ends where a value or `)` should be"));
+        check("{a=1}", Err("the text ends where a name or `}` should be"));
+        check("{\"a", Err("the text ends where `\"` should be"));
+        check("{\"a\\", Err("the text ends where what a backslash stands for should be"));
+    }
+
+    #[track_caller]
+    fn check(text: &str, expected: Result<&str, &str>) {
+        match (text.parse::<StreamTable>(), expected) {
+            (Ok(table), Ok(expected)) => {
+                assert_eq!(table, expected.parse().unwrap(), "{text}");
+                assert_eq!(table.to_string().parse(), Ok(table), "{text}");
+            }
+            (Err(error), Err(expected)) => assert_eq!(error.to_string(), expected, "{text}"),
+            (parsed, _) => panic!("{text}: {parsed:?}"),
+        }
+    }
+
+    #[test]
+    fn written_in_lines() {
+        let table: StreamTable = r#"{ "b" = ( { } "c" ) "a" = "\"" }"#.parse().unwrap();
+        let lines = "{\n  \"a\" = \"\\\"\"\n  \"b\" = (\n    {\n    }\n    \"c\"\n  )\n}\n";
+        assert_eq!(table.to_string(), lines);
+    }
+
+    #[test]
+    fn bounds() {
+        let deep = |depth| std::format!("{{a={}{}}}", "(".repeat(depth), ")".repeat(depth));
+        assert!(deep(StreamTable::DEPTH - 1).parse::<StreamTable>().is_ok());
+        let error = deep(100_000).parse::<StreamTable>().unwrap_err();
+        assert_eq!(error, StreamTableError::TooDeep { at: 3 + StreamTable::DEPTH - 1 });
+        let long = " ".repeat(StreamTable::LENGTH + 1);
+        assert_eq!(long.parse::<StreamTable>(), Err(StreamTableError::TooLong { length: long.len() }));
+    }
+}

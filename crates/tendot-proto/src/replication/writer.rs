@@ -1,0 +1,138 @@
+use alloc::vec::Vec;
+use core::marker::PhantomData;
+
+use super::error::WriteError;
+use super::grammar::{Format, Scan};
+use super::{SIGNED, Stream, UNSIGNED};
+use crate::auth::{AuthError, sign};
+use crate::crypto::{Hash, SigningKey};
+use crate::error::DecodeErrorKind;
+use crate::wire::Writer;
+use crate::work::Work;
+
+/// Makes the bytes of a stream of records.
+///
+/// What it writes can be read: a record in the wrong place or with too large a field is an error, after which the
+/// stream is as it was before.
+///
+/// ```
+/// use tendot_proto::Work;
+/// use tendot_proto::replication::{Dump, DumpRecord, Format, StreamWriter, WriteError};
+///
+/// let mut stream = Vec::new();
+/// let mut writer = StreamWriter::<Dump>::unsigned();
+/// let mut write = |record| writer.write(&record, &mut stream, &mut { Work::REQUEST });
+/// assert_eq!(write(DumpRecord::Done), Err(WriteError::OutOfPlace));
+/// assert_eq!(write(DumpRecord::Begin { format: Format::Two }), Ok(()));
+/// assert_eq!(write(DumpRecord::Done), Ok(()));
+/// assert_eq!(stream, [0xff, 0xff, 0xff, 0xff, 0, 0, 0, 2, 0xff]);
+/// ```
+#[derive(Debug)]
+pub struct StreamWriter<'k, S> {
+    /// What stands before the first record.
+    opening: Opening<'k>,
+    format: Option<Format>,
+    finished: bool,
+    stream: PhantomData<S>,
+}
+
+#[derive(Debug)]
+enum Opening<'k> {
+    None,
+    Unsigned,
+    Signed(&'k dyn SigningKey, Hash),
+}
+
+impl<'k, S: Stream> StreamWriter<'k, S> {
+    /// A stream inside TLS. The [marker](super::TLS) and the handshake came before.
+    pub const fn inside_tls() -> Self {
+        Self::opened_by(Opening::None)
+    }
+
+    /// A stream without signatures, which receivers accept over HTTPS only.
+    pub const fn unsigned() -> Self {
+        Self::opened_by(Opening::Unsigned)
+    }
+
+    /// A stream with a signature after every record.
+    ///
+    /// The deployed software signs by [`Hash::Sha1`], and verifies that and [`Hash::Sha256`], which is the one to take:
+    /// whether a key signs by SHA-1 at all is up to it, and those of [`AwsLc`](crate::crypto) do not.
+    pub const fn signed(key: &'k dyn SigningKey, hash: Hash) -> Self {
+        Self::opened_by(Opening::Signed(key, hash))
+    }
+
+    const fn opened_by(opening: Opening<'k>) -> Self {
+        Self { opening, format: None, finished: false, stream: PhantomData }
+    }
+
+    /// Appends a record to what is to be sent, and its signature.
+    pub fn write(
+        &mut self,
+        record: &S::Record<'_>,
+        out: &mut Vec<u8>,
+        work: &mut Work,
+    ) -> Result<(), WriteError> {
+        let before = out.len();
+        let written = self.append(record, out, work);
+        if written.is_err() {
+            out.truncate(before);
+        }
+        written
+    }
+
+    fn append(
+        &mut self,
+        record: &S::Record<'_>,
+        out: &mut Vec<u8>,
+        work: &mut Work,
+    ) -> Result<(), WriteError> {
+        let begins = S::begins(record);
+        if self.finished || self.format.is_some() == begins.is_some() {
+            return Err(WriteError::OutOfPlace);
+        }
+        if self.format.is_none() {
+            self.open(&mut Writer::new(out))?;
+        }
+        let start = out.len();
+        S::encode(record, &mut Writer::new(out));
+        let block = out.get(start..).unwrap_or_default();
+        match { Scan::START }.run::<S>(block, 0, self.format) {
+            Ok(length) if length == block.len() => {}
+            Err(error)
+                if !matches!(
+                    error.kind(),
+                    DecodeErrorKind::Short { .. } | DecodeErrorKind::Unexpected { .. }
+                ) =>
+            {
+                return Err(WriteError::TooLarge(error));
+            }
+            _ => return Err(WriteError::OutOfPlace),
+        }
+        if let Opening::Signed(key, hash) = self.opening
+            && S::is_signed(block, self.format)
+        {
+            let signature = sign(key, hash, block, work).map_err(WriteError::Sign)?;
+            Writer::new(out).bytes(&signature);
+        }
+        self.format = self.format.or(begins);
+        self.finished = self.format.is_some_and(|format| S::ends(record, format));
+        Ok(())
+    }
+
+    fn open(&self, writer: &mut Writer<'_>) -> Result<(), WriteError> {
+        match self.opening {
+            Opening::None => {}
+            Opening::Unsigned => writer.raw(&UNSIGNED),
+            Opening::Signed(_, hash) => {
+                writer.raw(&SIGNED);
+                writer.bytes(match hash {
+                    Hash::Sha1 => b"SHA1",
+                    Hash::Sha256 => b"SHA-256",
+                    _ => return Err(WriteError::Sign(AuthError::UnknownAlgorithm)),
+                });
+            }
+        }
+        Ok(())
+    }
+}
