@@ -197,3 +197,146 @@ fn respell(name: &mut [u8], bits: &[u8]) {
 fn letters(name: &[u8]) -> usize {
     name.iter().filter(|byte| byte.is_ascii_alphabetic()).count()
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+    use tendot_proto::{Permissions, Reference, Ttl};
+
+    use super::*;
+
+    /// Shares everything that it may, from the first time on.
+    #[derive(Default)]
+    struct Everything {
+        parts: Vec<Vec<u8>>,
+        numbers: HashMap<Vec<u8>, u32>,
+    }
+
+    impl Everything {
+        fn add(&mut self, bytes: &[u8]) -> u32 {
+            *self.numbers.entry(bytes.to_vec()).or_insert_with(|| {
+                self.parts.push(bytes.to_vec());
+                self.parts.len() as u32 - 1
+            })
+        }
+    }
+
+    impl Share for Everything {
+        fn whole(&mut self, bytes: &[u8]) -> Option<u32> {
+            Some(self.add(bytes))
+        }
+
+        fn beginning(&mut self, bytes: &[u8]) -> Option<(u32, usize)> {
+            let end = bytes.iter().rposition(|byte| *byte == b'/')? + 1;
+            Some((self.add(&bytes[..end]), end))
+        }
+    }
+
+    /// Shares nothing.
+    struct Nothing;
+
+    impl Share for Nothing {
+        fn whole(&mut self, _: &[u8]) -> Option<u32> {
+            None
+        }
+
+        fn beginning(&mut self, _: &[u8]) -> Option<(u32, usize)> {
+            None
+        }
+    }
+
+    fn value() -> impl Strategy<Value = Value<'static>> {
+        let ttl = (any::<u8>(), any::<u32>()).prop_map(|(kind, seconds)| match kind % 4 {
+            0 => Ttl::Relative(86_400),
+            1 => Ttl::Absolute(seconds),
+            2 => Ttl::Relative(seconds),
+            _ => Ttl::Other { kind: kind | 2, seconds },
+        });
+        let data = prop_oneof![
+            vec(any::<u8>(), 0..60),
+            "https://example.org/[a-z/]{0,20}".prop_map(String::into_bytes),
+            Just(b"https://example.org/Abc-1".to_vec()),
+            Just(b"https://example.org/Abc-1?x".to_vec()),
+        ];
+        let value_type =
+            prop_oneof![Just(b"URL".to_vec()), Just(b"HS_ADMIN".to_vec()), vec(any::<u8>(), 0..10)];
+        let timestamp = prop_oneof![Just(1_700_000_000), any::<u32>()];
+        let references = vec((any::<u32>(), vec(any::<u8>(), 0..5)), 0..2);
+        (any::<u32>(), timestamp, ttl, any::<u8>(), value_type, data, references).prop_map(
+            |(index, timestamp, ttl, permissions, value_type, data, references)| Value {
+                index,
+                timestamp,
+                ttl,
+                permissions: Permissions(permissions),
+                value_type: value_type.into(),
+                data: data.into(),
+                references: references
+                    .into_iter()
+                    .map(|(index, handle)| Reference::new(index, handle))
+                    .collect(),
+            },
+        )
+    }
+
+    fn entry() -> impl Strategy<Value = Entry> {
+        let name = prop_oneof![
+            Just("10.1000/Abc-1".to_owned()),
+            "[a-zA-Z0-9./é]{1,30}",
+            "10\\.[0-9]/[a-zA-Z]{2500}"
+        ];
+        (name, any::<u64>(), any::<bool>(), vec(value(), 0..4)).prop_map(
+            |(name, revision, is_live, values)| Entry {
+                name: name.into(),
+                revision,
+                state: if is_live { State::Live } else { State::Tombstone },
+                values,
+            },
+        )
+    }
+
+    proptest! {
+        #[test]
+        fn records_come_back(entry in entry()) {
+            let key = entry.name.to_ascii_uppercase();
+            let mut share = Everything::default();
+            // A shortened key is not asked for what it has: the record has the whole name.
+            for (is_shortened, key) in [(false, key.as_bytes()), (true, &b"10.1/short"[..])] {
+                let bytes = encode(&entry, is_shortened, &mut share);
+                let part = |number: u32| share.parts.get(number as usize).map(|part| &**part);
+                prop_assert_eq!(decode(key, &bytes, part), Some(entry.clone()));
+                let plain = encode(&entry, is_shortened, &mut Nothing);
+                prop_assert_eq!(decode(key, &plain, |_| None), Some(entry.clone()));
+                prop_assert_eq!(decode(key, &bytes[..bytes.len() - 1], part), None, "cut off");
+            }
+        }
+
+        #[test]
+        fn other_bytes_are_no_records_or_do_no_harm(key: Vec<u8>, bytes: Vec<u8>, part: Vec<u8>) {
+            let _ = decode(&key, &bytes, |_| Some(&part));
+            let _ = decode(&key, &[&[LAYOUT][..], &bytes].concat(), |_| Some(&part));
+        }
+    }
+
+    /// What an ordinary record takes once its parts are known.
+    #[test]
+    fn ordinary_records_are_small() {
+        let mut administrator = b"\x0f\xff\0\0\0\x0c0.NA/10.5555".to_vec();
+        administrator.extend(300_u32.to_be_bytes());
+        let entry = |name: &str| Entry {
+            name: name.into(),
+            revision: 1_000_000,
+            state: State::Live,
+            values: vec![
+                Value::new(1, "URL", format!("https://www.example.org/journals/articles/{}", &name[8..])),
+                Value::with_data(100, "HS_ADMIN", administrator.clone()),
+            ],
+        };
+        let mut share = Everything::default();
+        encode(&entry("10.5555/other"), false, &mut share);
+        let bytes = encode(&entry("10.5555/some-2024-1234"), false, &mut share);
+        assert!(bytes.len() <= 16, "{} bytes", bytes.len());
+    }
+}

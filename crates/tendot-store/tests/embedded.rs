@@ -1,0 +1,242 @@
+//! What the embedded store has to stand beyond the suite: being closed, opened twice, damaged, and written by many.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use pollster::block_on;
+use proptest::prelude::*;
+use tendot_proto::Value;
+use tendot_store::{
+    Change, CommitError, Edit, Embedded, Entry, Expect, Key, Memory, OpenError, State, Store, StoreError,
+};
+
+fn change(edits: Vec<Edit>) -> Change {
+    Change { by: "tester".into(), at: 1_700_000_000_000, edits }
+}
+
+fn put(name: &str, data: &str, expect: Expect) -> Edit {
+    let values =
+        vec![Value::new(1, "URL", data.to_owned()), Value::new(100, "HS_ADMIN", "somebody with rights")];
+    Edit::Put { name: name.into(), values, expect }
+}
+
+fn get(store: &impl Store, name: &str) -> Option<Entry> {
+    block_on(store.get(&Key::new(name).unwrap())).unwrap()
+}
+
+#[test]
+fn what_was_committed_is_there_when_it_is_opened_again() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut expected = BTreeMap::new();
+    for round in 0..5 {
+        let store = Embedded::open(directory.path()).unwrap();
+        for number in 0..50 {
+            let name = format!("10.1000/Name-{}", number * 3 % 50);
+            let data = format!("https://example.org/{round}/{number}");
+            block_on(store.commit(change(vec![put(&name, &data, Expect::Any)]))).unwrap();
+            expected.insert(name, data);
+        }
+        for (name, data) in &expected {
+            let entry = get(&store, name).unwrap();
+            assert_eq!((&*entry.name, &*entry.values[0].data), (&**name, data.as_bytes()));
+        }
+        let log = block_on(store.changes(0, 10_000)).unwrap();
+        assert_eq!(log.len(), 50 * (round + 1));
+        assert_eq!(log.last().unwrap().revision, log.len() as u64);
+    }
+}
+
+#[test]
+fn one_process_writes_and_others_read() {
+    let directory = tempfile::tempdir().unwrap();
+    let refused = Embedded::open_read_only(directory.path()).unwrap_err();
+    assert!(matches!(refused, OpenError::NoStore { .. }), "{refused}");
+    let store = Embedded::open(directory.path()).unwrap();
+    block_on(store.commit(change(vec![put("10.1000/1", "a", Expect::Absent)]))).unwrap();
+    let refused = Embedded::open(directory.path()).unwrap_err().to_string();
+    let who = format!("is in use by process {}", std::process::id());
+    assert!(refused.ends_with(&who), "{refused}");
+    drop(store);
+    let reader = Embedded::open_read_only(directory.path()).unwrap();
+    assert!(get(&reader, "10.1000/1").is_some());
+    let refused = block_on(reader.commit(change(vec![put("10.1000/2", "a", Expect::Absent)]))).unwrap_err();
+    assert!(matches!(refused, CommitError::Store(StoreError::ReadOnly { .. })), "{refused}");
+}
+
+#[test]
+fn other_formats_are_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    drop(Embedded::open(directory.path()).unwrap());
+    let file = directory.path().join("data.mdb");
+    let mut bytes = std::fs::read(&file).unwrap();
+    let mut changed = 0;
+    for at in 0..bytes.len() - 8 {
+        if &bytes[at..at + 8] == b"tendot 1" {
+            bytes[at + 7] = b'2';
+            changed += 1;
+        }
+    }
+    assert!(changed > 0);
+    std::fs::write(&file, &bytes).unwrap();
+    let error = Embedded::open(directory.path()).unwrap_err().to_string();
+    assert!(error.contains("checksum"), "{error}");
+    // A file that is no store at all.
+    std::fs::write(&file, b"something else".repeat(10_000)).unwrap();
+    assert!(Embedded::open(directory.path()).is_err());
+}
+
+/// Bytes of records changed in turn: what is read is what was written, or it is missed, or it is an error.
+#[test]
+fn damage_is_found_and_never_served() {
+    let directory = tempfile::tempdir().unwrap();
+    let names: Vec<String> = (0..40).map(|number| format!("10.1000/Name-{number}")).collect();
+    let store = Embedded::open(directory.path()).unwrap();
+    for name in &names {
+        let data = format!("https://example.org/{name}");
+        block_on(store.commit(change(vec![put(name, &data, Expect::Absent)]))).unwrap();
+    }
+    drop(store);
+    let good = std::fs::read(directory.path().join("data.mdb")).unwrap();
+    let (mut found, mut harmless) = (0, 0);
+    // The last pages that hold records; the engine's own pages are not ours to check one by one.
+    let name = b"10.1000/NAME-";
+    let places = good.windows(name.len()).enumerate().filter(|(_, at)| at == name).map(|(at, _)| at);
+    let places: Vec<usize> = places.collect();
+    assert!(places.len() >= names.len());
+    for place in places.into_iter().rev().take(200) {
+        for offset in [13, 16, 20, 28] {
+            let mut bad = good.clone();
+            bad[place + offset] ^= 0x10;
+            let copy = tempfile::tempdir().unwrap();
+            std::fs::write(copy.path().join("data.mdb"), &bad).unwrap();
+            match read_all(copy.path(), &names) {
+                Ok(true) => harmless += 1,
+                Ok(false) | Err(_) => found += 1,
+            }
+        }
+    }
+    assert!(found > 0 && harmless > 0, "{found} found, {harmless} in pages that are no longer used");
+}
+
+/// Whether all records are there and are what they were; false if one is missing, an error if one is damaged. One that
+/// is something else is a failure of the test.
+fn read_all(directory: &Path, names: &[String]) -> Result<bool, StoreError> {
+    let Ok(store) = Embedded::open_read_only(directory) else { return Ok(false) };
+    let mut all = true;
+    for name in names {
+        match block_on(store.get(&Key::new(name).unwrap()))? {
+            Some(entry) => {
+                assert_eq!(*entry.name, **name);
+                assert_eq!(*entry.values[0].data, *format!("https://example.org/{name}").as_bytes());
+            }
+            None => all = false,
+        }
+    }
+    Ok(all)
+}
+
+/// 64 clients register the same name in different case at once: exactly one wins, on each of many names.
+#[test]
+fn attack_r1_one_of_many_wins() {
+    let directory = tempfile::tempdir().unwrap();
+    let embedded = Embedded::open(directory.path()).unwrap();
+    let memory = Memory::new();
+    for round in 0..20 {
+        check_one_wins(&embedded, round);
+        check_one_wins(&memory, round);
+    }
+}
+
+fn check_one_wins(store: &impl Store, round: u32) {
+    let spelled = |number: u32| -> String {
+        let upper =
+            |(at, c): (usize, char)| if number >> (at % 6) & 1 == 1 { c.to_ascii_uppercase() } else { c };
+        "10.1000/abcdef".chars().enumerate().map(upper).collect()
+    };
+    let register = |number: u32| {
+        let name = format!("{}-{round}", spelled(number));
+        match block_on(store.commit(change(vec![put(&name, &name, Expect::Absent)]))) {
+            Ok(_) => Some(name),
+            Err(CommitError::Conflict(_)) => None,
+            Err(error) => panic!("{error}"),
+        }
+    };
+    let won: Vec<String> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..64).map(|number| scope.spawn(move || register(number))).collect();
+        threads.into_iter().filter_map(|thread| thread.join().unwrap()).collect()
+    });
+    let entry = get(store, &format!("10.1000/ABCDEF-{round}")).unwrap();
+    assert_eq!(won, [entry.name.into_string()], "the one who won is the one whose spelling is kept");
+}
+
+/// What is done at random, to both stores.
+fn edits() -> impl Strategy<Value = Vec<Vec<Edit>>> {
+    let name = (0_u8..6, any::<bool>()).prop_map(|(number, upper)| {
+        let name = format!("10.{}/name{number}", number % 2);
+        if upper { name.to_uppercase() } else { name }
+    });
+    let expect = prop_oneof![
+        Just(Expect::Any),
+        Just(Expect::Absent),
+        Just(Expect::Live),
+        (0_u64..20).prop_map(Expect::Revision),
+    ];
+    let edit = (name, expect, 0_u8..10, "[a-z/]{0,12}").prop_map(|(name, expect, what, data)| match what {
+        0..=5 => put(&name, &format!("https://example.org/{data}"), expect),
+        6 => Edit::Tombstone { name: name.into(), expect },
+        7 => Edit::Remove { name: name.into(), expect },
+        8 => Edit::Home { prefix: name.split('/').next().unwrap_or_default().into() },
+        _ => Edit::Unhome { prefix: name.split('/').next().unwrap_or_default().into() },
+    });
+    proptest::collection::vec(proptest::collection::vec(edit, 1..4), 1..30)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(40))]
+
+    /// The embedded store does what the memory store does, whatever is done, also after it was closed.
+    #[test]
+    fn the_same_as_in_memory(changes in edits()) {
+        let directory = tempfile::tempdir().unwrap();
+        let memory = Memory::new();
+        let mut embedded = Embedded::open(directory.path()).unwrap();
+        let middle = changes.len() / 2;
+        for (number, edits) in changes.into_iter().enumerate() {
+            if number == middle {
+                drop(embedded);
+                embedded = Embedded::open(directory.path()).unwrap();
+            }
+            let expected = block_on(memory.commit(change(edits.clone())));
+            let found = block_on(embedded.commit(change(edits)));
+            match (expected, found) {
+                (Ok(expected), Ok(found)) => prop_assert_eq!(expected, found),
+                (Err(CommitError::Conflict(expected)), Err(CommitError::Conflict(found))) => {
+                    prop_assert_eq!(expected, found);
+                }
+                (expected, found) => prop_assert!(false, "{:?} but {:?}", expected, found),
+            }
+        }
+        for number in 0..6 {
+            let name = format!("10.{}/name{number}", number % 2);
+            prop_assert_eq!(get(&memory, &name), get(&embedded, &name));
+        }
+        for prefix in [&b"10.0"[..], b"10.1"] {
+            let listed = block_on(embedded.list(prefix, None, 99)).unwrap();
+            prop_assert_eq!(block_on(memory.list(prefix, None, 99)).unwrap(), listed);
+        }
+        prop_assert_eq!(block_on(memory.homed(None, 9)).unwrap(), block_on(embedded.homed(None, 9)).unwrap());
+        prop_assert_eq!(block_on(memory.changes(0, 999)).unwrap(), block_on(embedded.changes(0, 999)).unwrap());
+    }
+}
+
+/// A tombstone keeps the values that it had, through the disk.
+#[test]
+fn tombstones_keep_their_values() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = Embedded::open(directory.path()).unwrap();
+    block_on(store.commit(change(vec![put("10.1000/1", "a", Expect::Absent)]))).unwrap();
+    let end = Edit::Tombstone { name: "10.1000/1".into(), expect: Expect::Live };
+    block_on(store.commit(change(vec![end]))).unwrap();
+    let entry = get(&store, "10.1000/1").unwrap();
+    assert_eq!((entry.state, entry.values.len()), (State::Tombstone, 2));
+}
