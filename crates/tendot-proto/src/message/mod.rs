@@ -1,5 +1,6 @@
 //! Messages: envelope, header, body by opcode, credential (RFC 3652, 2.2, as deployed).
 
+mod code_points;
 mod credential;
 mod digest;
 mod envelope;

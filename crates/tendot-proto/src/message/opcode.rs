@@ -1,4 +1,4 @@
-use core::fmt;
+use super::code_points::code_points;
 
 /// What a message asks for. Unknown numbers are kept.
 ///
@@ -11,26 +11,8 @@ use core::fmt;
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct Opcode(pub u32);
 
-macro_rules! opcodes {
-    ($($(#[$doc:meta])* $name:ident = $number:literal, $text:literal;)*) => {
-        impl Opcode {
-            $($(#[$doc])* pub const $name: Self = Self($number);)*
-
-            /// All that have a name.
-            pub const KNOWN: &'static [Self] = &[$(Self::$name),*];
-
-            /// The name, as the deployed software has it.
-            pub const fn name(self) -> Option<&'static str> {
-                match self.0 {
-                    $($number => Some($text),)*
-                    _ => None,
-                }
-            }
-        }
-    };
-}
-
-opcodes! {
+code_points! {
+    Opcode:
     /// Nothing; in errors about messages that were not understood.
     RESERVED = 0, "OC_RESERVED";
     /// The values of a record (RFC 3652, 3.2).
@@ -86,14 +68,5 @@ impl Opcode {
     /// Whether it is taken only where resolution is (interfaces of type query).
     pub const fn is_resolution(self) -> bool {
         self.0 == 1
-    }
-}
-
-impl fmt::Display for Opcode {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.name() {
-            Some(name) => f.write_str(name),
-            None => write!(f, "{}", self.0),
-        }
     }
 }

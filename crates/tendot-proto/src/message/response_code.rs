@@ -1,6 +1,5 @@
-use core::fmt;
-
 use super::Version;
+use super::code_points::code_points;
 
 /// How a request ended. Unknown numbers are kept, so that they can be passed on. 0 stands in requests.
 ///
@@ -14,26 +13,8 @@ use super::Version;
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct ResponseCode(pub u32);
 
-macro_rules! response_codes {
-    ($($(#[$doc:meta])* $name:ident = $number:literal, $text:literal;)*) => {
-        impl ResponseCode {
-            $($(#[$doc])* pub const $name: Self = Self($number);)*
-
-            /// All that have a name.
-            pub const KNOWN: &'static [Self] = &[$(Self::$name),*];
-
-            /// The name, as the deployed software has it.
-            pub const fn name(self) -> Option<&'static str> {
-                match self.0 {
-                    $($number => Some($text),)*
-                    _ => None,
-                }
-            }
-        }
-    };
-}
-
-response_codes! {
+code_points! {
+    ResponseCode:
     /// None: this is a request.
     REQUEST = 0, "RC_RESERVED";
     /// The request was carried out.
@@ -112,15 +93,6 @@ impl ResponseCode {
             Self::SERVER_BACKUP if version < Version::COUNTERS => Self::PREFIX_REFERRAL,
             Self::INVALID_VALUE if version < Version::COUNTERS => Self::VALUE_ALREADY_EXISTS,
             code => code,
-        }
-    }
-}
-
-impl fmt::Display for ResponseCode {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.name() {
-            Some(name) => f.write_str(name),
-            None => write!(f, "{}", self.0),
         }
     }
 }

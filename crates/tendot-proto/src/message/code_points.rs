@@ -1,0 +1,30 @@
+/// Numbers of the protocol that have names. Others are kept as they are.
+macro_rules! code_points {
+    ($type:ident: $($(#[$doc:meta])* $name:ident = $number:literal, $text:literal;)*) => {
+        impl $type {
+            $($(#[$doc])* pub const $name: Self = Self($number);)*
+
+            /// All that have a name.
+            pub const KNOWN: &'static [Self] = &[$(Self::$name),*];
+
+            /// The name, as the deployed software has it.
+            pub const fn name(self) -> Option<&'static str> {
+                match self.0 {
+                    $($number => Some($text),)*
+                    _ => None,
+                }
+            }
+        }
+
+        impl core::fmt::Display for $type {
+            fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+                match self.name() {
+                    Some(name) => f.write_str(name),
+                    None => write!(f, "{}", self.0),
+                }
+            }
+        }
+    };
+}
+
+pub(super) use code_points;
