@@ -170,7 +170,7 @@ credential        none
 
 #[test]
 fn values_for_people_and_programs() {
-    let hex = "07f300000007302e4e412f3130000000c8";
+    let hex = "0x07f3:00000007 302e4e41:2f3130 000000c8";
     let json = "{\"type\":\"HS_ADMIN\",\"length\":17,\"format\":\"admin\",\"value\":\
                 {\"handle\":\"0.NA/10\",\"index\":200,\"permissions\":\"011111110011\"}}\n";
     assert_eq!(text(&debug(&["value", "--json", "HS_ADMIN", hex]).stdout), json);

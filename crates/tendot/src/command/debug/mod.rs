@@ -18,12 +18,14 @@ pub(crate) fn run(arguments: &DebugArguments) -> Result<Answer, Failure> {
     }
 }
 
-/// The bytes of hexadecimal digits, between which white space may stand.
+/// The bytes of hexadecimal digits, between which white space and colons may stand, and `0x` before them.
 fn bytes_of_hex(text: &str) -> Result<Vec<u8>, Failure> {
-    let digits: Vec<u8> = text.bytes().filter(|byte| !byte.is_ascii_whitespace()).collect();
+    let digits = text.trim().strip_prefix("0x").unwrap_or(text);
+    let digits: Vec<u8> =
+        digits.bytes().filter(|byte| !byte.is_ascii_whitespace() && *byte != b':').collect();
     let malformed = |why: String| {
         Failure::new(format!("`{}` is not hexadecimal: {why}", shown(text.as_bytes())))
-            .hint("two digits a byte, as in `020b020b 00000000`; white space is passed over")
+            .hint("two digits a byte, as in `020b020b 00000000`; white space and colons are passed over")
     };
     if let Some(at) = digits.iter().position(|digit| !digit.is_ascii_hexdigit()) {
         return Err(malformed(format!("digit {} is none", at + 1)));
