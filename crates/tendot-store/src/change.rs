@@ -124,8 +124,10 @@ pub struct Logged {
     pub by: Box<str>,
     /// What was done.
     pub kind: EditKind,
-    /// The name or prefix that it is about, as it was first spelled.
+    /// The name or prefix that it is about, as it was first spelled; empty for an import.
     pub name: Box<str>,
+    /// How many records: 1, but for an import. Those of an import are the records that have its revision.
+    pub count: u64,
 }
 
 /// What was done.
@@ -144,4 +146,6 @@ pub enum EditKind {
     Home,
     /// A prefix is no longer kept here.
     Unhome,
+    /// Many records came to be or got other values, in one run.
+    Import,
 }

@@ -139,7 +139,8 @@ impl Tables {
         }
         for (kind, name) in done {
             let sequence = self.log.len() as u64 + 1;
-            self.log.push(Logged { sequence, revision, at: change.at, by: change.by.clone(), kind, name });
+            let (at, by) = (change.at, change.by.clone());
+            self.log.push(Logged { sequence, revision, at, by, kind, name, count: 1 });
         }
         self.revision = revision;
         Ok(Committed { revision })

@@ -1,15 +1,18 @@
 //! Entries of the log: see `docs/storage-format.md`.
 
-use super::varint;
+use heed::RwTxn;
+
+use super::{Tables, checksum, varint};
 use crate::{EditKind, Logged};
 
-const KINDS: [(u64, EditKind); 6] = [
+const KINDS: [(u64, EditKind); 7] = [
     (1, EditKind::Create),
     (2, EditKind::Update),
     (3, EditKind::Tombstone),
     (4, EditKind::Remove),
     (5, EditKind::Home),
     (6, EditKind::Unhome),
+    (7, EditKind::Import),
 ];
 
 pub(super) fn encode(line: &Logged) -> Vec<u8> {
@@ -20,14 +23,26 @@ pub(super) fn encode(line: &Logged) -> Vec<u8> {
     varint::put(&mut out, line.at);
     varint::put_bytes(&mut out, line.by.as_bytes());
     varint::put_bytes(&mut out, line.name.as_bytes());
+    if line.kind == EditKind::Import {
+        varint::put(&mut out, line.count);
+    }
     out
+}
+
+/// Appends a line to the log.
+pub(super) fn append(tables: &Tables, txn: &mut RwTxn<'_>, line: &Logged) -> Result<(), heed::Error> {
+    let key = line.sequence.to_be_bytes();
+    let mut value = encode(line);
+    checksum::seal(&key, &mut value);
+    tables.databases.log.put(txn, &key, &value)
 }
 
 pub(super) fn decode(sequence: u64, mut bytes: &[u8]) -> Option<Logged> {
     let bytes = &mut bytes;
     let number = varint::take(bytes)?;
     let (_, kind) = KINDS.iter().find(|(known, _)| *known == number)?;
-    let line = Logged {
+    let mut line = Logged {
+        count: 1,
         sequence,
         kind: *kind,
         revision: varint::take(bytes)?,
@@ -35,6 +50,9 @@ pub(super) fn decode(sequence: u64, mut bytes: &[u8]) -> Option<Logged> {
         by: text(bytes)?,
         name: text(bytes)?,
     };
+    if line.kind == EditKind::Import {
+        line.count = varint::take(bytes)?;
+    }
     bytes.is_empty().then_some(line)
 }
 

@@ -5,12 +5,14 @@
 //! and `lock.rs` lets one process write. The layout is drawn in `docs/storage-format.md`.
 
 mod checksum;
+mod import;
 mod key;
 mod lock;
 mod log;
 mod open;
 mod parts;
 mod record;
+mod run;
 mod shape;
 mod share;
 mod varint;
@@ -20,7 +22,8 @@ use std::ops::Bound;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use heed::{Env, RoTxn, WithTls};
+use heed::{Env, RoTxn, RwTxn, WithTls};
+pub use import::{ImportError, Imported, Importer};
 use lock::Lock;
 pub use lock::LockError;
 use open::Databases;
@@ -75,16 +78,7 @@ impl Embedded {
     /// Opens the store of a directory, and makes both if they are not there. No other process may have it open for
     /// writing.
     pub fn open(directory: &Path) -> Result<Self, OpenError> {
-        let failed = |error| OpenError::Failed { directory: directory.into(), error: Box::new(error) };
-        std::fs::create_dir_all(directory)
-            .map_err(|error| OpenError::Failed { directory: directory.into(), error: Box::new(error) })?;
-        let lock = Lock::take(directory)?;
-        let env = open::environment(directory, false).map_err(failed)?;
-        // Readers that were killed would keep old pages from being used again.
-        env.clear_stale_readers().map_err(failed)?;
-        let databases = Databases::create(&env).map_err(failed)?;
-        let tables = Arc::new(Tables { env, databases, parts: Parts::new() });
-        tables.check_format(directory, true)?;
+        let (tables, lock) = Tables::open(directory)?;
         let writer = Writer::start(Arc::clone(&tables))
             .map_err(|error| OpenError::Store { directory: directory.into(), error })?;
         Ok(Self { tables, writer: Some(writer), _lock: Some(lock) })
@@ -105,7 +99,61 @@ impl Embedded {
     }
 }
 
+impl Embedded {
+    /// Records in the order of their keys, tombstones among them: at most `limit`, after `after`.
+    pub fn scan(&self, after: Option<&Key>, limit: usize) -> Result<Vec<Entry>, StoreError> {
+        self.tables.scan(after, limit)
+    }
+}
+
 impl Tables {
+    /// Opens the store of a directory for the one who writes.
+    fn open(directory: &Path) -> Result<(Arc<Self>, Lock), OpenError> {
+        let failed = |error| OpenError::Failed { directory: directory.into(), error: Box::new(error) };
+        std::fs::create_dir_all(directory)
+            .map_err(|error| OpenError::Failed { directory: directory.into(), error: Box::new(error) })?;
+        let lock = Lock::take(directory)?;
+        let env = open::environment(directory, false).map_err(failed)?;
+        // Readers that were killed would keep old pages from being used again.
+        env.clear_stale_readers().map_err(failed)?;
+        let databases = Databases::create(&env).map_err(failed)?;
+        let tables = Arc::new(Self { env, databases, parts: Parts::new() });
+        tables.check_format(directory, true)?;
+        import::Interrupted::settle(&tables)
+            .map_err(|error| OpenError::Store { directory: directory.into(), error })?;
+        Ok((tables, lock))
+    }
+
+    /// A number that goes up: the last revision, the last line of the log.
+    fn counter(&self, txn: &RoTxn<'_>, name: &'static [u8]) -> Result<u64, StoreError> {
+        let value = self.databases.meta.get(txn, name).map_err(|error| failed("reading counters", error))?;
+        let Some(value) = value else { return Ok(0) };
+        let body = checksum::open(name, value, "counter")?;
+        let number = body.try_into().map(u64::from_le_bytes);
+        number.map_err(|_| checksum::damaged(name, "counter", "it has another size"))
+    }
+
+    fn put_counter(&self, txn: &mut RwTxn<'_>, name: &'static [u8], number: u64) -> Result<(), heed::Error> {
+        let mut value = number.to_le_bytes().to_vec();
+        checksum::seal(name, &mut value);
+        self.databases.meta.put(txn, name, &value)
+    }
+
+    fn scan(&self, after: Option<&Key>, limit: usize) -> Result<Vec<Entry>, StoreError> {
+        let txn = self.read_txn()?;
+        let failed = |error| failed("reading records", error);
+        let after = after.map(|key| key::record_key(key).into_owned());
+        let from = after.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
+        let records = self.databases.records.range(&txn, &(from, Bound::Unbounded)).map_err(failed)?;
+        records
+            .take(limit)
+            .map(|record| {
+                let (key, value) = record.map_err(failed)?;
+                self.entry(&txn, key, value)
+            })
+            .collect()
+    }
+
     /// Checks what the store says of itself; a new one is told.
     fn check_format(&self, directory: &Path, may_write: bool) -> Result<(), OpenError> {
         let failed = |error| OpenError::Failed { directory: directory.into(), error: Box::new(error) };

@@ -9,7 +9,7 @@ use heed::RwTxn;
 use tokio::sync::oneshot;
 
 use super::share::Sharing;
-use super::{Tables, checksum, failed, key, log, record};
+use super::{Tables, checksum, key, log, record};
 use crate::{
     Change, CommitError, Committed, Conflict, Edit, EditKind, Entry, Key, Logged, State, StoreError,
 };
@@ -18,7 +18,7 @@ use crate::{
 const TOGETHER: usize = 1_024;
 
 /// Bytes of the data of one record at most.
-const RECORD: usize = 4 << 20;
+pub(super) const RECORD: usize = 4 << 20;
 
 /// The thread that writes, and the way to it.
 #[derive(Debug)]
@@ -83,16 +83,7 @@ impl Writing {
     fn load(tables: Arc<Tables>) -> Result<Self, StoreError> {
         let txn = tables.read_txn()?;
         let sharing = Sharing::load(&tables.databases, &txn)?;
-        let last = |name: &'static [u8]| {
-            let value =
-                tables.databases.meta.get(&txn, name).map_err(|error| failed("reading counters", error))?;
-            let Some(value) = value else { return Ok(0) };
-            let body = checksum::open(name, value, "counter")?;
-            body.try_into()
-                .map(u64::from_le_bytes)
-                .map_err(|_| checksum::damaged(name, "counter", "it has another size"))
-        };
-        let (revision, sequence) = (last(b"revision")?, last(b"sequence")?);
+        let (revision, sequence) = (tables.counter(&txn, b"revision")?, tables.counter(&txn, b"sequence")?);
         drop(txn);
         Ok(Self { tables, sharing, revision, sequence, broken: None })
     }
@@ -152,11 +143,8 @@ impl Writing {
         }
         if changed {
             self.sharing.write(&tables.databases, &mut txn)?;
-            for (name, number) in [(&b"revision"[..], self.revision), (b"sequence", self.sequence)] {
-                let mut value = number.to_le_bytes().to_vec();
-                checksum::seal(name, &mut value);
-                tables.databases.meta.put(&mut txn, name, &value)?;
-            }
+            tables.put_counter(&mut txn, b"revision", self.revision)?;
+            tables.put_counter(&mut txn, b"sequence", self.sequence)?;
             txn.commit()?;
         }
         Ok(results)
@@ -263,10 +251,8 @@ impl Writing {
         for (kind, name) in prepared.lines {
             self.sequence += 1;
             let (sequence, revision) = (self.sequence, self.revision);
-            let line = Logged { sequence, revision, at: change.at, by: change.by.clone(), kind, name };
-            let mut value = log::encode(&line);
-            checksum::seal(&sequence.to_be_bytes(), &mut value);
-            databases.log.put(txn, &sequence.to_be_bytes(), &value)?;
+            let (at, by) = (change.at, change.by.clone());
+            log::append(&self.tables, txn, &Logged { sequence, revision, at, by, kind, name, count: 1 })?;
         }
         Ok(())
     }

@@ -1,0 +1,177 @@
+//! Imports: sorted, merged, repeated, interrupted.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use pollster::block_on;
+use tendot_proto::Value;
+use tendot_store::{
+    Change, Edit, EditKind, Embedded, Entry, Expect, ImportError, Imported, Importer, Key, OpenError, State,
+    Store,
+};
+
+fn values(data: &str) -> Vec<Value<'static>> {
+    vec![
+        Value { timestamp: 1_700_000_000, ..Value::new(1, "URL", data.to_owned()) },
+        Value::new(100, "HS_ADMIN", "somebody with rights"),
+    ]
+}
+
+fn import(directory: &Path, buffer: usize, records: &[(String, String)]) -> Imported {
+    let mut importer = Importer::open(directory, "importer", 1_700_000_000_000).unwrap().buffer(buffer);
+    for (name, data) in records {
+        importer.put((**name).into(), &values(data)).unwrap();
+        importer.home(name.split('/').next().unwrap()).unwrap();
+    }
+    let mut told = 0;
+    let imported = importer.finish(|_| told += 1).unwrap();
+    assert!(told > 0);
+    imported
+}
+
+/// All records, as they are read in pieces.
+fn scan(store: &Embedded) -> Vec<Entry> {
+    let (mut all, mut after) = (Vec::new(), None);
+    loop {
+        let piece = store.scan(after.as_ref(), 777).unwrap();
+        let Some(last) = piece.last() else { return all };
+        after = Some(Key::new(&last.name).unwrap());
+        all.extend(piece);
+    }
+}
+
+/// Unsorted, in many runs or in one: what comes out is what went in.
+#[test]
+fn what_is_imported_is_there() {
+    let records: Vec<(String, String)> = (0..5_000_u64)
+        .map(|number| {
+            let mixed = number.wrapping_mul(2_654_435_761) % 5_000;
+            (format!("10.{}/Rec-{mixed}", mixed % 7), format!("https://example.org/articles/{mixed}"))
+        })
+        .collect();
+    for buffer in [10_000, 300_000, 100_000_000] {
+        let directory = tempfile::tempdir().unwrap();
+        let imported = import(directory.path(), buffer, &records);
+        assert_eq!((imported.created, imported.changed, imported.unchanged), (5_000, 0, 0));
+        assert!(!directory.path().join("import").exists(), "runs are removed");
+        let store = Embedded::open(directory.path()).unwrap();
+        let found: BTreeMap<String, Vec<u8>> = scan(&store)
+            .into_iter()
+            .map(|entry| (entry.name.into_string(), entry.values[0].data.to_vec()))
+            .collect();
+        let expected: BTreeMap<String, Vec<u8>> =
+            records.iter().map(|(name, data)| (name.clone(), data.clone().into_bytes())).collect();
+        assert_eq!(found, expected);
+        // One line for the run, and one for each prefix.
+        let log = block_on(store.changes(0, 100)).unwrap();
+        assert_eq!(log.len(), 8);
+        assert_eq!((log[0].kind, log[0].count, &*log[0].by), (EditKind::Import, 5_000, "importer"));
+        assert!(log[1..].iter().all(|line| line.kind == EditKind::Home));
+        assert!(block_on(store.is_homed(b"10.3")).unwrap());
+        let first = block_on(store.get(&Key::new("10.1/rec-1").unwrap())).unwrap().unwrap();
+        assert_eq!(
+            (first.revision, first.values),
+            (log[0].revision, values("https://example.org/articles/1"))
+        );
+    }
+}
+
+/// The same again changes nothing; what differs is changed and keeps its spelling; what has ended stays ended.
+#[test]
+fn again() {
+    let directory = tempfile::tempdir().unwrap();
+    let record = |name: &str, data: &str| (name.to_owned(), data.to_owned());
+    let records: Vec<_> =
+        (0..100).map(|number| record(&format!("10.1000/Rec-{number}"), "https://a/")).collect();
+    import(directory.path(), 1_000, &records);
+    let again = import(directory.path(), 1_000, &records);
+    assert_eq!((again.created, again.changed, again.unchanged), (0, 0, 100));
+    let store = Embedded::open(directory.path()).unwrap();
+    let log = block_on(store.changes(0, 100)).unwrap();
+    assert_eq!(log.len(), 2, "nothing changed, so nothing is logged");
+    let end = Edit::Tombstone { name: "10.1000/rec-7".into(), expect: Expect::Live };
+    block_on(store.commit(Change { by: "somebody".into(), at: 0, edits: vec![end] })).unwrap();
+    assert!(matches!(Importer::open(directory.path(), "x", 0), Err(OpenError::Locked(_))));
+    drop(store);
+
+    let other = [
+        record("10.1000/REC-1", "https://b/"),
+        record("10.1000/rec-7", "https://b/"),
+        record("10.1000/new", "https://b/"),
+        record("10.1000/Rec-2", "https://a/"),
+        record("10.1000/NEW", "https://c/"),
+    ];
+    for (round, expected) in [(0, (1, 1, 1)), (1, (0, 0, 3))] {
+        let imported = import(directory.path(), 1, &other);
+        assert_eq!((imported.created, imported.changed, imported.unchanged), expected, "round {round}");
+        assert_eq!(imported.superseded, 1, "the same name twice");
+        assert_eq!(imported.ended, ["10.1000/Rec-7".into()]);
+    }
+    let store = Embedded::open(directory.path()).unwrap();
+    let get = |name: &str| block_on(store.get(&Key::new(name).unwrap())).unwrap().unwrap();
+    assert_eq!(
+        (&*get("10.1000/rec-1").name, &*get("10.1000/rec-1").values[0].data),
+        ("10.1000/Rec-1", &b"https://b/"[..])
+    );
+    assert_eq!(
+        (&*get("10.1000/new").name, &*get("10.1000/new").values[0].data),
+        ("10.1000/NEW", &b"https://c/"[..])
+    );
+    assert_eq!(get("10.1000/rec-7").state, State::Tombstone);
+}
+
+/// Long names have keys that are in order only in their beginning.
+#[test]
+fn long_names() {
+    let directory = tempfile::tempdir().unwrap();
+    let records: Vec<(String, String)> = (0..50)
+        .map(|number| (format!("10.1000/{}{number}", "x".repeat(3_000)), format!("https://a/{number}")))
+        .collect();
+    import(directory.path(), 50_000, &records);
+    let store = Embedded::open(directory.path()).unwrap();
+    for (name, data) in &records {
+        let entry = block_on(store.get(&Key::new(name).unwrap())).unwrap().unwrap();
+        assert_eq!((&*entry.name, &*entry.values[0].data), (&**name, data.as_bytes()));
+    }
+    assert_eq!(scan(&store).len(), 50);
+}
+
+#[test]
+fn what_cannot_be_kept_is_refused_and_the_rest_goes_in() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut importer = Importer::open(directory.path(), "importer", 0).unwrap();
+    assert!(matches!(importer.put("".into(), &[]), Err(ImportError::Name(_))));
+    assert!(matches!(importer.put("x".repeat(5_000).into(), &[]), Err(ImportError::Name(_))));
+    let large = [Value::with_data(1, "URL", vec![0; 5 << 20])];
+    assert!(matches!(importer.put("10.1000/1".into(), &large), Err(ImportError::TooLarge { .. })));
+    importer.put("10.1000/2".into(), &values("https://a/")).unwrap();
+    assert_eq!(importer.finish(|_| {}).unwrap().created, 1);
+}
+
+/// Interrupted after the first of several transactions: what was written stays and is logged, and the same again writes
+/// the rest.
+#[test]
+fn interrupted() {
+    let directory = tempfile::tempdir().unwrap();
+    let records: Vec<(String, String)> =
+        (0..120_000).map(|number| (format!("10.1000/{number:07}"), format!("https://a/{number}"))).collect();
+    let interrupted = std::panic::catch_unwind(|| {
+        let mut importer = Importer::open(directory.path(), "importer", 5).unwrap();
+        for (name, data) in &records {
+            importer.put((**name).into(), &values(data)).unwrap();
+        }
+        importer.finish(|_| std::panic::resume_unwind(Box::new("the plug"))).unwrap();
+    });
+    assert!(interrupted.is_err());
+    let store = Embedded::open(directory.path()).unwrap();
+    let log = block_on(store.changes(0, 10)).unwrap();
+    assert_eq!(log.len(), 1);
+    assert_eq!((log[0].kind, log[0].count, log[0].at), (EditKind::Import, 50_000, 5));
+    assert_eq!(scan(&store).len(), 50_000);
+    drop(store);
+    let again = import(directory.path(), 32 << 20, &records);
+    assert_eq!((again.created, again.changed, again.unchanged), (70_000, 0, 50_000));
+    let store = Embedded::open(directory.path()).unwrap();
+    assert_eq!(block_on(store.changes(0, 10)).unwrap().len(), 3);
+    assert_eq!(scan(&store).len(), 120_000);
+}
