@@ -2,7 +2,8 @@
 //!
 //! `open.rs` opens LMDB, `record.rs` is the layout of records (with `shape.rs`, `varint.rs`, `checksum.rs` and `key.rs`),
 //! `parts.rs` and `share.rs` keep what records have in common, `writer.rs` commits the changes of all callers together,
-//! and `lock.rs` lets one process write. The layout is drawn in `docs/storage-format.md`.
+//! `lock.rs` lets one process write, `verify.rs` reads
+//! everything, and `backup.rs` copies it. The layout is drawn in `docs/storage-format.md`.
 
 mod checksum;
 mod import;
@@ -16,6 +17,7 @@ mod run;
 mod shape;
 mod share;
 mod varint;
+mod verify;
 mod writer;
 
 use std::ops::Bound;
@@ -29,6 +31,7 @@ pub use lock::LockError;
 use open::Databases;
 use parts::Parts;
 use record::Head;
+pub use verify::Verified;
 use writer::Writer;
 
 use crate::{Change, CommitError, Committed, Entry, Key, Listed, Logged, Store, StoreError};
@@ -103,6 +106,12 @@ impl Embedded {
     /// Records in the order of their keys, tombstones among them: at most `limit`, after `after`.
     pub fn scan(&self, after: Option<&Key>, limit: usize) -> Result<Vec<Entry>, StoreError> {
         self.tables.scan(after, limit)
+    }
+
+    /// How many records there are, tombstones among them.
+    pub fn count(&self) -> Result<u64, StoreError> {
+        let txn = self.tables.read_txn()?;
+        self.tables.databases.records.len(&txn).map_err(|error| failed("counting records", error))
     }
 }
 
