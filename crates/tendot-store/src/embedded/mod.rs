@@ -5,6 +5,7 @@
 //! `lock.rs` lets one process write, `verify.rs` reads
 //! everything, and `backup.rs` copies it. The layout is drawn in `docs/storage-format.md`.
 
+mod backup;
 mod checksum;
 mod import;
 mod key;
@@ -24,6 +25,7 @@ use std::ops::Bound;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+pub use backup::{RestoreError, restore};
 use heed::{Env, RoTxn, RwTxn, WithTls};
 pub use import::{ImportError, Imported, Importer};
 use lock::Lock;
@@ -177,7 +179,8 @@ impl Tables {
             checksum::seal(b"format", &mut value);
             let mut txn = self.env.write_txn().map_err(failed)?;
             self.databases.meta.put(&mut txn, b"format", &value).map_err(failed)?;
-            return txn.commit().map_err(failed);
+            txn.commit().map_err(failed)?;
+            return self.put_lineage().map_err(failed);
         };
         let found = checksum::open(b"format", &found, "format")
             .map_err(|error| OpenError::Store { directory: directory.into(), error })?;
