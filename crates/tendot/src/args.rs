@@ -315,6 +315,10 @@ pub(crate) struct VerifyArguments {
     /// Print a JSON object for each damage, and one that counts what was read
     #[arg(long)]
     pub(crate) json: bool,
+
+    /// Read the store in this process, whatever becomes of it
+    #[arg(long, hide = true)]
+    pub(crate) in_this_process: bool,
 }
 
 /// Shows what native messages and values are made of

@@ -1,5 +1,7 @@
 //! `tendot verify`
 
+use std::process::{Command, ExitStatus};
+
 use serde::Serialize;
 use tendot_store::Verified;
 
@@ -14,7 +16,7 @@ struct Damage<'a> {
     damage: &'a str,
 }
 
-#[derive(Serialize)]
+#[derive(Default, Serialize)]
 struct Summary {
     records: u64,
     tombstones: u64,
@@ -24,7 +26,53 @@ struct Summary {
     damaged: u64,
 }
 
+/// LMDB trusts its own pages, so one that is damaged can end the process that reads it. That has to be told like any
+/// other damage, and so another process reads.
 pub(crate) fn run(arguments: &VerifyArguments) -> Result<Answer, Failure> {
+    if arguments.in_this_process {
+        return verify(arguments);
+    }
+    let unstarted = |error| Failure::io("the process that reads the store can't be started", &error);
+    let program = std::env::current_exe().map_err(unstarted)?;
+    let mut command = Command::new(program);
+    command.args(std::env::args_os().skip(1)).arg("--in-this-process");
+    let status = command.status().map_err(unstarted)?;
+    match status.code() {
+        Some(0) => Ok(Answer::Yes),
+        Some(1) => Ok(Answer::No),
+        Some(2) => Ok(Answer::Incomplete),
+        _ if was_stopped(status) => {
+            Err(Failure::new(format!("the process that read the store was stopped: {status}")))
+        }
+        _ => {
+            let damage = format!("the pages of the engine are damaged: reading them ended with {status}");
+            let mut output = Output::new();
+            if arguments.json {
+                output.json(&Damage { damage: &damage })?;
+                output.json(&Summary { damaged: 1, ..Summary::default() })?;
+            } else {
+                output.line(damage)?;
+            }
+            output.flush()?;
+            tell("the store is damaged; `tendot restore` makes a new one of a backup");
+            Ok(Answer::No)
+        }
+    }
+}
+
+/// Whether somebody wanted the process to end: SIGHUP, SIGINT, SIGKILL, SIGPIPE, SIGTERM.
+#[cfg(unix)]
+fn was_stopped(status: ExitStatus) -> bool {
+    use std::os::unix::process::ExitStatusExt as _;
+    status.signal().is_some_and(|signal| matches!(signal, 1 | 2 | 9 | 13 | 15))
+}
+
+#[cfg(not(unix))]
+const fn was_stopped(_: ExitStatus) -> bool {
+    false
+}
+
+fn verify(arguments: &VerifyArguments) -> Result<Answer, Failure> {
     let store = arguments.store.open_read_only()?;
     // What cannot be counted is damaged, and will be told as such.
     let bar = progress(store.count().unwrap_or_default(), RECORDS);
