@@ -21,13 +21,26 @@ impl Replacement {
             let file = File::options().write(true).open(target).map_err(|error| failed(target, error))?;
             return Ok(Self { file, path: target.into(), target: None });
         }
+        // Where a link leads to is what is replaced.
+        let target = std::fs::canonicalize(target).unwrap_or_else(|_| target.into());
         let mut name = std::ffi::OsString::from(".");
         name.push(target.file_name().unwrap_or_default());
         name.push(format!(".{}.part", std::process::id()));
         let path = target.with_file_name(name);
-        let created = File::options().read(true).write(true).create(true).truncate(true).open(&path);
-        let file = created.map_err(|error| failed(&path, error))?;
-        Ok(Self { file, path, target: Some(target.into()) })
+        // Left by a process of the same number, if it is there at all.
+        let _ = std::fs::remove_file(&path);
+        let mut options = File::options();
+        options.read(true).write(true).create_new(true);
+        // Records have secrets.
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        let file = options.open(&path).map_err(|error| failed(&path, error))?;
+        Ok(Self { file, path, target: Some(target) })
+    }
+
+    /// Where it is until it is finished.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
     }
 
     pub(crate) const fn file(&mut self) -> &mut File {

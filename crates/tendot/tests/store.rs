@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
 use std::io::Write as _;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
@@ -346,6 +347,10 @@ fn backups_are_restored() {
     let told: Json = serde_json::from_slice(&place.ok(&["backup", "--json", backup])).unwrap();
     assert_eq!(told["bytes"], json!(fs::metadata(backup).unwrap().len()));
 
+    // Secrets are in it, and in what is made of it.
+    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(Path::new(backup)), 0o600);
+
     let refused = place.run(&["restore", backup]);
     assert_eq!(refused.status.code(), Some(2));
     assert!(stderr(&refused).contains("hint: `--force` moves it aside"), "{}", stderr(&refused));
@@ -354,6 +359,7 @@ fn backups_are_restored() {
     let told: Json = serde_json::from_slice(&place.ok(&["restore", "--force", "--json", backup])).unwrap();
     assert!(place.ok(&["export"]) == exported);
     place.ok(&["verify"]);
+    assert_eq!(mode(&place.path("data/data.mdb")), 0o600);
     // What was there is still there, and the restored store can be written.
     let aside = Embedded::open_read_only(Path::new(told["moved_to"].as_str().unwrap())).unwrap();
     assert_eq!(aside.count().unwrap(), 2_001);

@@ -4,11 +4,11 @@ use std::fs::File;
 use std::io::{self, BufReader, Read, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 
-use heed::CompactionOption;
+use heed::{CompactionOption, RwTxn};
 use xxhash_rust::xxh3::Xxh3;
 
 use super::lock::Lock;
-use super::{Embedded, OpenError, Tables, checksum};
+use super::{Embedded, OpenError, Tables, checksum, open};
 use crate::{LockError, StoreError};
 
 const HEADER: &[u8; 16] = b"tendot backup 1\n";
@@ -75,7 +75,7 @@ pub fn restore(file: &mut File, directory: &Path, replace: bool) -> Result<Optio
     let folder = directory.join("restoring");
     match std::fs::remove_dir_all(&folder) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(error)),
-        _ => std::fs::create_dir(&folder).map_err(failed)?,
+        _ => open::private_folder(&folder).map_err(failed)?,
     }
     let prepared = prepare(backup, &folder);
     if let Err(error) = prepared {
@@ -93,14 +93,16 @@ pub fn restore(file: &mut File, directory: &Path, replace: bool) -> Result<Optio
 /// A store of its own, with a lineage of its own.
 fn prepare(backup: Backup<'_>, folder: &Path) -> Result<(), RestoreError> {
     let failed = |error| RestoreError::Failed { path: folder.into(), error };
-    let mut data = File::create_new(folder.join("data.mdb")).map_err(failed)?;
+    let mut data = open::private_file(&folder.join("data.mdb")).map_err(failed)?;
     backup.copy_to(&mut data)?;
     data.sync_all().map_err(failed)?;
     drop(data);
     let (tables, _lock) = Tables::open(folder)?;
-    tables.put_lineage().map_err(|error| {
-        RestoreError::Open(OpenError::Failed { directory: folder.into(), error: Box::new(error) })
-    })
+    let renewed = tables.env.write_txn().and_then(|mut txn| {
+        tables.put_lineage(&mut txn)?;
+        txn.commit()
+    });
+    renewed.map_err(|error| OpenError::Failed { directory: folder.into(), error: Box::new(error) }.into())
 }
 
 fn move_aside(directory: &Path) -> io::Result<PathBuf> {
@@ -180,15 +182,13 @@ fn copy(file: &mut File, length: u64, to: &mut impl io::Write) -> io::Result<[u8
 
 impl Tables {
     /// Gives the store a lineage that no other has.
-    pub(super) fn put_lineage(&self) -> Result<(), heed::Error> {
+    pub(super) fn put_lineage(&self, txn: &mut RwTxn<'_>) -> Result<(), heed::Error> {
         use std::hash::{BuildHasher as _, RandomState};
         // Not a secret, only never the same twice: the keys of hash maps come from the system's source of randomness.
         let random = || RandomState::new().hash_one(std::time::SystemTime::now()).to_le_bytes();
         let mut value = [random(), random()].concat();
         checksum::seal(b"lineage", &mut value);
-        let mut txn = self.env.write_txn()?;
-        self.databases.meta.put(&mut txn, b"lineage", &value)?;
-        txn.commit()
+        self.databases.meta.put(txn, b"lineage", &value)
     }
 }
 

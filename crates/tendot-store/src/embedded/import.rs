@@ -11,7 +11,7 @@ use tendot_proto::wire::{Item as _, Reader, Writer};
 
 use super::run::{self, Merge, Waiting};
 use super::share::Sharing;
-use super::{Lock, OpenError, Tables, checksum, failed, key, log, record, writer};
+use super::{Lock, OpenError, Tables, checksum, failed, key, log, open, record, writer};
 use crate::{EditKind, Entry, Key, KeyError, Logged, State, StoreError};
 
 /// Bytes of records that wait in memory, unless told otherwise.
@@ -85,7 +85,7 @@ impl Importer {
         // What an interrupted import left is of no use: its input comes again.
         let prepared = match std::fs::remove_dir_all(&folder) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-            _ => std::fs::create_dir(&folder),
+            _ => open::private_folder(&folder),
         };
         prepared
             .map_err(|error| OpenError::Failed { directory: directory.into(), error: Box::new(error) })?;

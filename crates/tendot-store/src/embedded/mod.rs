@@ -179,8 +179,8 @@ impl Tables {
             checksum::seal(b"format", &mut value);
             let mut txn = self.env.write_txn().map_err(failed)?;
             self.databases.meta.put(&mut txn, b"format", &value).map_err(failed)?;
-            txn.commit().map_err(failed)?;
-            return self.put_lineage().map_err(failed);
+            self.put_lineage(&mut txn).map_err(failed)?;
+            return txn.commit().map_err(failed);
         };
         let found = checksum::open(b"format", &found, "format")
             .map_err(|error| OpenError::Store { directory: directory.into(), error })?;

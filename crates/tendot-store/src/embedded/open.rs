@@ -1,7 +1,9 @@
-//! Opening LMDB: the one place where its promises have to be kept by us.
+//! Opening LMDB: the one place where its promises have to be kept by us; and files beside its own.
 
 #![allow(unsafe_code, reason = "LMDB cannot be opened without")]
 
+use std::fs::{DirBuilder, File};
+use std::io;
 use std::path::Path;
 
 use heed::types::Bytes;
@@ -25,6 +27,23 @@ pub(super) fn environment(directory: &Path, read_only: bool) -> Result<Env, heed
     // SAFETY: the file is changed by nobody but LMDB: it has its own lock for writers in all processes, we take another
     // for the directory, and network file systems are ruled out in the documentation.
     unsafe { options.open(directory) }
+}
+
+/// A new folder that only its owner can look into: records have secrets.
+pub(super) fn private_folder(path: &Path) -> io::Result<()> {
+    let mut folder = DirBuilder::new();
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut folder, 0o700);
+    folder.create(path)
+}
+
+/// A new file that only its owner can read, as LMDB makes its own.
+pub(super) fn private_file(path: &Path) -> io::Result<File> {
+    let mut options = File::options();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.open(path)
 }
 
 /// The databases, all of bytes under bytes.

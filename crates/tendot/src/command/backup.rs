@@ -1,12 +1,17 @@
 //! `tendot backup`
 
+use std::path::Path;
+use std::thread;
+use std::time::Duration;
+
+use indicatif::ProgressBar;
 use serde::Serialize;
 
 use crate::args::BackupArguments;
 use crate::failure::tell;
 use crate::output::Output;
 use crate::replacement::Replacement;
-use crate::store::unread;
+use crate::store::{BYTES, progress, unread};
 use crate::{Answer, Failure};
 
 #[derive(Serialize)]
@@ -24,7 +29,10 @@ pub(crate) fn run(arguments: &BackupArguments) -> Result<Answer, Failure> {
         ))
         .hint("a backup is read and checked after it was written"));
     }
-    let bytes = store.backup(replacement.file()).map_err(|error| unread(&error))?;
+    let path = replacement.path().to_owned();
+    let bar = progress(length(&arguments.store.directory()?.join("data.mdb")), BYTES);
+    let bytes = watched(&bar, &path, || store.backup(replacement.file())).map_err(|error| unread(&error))?;
+    bar.finish_and_clear();
     replacement.finish()?;
     tell(format_args!("{bytes} bytes in `{}`", arguments.file.display()));
     if arguments.json {
@@ -33,4 +41,29 @@ pub(crate) fn run(arguments: &BackupArguments) -> Result<Answer, Failure> {
         output.flush()?;
     }
     Ok(Answer::Yes)
+}
+
+/// Does something, while the bar shows how long a file has become.
+fn watched<T>(bar: &ProgressBar, path: &Path, work: impl FnOnce() -> T) -> T {
+    if bar.is_hidden() {
+        return work();
+    }
+    thread::scope(|scope| {
+        let (done, is_done) = std::sync::mpsc::channel::<()>();
+        scope.spawn(move || {
+            // The other end is dropped when the work is done.
+            while is_done.recv_timeout(Duration::from_millis(200))
+                == Err(std::sync::mpsc::RecvTimeoutError::Timeout)
+            {
+                bar.set_position(length(path));
+            }
+        });
+        let result = work();
+        drop(done);
+        result
+    })
+}
+
+fn length(path: &Path) -> u64 {
+    path.metadata().map_or(0, |metadata| metadata.len())
 }
