@@ -1,7 +1,8 @@
 //! `tendot export`
 
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufWriter, IsTerminal as _, Write};
 
+use indicatif::ProgressBar;
 use tendot_proto::record::Record;
 use tendot_store::{Embedded, Entry, Key, State};
 
@@ -17,20 +18,35 @@ const SLICE: usize = 1_000;
 pub(crate) fn run(arguments: &ExportArguments) -> Result<Answer, Failure> {
     let store = arguments.store.open_read_only()?;
     match arguments.file.as_deref().filter(|file| !is_standard(file)) {
-        None => export(&store, arguments.format, "standard output", io::stdout().lock())?,
+        None => {
+            // A bar amid the records would be of no use to who watches them.
+            let is_watched = io::stdout().is_terminal();
+            let bar = if is_watched { ProgressBar::hidden() } else { bar(&store)? };
+            export(&store, arguments.format, &bar, "standard output", io::stdout().lock())?;
+        }
         Some(path) => {
             let mut replacement = Replacement::create(path)?;
-            export(&store, arguments.format, &format!("`{}`", path.display()), replacement.file())?;
+            let what = format!("`{}`", path.display());
+            export(&store, arguments.format, &bar(&store)?, &what, replacement.file())?;
             replacement.finish()?;
         }
     }
     Ok(Answer::Yes)
 }
 
-fn export(store: &Embedded, format: ExportFormat, what: &str, output: impl Write) -> Result<(), Failure> {
+fn bar(store: &Embedded) -> Result<ProgressBar, Failure> {
+    Ok(progress(store.count().map_err(|error| unread(&error))?, RECORDS))
+}
+
+fn export(
+    store: &Embedded,
+    format: ExportFormat,
+    bar: &ProgressBar,
+    what: &str,
+    output: impl Write,
+) -> Result<(), Failure> {
     let unwritten = |error: &io::Error| Failure::io(format!("{what} can't be written"), error);
     let mut output = BufWriter::with_capacity(1 << 18, output);
-    let bar = progress(store.count().map_err(|error| unread(&error))?, RECORDS);
     let mut left_out = 0_u64;
     let mut after = None;
     loop {
