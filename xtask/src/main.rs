@@ -14,6 +14,7 @@ usage: cargo xtask COMMAND
   test                    everything that CI checks
   fuzz [TARGET] [SECONDS] fuzz one target or all, each for so many seconds [default: 60]
   bench                   measure speed against other programs, as ratios
+  bench-store [RECORDS]   measure the embedded store against the bare engine [default: 1000000]
   unicode                 make the table of characters anew";
 
 fn root() -> &'static Path {
@@ -29,6 +30,8 @@ fn main() -> anyhow::Result<()> {
         ["fuzz", target] => fuzz::fuzz(Some(target), 60, None),
         ["fuzz", target, seconds] => fuzz::fuzz(Some(target), seconds.parse()?, None),
         ["bench"] => bench::bench(),
+        ["bench-store"] => bench::bench_store(1_000_000),
+        ["bench-store", records] => bench::bench_store(records.parse()?),
         ["unicode"] => unicode::unicode(),
         _ => anyhow::bail!("{USAGE}"),
     }
