@@ -135,6 +135,9 @@ fn attack_p3_index_0_is_no_group() {
     put(registry.store(), "10.1/g", vec![group(200, &["300:10.1/b"])]);
     put(registry.store(), "10.1/x", vec![admin(100, 0x0fff, "0:10.1/g")]);
     check(&registry, "300:10.1/b", &delete("10.1/x"), 400);
+    // Not even if a value has that index, which none can get by a deposit.
+    put(registry.store(), "10.1/g", vec![group(0, &["300:10.1/b"])]);
+    check(&registry, "300:10.1/b", &delete("10.1/x"), 400);
 }
 
 #[test]
@@ -190,6 +193,21 @@ fn attack_p5_groups_without_end() {
     check_with(vec![("10.1/g", group(201, &["300:10.1/b"]))], 400);
 }
 
+/// What has been ended gives no rights: a group, the record of a prefix, a key.
+#[test]
+fn attack_p5_ended_records() {
+    let registry = registry();
+    put(registry.store(), "10.1/g", vec![group(200, &["300:10.1/b"]), Value::new(300, "HS_SECKEY", "x")]);
+    put(registry.store(), "10.1/x", vec![admin(100, 0x0fff, "200:10.1/g")]);
+    for ended in ["10.1/g", "0.NA/10.1"] {
+        commit(registry.store(), Edit::Tombstone { name: ended.into(), expect: Expect::Live });
+    }
+    check(&registry, "300:10.1/b", &delete("10.1/x"), 400);
+    check(&registry, "300:0.NA/10.1", &create("10.1/new", vec![]), 400);
+    let keys = block_on(registry.keys(Handle::from("10.1/g"), &mut Work::new(1_000))).unwrap();
+    assert_eq!(keys, []);
+}
+
 /// A walk that would cost more than a request may ends without the right.
 #[test]
 fn attack_p5_work() {
@@ -218,6 +236,11 @@ fn attack_p6_locked_out() {
     let rescue = || add("10.1/x", false, vec![admin(100, 0x0fff, ADMIN)]);
     check(&registry, ADMIN, &rescue(), 400);
     check(&registry, "300:0.NA/10.2", &rescue(), 400);
+    // Who may not create names under the prefix is not asked.
+    put(registry.store(), "0.NA/10.1", vec![admin(100, 0x0ffe, "300:0.NA/10.1")]);
+    check(&registry, "300:0.NA/10.1", &rescue(), 400);
+    put(registry.store(), "0.NA/10.1", vec![admin(100, 0x0201, "300:0.NA/10.1")]);
+    check(&registry, "300:0.NA/10.1", &delete("10.1/x"), 400);
     check(&registry, "300:0.NA/10.1", &rescue(), 1);
     // With an administrator it is that one's alone again.
     check(&registry, "300:0.NA/10.1", &delete("10.1/x"), 400);
@@ -394,6 +417,23 @@ fn attack_p10_hidden_values() {
     assert_eq!(resolve(&registry, ADMIN, &Query::new(Handle::from("0.NA/10.2.1"))), Err(100));
     put(registry.store(), "0.NA/10.2", vec![site(0x0e)]);
     assert_eq!(resolve(&registry, ADMIN, &Query::new(Handle::from("0.NA/10.2.1"))), Err(303));
+}
+
+/// A secret cannot be guessed by writing what it might be and seeing whether that would be a change.
+#[test]
+fn attack_p10_guessing_by_writing() {
+    let registry = registry();
+    let secret =
+        |data: &'static str| Value { permissions: Permissions(0x0c), ..Value::new(301, "HS_SECKEY", data) };
+    let owner = || admin(100, 0x0fff, ADMIN);
+    put(registry.store(), "10.1/x", vec![secret("right"), owner()]);
+    for guess in ["right", "wrong"] {
+        check(&registry, "300:10.1/b", &add("10.1/x", true, vec![secret(guess)]), 400);
+        check(&registry, "300:10.1/b", &overwrite("10.1/x", vec![secret(guess), owner()]), 400);
+        check(&registry, "anonymous", &add("10.1/x", true, vec![secret(guess)]), 402);
+    }
+    check(&registry, ADMIN, &add("10.1/x", true, vec![secret("right")]), 1);
+    check(&registry, ADMIN, &overwrite("10.1/x", vec![secret("right"), owner()]), 1);
 }
 
 /// One name, 64 clients, as many spellings: exactly one gets it.

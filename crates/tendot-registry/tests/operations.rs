@@ -302,6 +302,20 @@ fn sessions_ask_who_it_is() {
     assert_eq!(resolve(&registry, "300:10.1/b", &query(false)), Ok(vec![1]));
 }
 
+/// What a server hands to its threads.
+#[test]
+fn futures_can_be_sent() {
+    fn sent<T: Send>(_: T) {}
+    let (registry, work) = (registry(), &mut Work::new(1_000));
+    let (who, prefix) = (caller("operator"), Handle::from("10.1"));
+    sent(registry.resolve(&Query::new(prefix), &who, work));
+    sent(registry.write(&home("10.1"), &who, NOW, work));
+    sent(registry.list(prefix, None, 1, &who, work));
+    sent(registry.list_homed(None, 1, &who, work));
+    sent(registry.authorize(&Operation::ListHomed, &Reference::parse("x"), work));
+    sent(registry.keys(prefix, work));
+}
+
 fn made(registry: &Registry<impl Store>, name: &str) -> Result<String, u32> {
     let query = Query::new(Handle::from(name));
     match block_on(registry.resolve(&query, &caller("anonymous"), &mut Work::new(50_000))) {
@@ -346,6 +360,9 @@ fn names_made_by_templates() {
     assert_eq!(made(&registry, "10.1/x@y"), Err(100));
     put(registry.store(), "0.NA/10.1", vec![namespace(1, "not XML".into())]);
     assert_eq!(made(&registry, "10.1/x@y"), Err(100));
+    // Records of prefixes are never made, whatever the root says.
+    put(registry.store(), "0.NA/0.NA", vec![namespace(1, template("><value type='A'>b</value>"))]);
+    assert_eq!(made(&registry, "0.NA/10.1@y"), Err(100));
     // What was ended is not made again.
     put(registry.store(), "0.NA/10.1", vec![namespace(1, template("><value type='A'>b</value>"))]);
     commit(registry.store(), Edit::Tombstone { name: "10.1/x@stored".into(), expect: Expect::Live });

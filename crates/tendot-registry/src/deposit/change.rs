@@ -111,8 +111,8 @@ impl<S: Store> Registry<S> {
         difference: &Difference,
         work: &mut Work,
     ) -> Result<Needed, Error> {
-        if difference.bits == AdminPermissions::default() {
-            return Ok(if difference.any { Needed::Nothing } else { Needed::Proof });
+        if let Some(needed) = difference.without_rights() {
+            return Ok(needed);
         }
         let right = self.right_over(Handle::from(name), &entry.values, difference.bits, work).await?;
         Ok(Needed::right(right))

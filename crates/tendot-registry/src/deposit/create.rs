@@ -69,15 +69,14 @@ impl<S: Store> Registry<S> {
     ) -> Result<Plan, Error> {
         let text = name.to_str().unwrap_or_default();
         let (merged, difference, checked) = self.merge(&entry.values, values, date);
-        if !difference.any {
-            // As with the deployed software, who asks has to be known even so.
-            let outcome = Outcome { name: text.into(), replaced: true, edit: None, notes: Vec::new() };
-            return Ok(Plan { needed: Needed::Proof, outcome: Ok(outcome) });
-        }
-        let outcome = checked
-            .and_then(|()| difference.check_writable())
-            .map(|()| Outcome::put(text.into(), merged, Expect::Revision(entry.revision)));
-        let needed = self.needed_to_overwrite(name, entry, difference.bits, work).await?;
+        let outcome = if difference.any {
+            checked
+                .and_then(|()| difference.check_writable())
+                .map(|()| Outcome::put(text.into(), merged, Expect::Revision(entry.revision)))
+        } else {
+            Ok(Outcome { name: text.into(), replaced: true, edit: None, notes: Vec::new() })
+        };
+        let needed = self.needed_to_overwrite(name, entry, &difference, work).await?;
         Ok(Plan { needed, outcome })
     }
 
@@ -96,6 +95,7 @@ impl<S: Store> Registry<S> {
         for value in new {
             match before.get(&value.index) {
                 Some(same) if is_unchanged(same, value) => {
+                    difference.keep(same);
                     merged.push((*same).clone());
                     continue;
                 }
@@ -117,19 +117,17 @@ impl<S: Store> Registry<S> {
         &self,
         name: Handle<'_>,
         entry: &Entry,
-        bits: AdminPermissions,
+        difference: &Difference,
         work: &mut Work,
     ) -> Result<Needed, Error> {
-        if bits == AdminPermissions::default() {
-            return Ok(Needed::Nothing);
+        if let Some(needed) = difference.without_rights() {
+            return Ok(needed);
         }
         let values = &entry.values;
+        let change = self.right_over(name, values, difference.bits, work).await?;
         let give = self.right_over(name, values, AdminPermissions::ADD_ADMIN, work).await?;
         let delete = self.right_over(name, values, AdminPermissions::DELETE_HANDLE, work).await?;
-        let mut sets = vec![vec![give], vec![delete, self.right_to_create(name, work).await?]];
-        if !bits.has(AdminPermissions::ADD_ADMIN) {
-            sets.insert(0, vec![self.right_over(name, values, bits, work).await?]);
-        }
-        Ok(Needed::Rights(sets))
+        let create = self.right_to_create(name, work).await?;
+        Ok(Needed::Rights(vec![vec![change], vec![give], vec![delete, create]]))
     }
 }

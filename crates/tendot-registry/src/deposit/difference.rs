@@ -4,7 +4,7 @@ use tendot_proto::record::AdminPermissions;
 use tendot_proto::{Permissions, Value};
 
 use crate::Error;
-use crate::permission::is_admin;
+use crate::permission::{Needed, is_admin};
 
 /// What changes, and who may do that.
 #[derive(Debug, Default)]
@@ -48,9 +48,21 @@ impl Difference {
 
     /// One value in the place of another, if they differ.
     pub(super) fn replace(&mut self, old: &Value<'_>, new: &Value<'_>) {
-        if !is_unchanged(old, new) {
-            self.modify(old, new);
+        if is_unchanged(old, new) { self.keep(old) } else { self.modify(old, new) }
+    }
+
+    /// A value stays as it is. Who learns that has read it: else a secret could be guessed by writing it.
+    pub(super) fn keep(&mut self, old: &Value<'_>) {
+        if !old.permissions.is_public() {
+            self.need(AdminPermissions::READ_VALUE);
         }
+    }
+
+    /// What is needed if no right is: nothing for what everybody may change. If nothing changes, who asks has to be known
+    /// even so, as with the deployed software.
+    pub(super) fn without_rights(&self) -> Option<Needed> {
+        let needed = if self.any { Needed::Nothing } else { Needed::Proof };
+        (self.bits == AdminPermissions::default()).then_some(needed)
     }
 
     /// The error that those get who may do it, but for values that nobody may change.
@@ -147,6 +159,10 @@ mod tests {
         let old = Value { timestamp: 5, ..value("URL", 0x08) };
         difference.replace(&old, &value("URL", 0x08));
         assert!(!difference.any && difference.check_writable().is_ok());
+        assert_eq!(difference.bits, AdminPermissions::READ_VALUE, "it is hidden");
+        let mut public = Difference::default();
+        public.replace(&value("URL", 0x02), &value("URL", 0x02));
+        assert_eq!(public.bits, AdminPermissions::default());
         difference.replace(&old, &value("URL", 0x0e));
         assert!(difference.any && difference.check_writable().is_err());
     }
