@@ -91,13 +91,17 @@ impl<S: Store> Registry<S> {
     }
 }
 
+/// Bytes of a prefix that can be homed. Nobody has one that comes near, and stores keep prefixes as short keys.
+const LONGEST: usize = 255;
+
 /// What is kept of a homed prefix: what follows `0.NA/`.
 pub(crate) fn homed(prefix: Handle<'_>) -> Result<Box<str>, Error> {
     prefix.check_bytes()?;
     let full = prefix.with_slash();
     let name = Handle::new(&full);
     let not_prefix = || Error::NotPrefix { name: prefix.to_string().into() };
-    let suffix = name.suffix().filter(|_| name.is_prefix_handle()).ok_or_else(not_prefix)?;
+    let is_prefix = |suffix: &&[u8]| name.is_prefix_handle() && suffix.len() <= LONGEST;
+    let suffix = name.suffix().filter(is_prefix).ok_or_else(not_prefix)?;
     let text = std::str::from_utf8(suffix).map_err(|_| not_prefix())?;
     // A slash is in it only for the prefixes derived from another.
     let prefix = text.split_once('/').map_or(Some(text), |(start, of)| {
@@ -126,6 +130,9 @@ mod tests {
         check("10.1000/x", None);
         check("10..1", None);
         check(".", None);
+        let long = "1".repeat(256);
+        check(&long, None);
+        check(&long[1..], Some(&long[1..]));
     }
 
     #[track_caller]

@@ -11,7 +11,8 @@ use tendot_proto::record::ValueList;
 use tendot_proto::{Handle, Permissions, Reference, Value, Work};
 use tendot_registry::{Error, Note, Operation, Query, Registry, Settings, Write};
 use tendot_store::{
-    Change, CommitError, Committed, Edit, Entry, Expect, Key, Listed, Logged, Memory, Store, StoreError,
+    Change, CommitError, Committed, Edit, Embedded, Entry, Expect, Key, Listed, Logged, Memory, Store,
+    StoreError,
 };
 
 const ADMIN: &str = "300:10.1/a";
@@ -439,12 +440,17 @@ fn attack_p10_guessing_by_writing() {
 /// One name, 64 clients, as many spellings: exactly one gets it.
 #[test]
 fn attack_r1_one_name_many_spellings() {
-    let registry = registry();
+    one_wins(&registry());
+    let directory = tempfile::tempdir().unwrap();
+    one_wins(&with(Embedded::open(directory.path()).unwrap(), Settings::default()));
+}
+
+fn one_wins(registry: &Registry<impl Store>) {
     let start = std::sync::Barrier::new(64);
     let won: Vec<bool> = std::thread::scope(|scope| {
         let threads: Vec<_> = (0..64_u32)
             .map(|number| {
-                let (registry, start) = (&registry, &start);
+                let start = &start;
                 scope.spawn(move || {
                     let spelled = |(at, letter): (usize, char)| {
                         if number >> at & 1 == 1 { letter.to_ascii_uppercase() } else { letter }
@@ -530,6 +536,23 @@ fn attack_n7_n8_names() {
     assert_eq!(resolved(long.as_bytes()), Err(102));
     assert_eq!(resolved(b""), Err(100));
     assert_eq!(resolved(b"/"), Err(301));
+}
+
+/// Prefixes that are longer than any, at any store.
+#[test]
+fn attack_r8_long_prefixes() {
+    let directory = tempfile::tempdir().unwrap();
+    let stored = with(Embedded::open(directory.path()).unwrap(), Settings::default());
+    let prefixes = ["1".repeat(2_046), "1.".repeat(1_022) + "1", "0.NA/1".to_owned() + &".1".repeat(1_000)];
+    for prefix in prefixes {
+        let name = if prefix.contains('/') { prefix.clone() } else { format!("{prefix}/x") };
+        let query = Query::new(Handle::from(&*name));
+        let expected = if prefix.contains('/') { Err(100) } else { Err(301) };
+        assert_eq!(resolve(&stored, "anonymous", &query), expected);
+        assert_eq!(resolve(&registry(), "anonymous", &query), expected);
+        check(&stored, "operator", &Write::Home { prefix: Handle::from(&*prefix) }, 102);
+    }
+    check(&stored, "operator", &Write::Home { prefix: Handle::from(&*"1".repeat(255)) }, 1);
 }
 
 #[test]
