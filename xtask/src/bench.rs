@@ -92,9 +92,10 @@ pub(crate) fn bench_store(records: u64) -> Result<()> {
         std::fs::remove_dir_all(&folder)?;
     }
     std::fs::create_dir_all(&folder)?;
-    run(Command::new("cargo").args(["build", "--release", "--bin=store"]).current_dir(root().join("bench")))?;
-    let program = root().join("bench/target/release/store");
-    let report = output(Command::new(program).arg(&folder).arg(records.to_string()))?;
+    run(Command::new("cargo").args(["build", "--release"]).current_dir(root().join("bench")))?;
+    let programs = root().join("bench/target/release");
+    let report = output(Command::new(programs.join("store")).arg(&folder).arg(records.to_string()))?
+        + &output(Command::new(programs.join("deposits")).arg(&folder))?;
     std::fs::remove_dir_all(&folder)?;
     // What was measured last counts: by then both are warm.
     let last = |what: &str, word: usize| -> Result<f64> {
@@ -117,6 +118,12 @@ pub(crate) fn bench_store(records: u64) -> Result<()> {
         last("read", 3)? / 1e3,
         last("engine-read", 3)? / 1e3
     );
+    let one = last("deposits-1", 1)?;
+    println!("  deposits  {one:.0} a second by one writer, each durable before the next");
+    for writers in [16, 64] {
+        let rate = last(&format!("deposits-{writers}"), 1)?;
+        println!("            {rate:.0} by {writers}, {:.1} times as many", rate / one);
+    }
     Ok(())
 }
 
