@@ -12,7 +12,9 @@ pub mod suite;
 use std::future::Future;
 
 pub use change::{Change, Committed, Edit, EditKind, Expect, Logged};
-pub use embedded::{Embedded, ImportError, Imported, Importer, LockError, OpenError};
+pub use embedded::{
+    Embedded, ImportError, Imported, Importer, LockError, OpenError, RestoreError, Verified, restore,
+};
 pub use entry::{Entry, State};
 pub use error::{CommitError, Conflict, StoreError};
 pub use key::{Key, KeyError};

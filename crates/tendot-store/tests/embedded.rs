@@ -95,6 +95,11 @@ fn damage_is_found_and_never_served() {
         let data = format!("https://example.org/{name}");
         block_on(store.commit(change(vec![put(name, &data, Expect::Absent)]))).unwrap();
     }
+    let verified = store.verify(|_| {}).unwrap();
+    assert_eq!(
+        (verified.records, verified.lines, verified.damage),
+        (names.len() as u64, names.len() as u64, vec![])
+    );
     drop(store);
     let good = std::fs::read(directory.path().join("data.mdb")).unwrap();
     let (mut found, mut harmless) = (0, 0);
@@ -109,9 +114,16 @@ fn damage_is_found_and_never_served() {
             bad[place + offset] ^= 0x10;
             let copy = tempfile::tempdir().unwrap();
             std::fs::write(copy.path().join("data.mdb"), &bad).unwrap();
+            // What readers would miss or refuse, `verify` tells.
+            let verified = Embedded::open_read_only(copy.path())
+                .map(|store| store.verify(|_| {}).unwrap())
+                .map_or(1, |verified| verified.damaged);
             match read_all(copy.path(), &names) {
                 Ok(true) => harmless += 1,
-                Ok(false) | Err(_) => found += 1,
+                Ok(false) | Err(_) => {
+                    found += 1;
+                    assert!(verified > 0, "byte {} is not found", place + offset);
+                }
             }
         }
     }

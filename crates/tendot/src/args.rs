@@ -8,6 +8,8 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use tendot_names::{Form, Rules};
 
+use crate::import::Format;
+
 /// The DOI system as one program: names, directory, resolver and registry.
 #[derive(Debug, Parser)]
 #[command(
@@ -27,6 +29,11 @@ pub(crate) enum Command {
     Name(NameArguments),
     Same(SameArguments),
     Extract(ExtractArguments),
+    Import(ImportArguments),
+    Export(ExportArguments),
+    Backup(BackupArguments),
+    Restore(RestoreArguments),
+    Verify(VerifyArguments),
     Debug(DebugArguments),
     Completions(CompletionsArguments),
     Man(ManArguments),
@@ -146,6 +153,168 @@ pub(crate) struct ExtractArguments {
     /// How many files, or parts of a large one, are searched at the same time [default: one for each core]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..))]
     pub(crate) threads: Option<u8>,
+}
+
+#[derive(Args, Clone, Debug)]
+pub(crate) struct StoreArguments {
+    /// The directory of the embedded store
+    #[arg(long, value_name = "DIR", default_value = "tendot-data")]
+    pub(crate) data: PathBuf,
+
+    /// The store: `embedded:DIR`
+    #[arg(long, value_name = "URL", conflicts_with = "data")]
+    pub(crate) store: Option<String>,
+}
+
+/// Puts records into a store
+///
+/// Any handle name is taken. Given timestamps and the order of values are kept, and the prefix of every record is homed.
+/// A line that is no record, or could break an answer, is refused and told; the others go in. The server has to be
+/// stopped meanwhile.
+#[derive(Args, Debug)]
+#[command(after_long_help = "\
+Examples:
+  tendot import records.jsonl
+  tendot export --data old | tendot import --data new
+  tendot import --dry-run names.csv
+  tendot import --format handle-net dump.json
+  tendot import --format handle-batch create.txt
+
+Formats: a name that ends in .csv, .txt (handle-batch), or .json (handle-net, if it begins as one) tells the format;
+everything else is jsonl.
+
+Exit codes: 0 all are in, 1 some were refused (told on stderr, the others are in), 2 nothing was imported.")]
+pub(crate) struct ImportArguments {
+    /// Files to read; `-` is standard input [default: -]
+    #[arg(value_name = "FILE")]
+    pub(crate) files: Vec<PathBuf>,
+
+    /// The format of the files [default: by their names]
+    #[arg(long, value_name = "FORMAT")]
+    pub(crate) format: Option<Format>,
+
+    /// Check everything and write nothing
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+
+    /// Leave it as it is which prefixes are homed here
+    #[arg(long)]
+    pub(crate) no_home: bool,
+
+    #[command(flatten)]
+    pub(crate) store: StoreArguments,
+
+    /// Print a JSON object: created, changed, unchanged, superseded, refused, warnings, seconds
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Prints all records of a store
+///
+/// One JSON object a line, in the order of names, with all values, also those that are not public: keys and passwords
+/// are among them. Works beside a running server. A file is replaced only when all is written.
+#[derive(Args, Debug)]
+#[command(after_long_help = "\
+Examples:
+  tendot export > records.jsonl
+  tendot export --data /var/lib/tendot records.jsonl
+  tendot export --format csv | head
+
+Exit codes: 0 done, 2 it could not be carried out.")]
+pub(crate) struct ExportArguments {
+    /// Where to; `-` is standard output [default: -]
+    #[arg(value_name = "FILE")]
+    pub(crate) file: Option<PathBuf>,
+
+    /// The format
+    #[arg(long, value_name = "FORMAT", default_value = "jsonl")]
+    pub(crate) format: ExportFormat,
+
+    #[command(flatten)]
+    pub(crate) store: StoreArguments,
+
+    /// Changes nothing: the records are JSON objects already
+    #[arg(long, conflicts_with = "format")]
+    pub(crate) json: bool,
+}
+
+/// A format that records are printed in.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum ExportFormat {
+    /// a JSON object a line: `{"handle": …, "values": […]}`
+    Jsonl,
+    /// name,url: the first URL; records that have none are left out and counted on stderr
+    Csv,
+}
+
+/// Writes a consistent copy of a store into a file
+///
+/// Works beside a running server. The file has a checksum, is read and checked after it was written, and replaces
+/// another one only then.
+#[derive(Args, Debug)]
+#[command(after_long_help = "\
+Examples:
+  tendot backup tendot-2026-01-31.backup
+  tendot backup --data /var/lib/tendot /mnt/backup/tendot.backup
+
+Exit codes: 0 done, 2 it could not be carried out.")]
+pub(crate) struct BackupArguments {
+    /// Where to
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+
+    #[command(flatten)]
+    pub(crate) store: StoreArguments,
+
+    /// Print a JSON object: bytes
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Makes a store of a backup
+///
+/// The backup is read and checked before anything is replaced. The server has to be stopped meanwhile.
+#[derive(Args, Debug)]
+#[command(after_long_help = "\
+Examples:
+  tendot restore --data restored tendot-2026-01-31.backup
+  tendot restore --force tendot-2026-01-31.backup
+
+Exit codes: 0 done, 2 it could not be carried out (nothing was replaced).")]
+pub(crate) struct RestoreArguments {
+    /// The backup
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+
+    /// Move a store that is there aside, into `DIR/old-…`
+    #[arg(long)]
+    pub(crate) force: bool,
+
+    #[command(flatten)]
+    pub(crate) store: StoreArguments,
+
+    /// Print a JSON object: directory, moved_to
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Reads all of a store, and tells what is damaged
+///
+/// Works beside a running server.
+#[derive(Args, Debug)]
+#[command(after_long_help = "\
+Examples:
+  tendot verify
+  tendot verify --data /var/lib/tendot --json
+
+Exit codes: 0 all is right, 1 something is damaged (told on stdout), 2 the store could not be opened.")]
+pub(crate) struct VerifyArguments {
+    #[command(flatten)]
+    pub(crate) store: StoreArguments,
+
+    /// Print a JSON object for each damage, and one that counts what was read
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 /// Shows what native messages and values are made of

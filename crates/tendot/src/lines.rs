@@ -10,14 +10,23 @@ pub(crate) const LONGEST: usize = 1 << 20;
 pub(crate) struct Lines<R> {
     reader: BufReader<R>,
     line: Vec<u8>,
+    /// What is read, for messages.
+    source: String,
+    longest: usize,
 }
 
 impl<R: Read> Lines<R> {
+    /// Those of standard input, or of something in its place.
     pub(crate) fn new(reader: R) -> Self {
-        Self { reader: BufReader::with_capacity(1 << 16, reader), line: Vec::new() }
+        Self::of(reader, "standard input", LONGEST)
     }
 
-    /// The next line without its end; at most one byte more than [`LONGEST`].
+    pub(crate) fn of(reader: R, source: &str, longest: usize) -> Self {
+        let reader = BufReader::with_capacity(1 << 16, reader);
+        Self { reader, line: Vec::new(), source: source.into(), longest }
+    }
+
+    /// The next line without its end; at most one byte more than the longest that is kept.
     pub(crate) fn next(&mut self) -> Result<Option<&[u8]>, Failure> {
         self.line.clear();
         let mut any = false;
@@ -26,14 +35,14 @@ impl<R: Read> Lines<R> {
             let buffer = self
                 .reader
                 .fill_buf()
-                .map_err(|error| Failure::io("standard input can't be read", &error))?;
+                .map_err(|error| Failure::io(format!("{} can't be read", self.source), &error))?;
             if buffer.is_empty() {
                 break;
             }
             any = true;
             let end = memchr::memchr(b'\n', buffer);
             let part = &buffer[..end.unwrap_or(buffer.len())];
-            let room = (LONGEST + 1).saturating_sub(self.line.len());
+            let room = (self.longest + 1).saturating_sub(self.line.len());
             is_whole &= part.len() <= room;
             self.line.extend_from_slice(&part[..part.len().min(room)]);
             let taken = part.len() + usize::from(end.is_some());

@@ -4,8 +4,11 @@ mod args;
 mod command;
 mod extract;
 mod failure;
+mod import;
 mod lines;
 mod output;
+mod replacement;
+mod store;
 
 use std::process::ExitCode;
 
@@ -31,6 +34,11 @@ fn main() -> ExitCode {
         Command::Name(arguments) => command::name::run(arguments),
         Command::Same(arguments) => command::same::run(&arguments),
         Command::Extract(arguments) => command::extract::run(&arguments),
+        Command::Import(arguments) => command::import::run(&arguments),
+        Command::Export(arguments) => command::export::run(&arguments),
+        Command::Backup(arguments) => command::backup::run(&arguments),
+        Command::Restore(arguments) => command::restore::run(&arguments),
+        Command::Verify(arguments) => command::verify::run(&arguments),
         Command::Debug(arguments) => command::debug::run(&arguments),
         Command::Completions(arguments) => command::completions::run(&arguments),
         Command::Man(arguments) => command::man::run(&arguments),

@@ -306,7 +306,7 @@ pub(super) struct Interrupted {
 }
 
 impl Interrupted {
-    const NAME: &'static [u8] = b"import";
+    pub(super) const NAME: &'static [u8] = b"import";
 
     /// Writes the line of an import that was interrupted, if one was.
     pub(super) fn settle(tables: &Tables) -> Result<(), StoreError> {

@@ -2,8 +2,10 @@
 //!
 //! `open.rs` opens LMDB, `record.rs` is the layout of records (with `shape.rs`, `varint.rs`, `checksum.rs` and `key.rs`),
 //! `parts.rs` and `share.rs` keep what records have in common, `writer.rs` commits the changes of all callers together,
-//! and `lock.rs` lets one process write. The layout is drawn in `docs/storage-format.md`.
+//! `lock.rs` lets one process write, `verify.rs` reads
+//! everything, and `backup.rs` copies it. The layout is drawn in `docs/storage-format.md`.
 
+mod backup;
 mod checksum;
 mod import;
 mod key;
@@ -16,12 +18,14 @@ mod run;
 mod shape;
 mod share;
 mod varint;
+mod verify;
 mod writer;
 
 use std::ops::Bound;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+pub use backup::{RestoreError, restore};
 use heed::{Env, RoTxn, RwTxn, WithTls};
 pub use import::{ImportError, Imported, Importer};
 use lock::Lock;
@@ -29,6 +33,7 @@ pub use lock::LockError;
 use open::Databases;
 use parts::Parts;
 use record::Head;
+pub use verify::Verified;
 use writer::Writer;
 
 use crate::{Change, CommitError, Committed, Entry, Key, Listed, Logged, Store, StoreError};
@@ -104,6 +109,12 @@ impl Embedded {
     pub fn scan(&self, after: Option<&Key>, limit: usize) -> Result<Vec<Entry>, StoreError> {
         self.tables.scan(after, limit)
     }
+
+    /// How many records there are, tombstones among them.
+    pub fn count(&self) -> Result<u64, StoreError> {
+        let txn = self.tables.read_txn()?;
+        self.tables.databases.records.len(&txn).map_err(|error| failed("counting records", error))
+    }
 }
 
 impl Tables {
@@ -168,7 +179,8 @@ impl Tables {
             checksum::seal(b"format", &mut value);
             let mut txn = self.env.write_txn().map_err(failed)?;
             self.databases.meta.put(&mut txn, b"format", &value).map_err(failed)?;
-            return txn.commit().map_err(failed);
+            txn.commit().map_err(failed)?;
+            return self.put_lineage().map_err(failed);
         };
         let found = checksum::open(b"format", &found, "format")
             .map_err(|error| OpenError::Store { directory: directory.into(), error })?;

@@ -1,11 +1,16 @@
 //! One file a command.
 
+pub(crate) mod backup;
 pub(crate) mod completions;
 pub(crate) mod debug;
+pub(crate) mod export;
 pub(crate) mod extract;
+pub(crate) mod import;
 pub(crate) mod man;
 pub(crate) mod name;
+pub(crate) mod restore;
 pub(crate) mod same;
+pub(crate) mod verify;
 
 use tendot_names::Reader;
 

@@ -1,0 +1,267 @@
+//! Reading everything there is, to find what is damaged.
+
+use std::ops::Bound;
+
+use heed::RoTxn;
+use xxhash_rust::xxh3::xxh3_128;
+
+use super::open::Bytewise;
+use super::{Embedded, FORMAT, Tables, checksum, import, key, log};
+use crate::{Key, State, StoreError};
+
+/// Entries that are read in one transaction, so that no old page is kept from being used again for long.
+const SLICE: usize = 10_000;
+
+/// Damage that is told one by one; the rest is counted.
+const TOLD: usize = 1_000;
+
+/// What was read, and what of it is damaged.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Verified {
+    /// Records that resolve.
+    pub records: u64,
+    /// Names that have been ended.
+    pub tombstones: u64,
+    /// What records share.
+    pub parts: u64,
+    /// Homed prefixes.
+    pub prefixes: u64,
+    /// Lines of the log.
+    pub lines: u64,
+    /// Damage, what and where; at most 1,000.
+    pub damage: Vec<String>,
+    /// How much damage there is in all.
+    pub damaged: u64,
+}
+
+impl Verified {
+    fn damage(&mut self, what: impl ToString) {
+        self.damaged += 1;
+        if self.damage.len() < TOLD {
+            self.damage.push(what.to_string());
+        }
+    }
+
+    /// Keeps what is right, and tells of what is not.
+    fn check<T>(&mut self, result: Result<T, StoreError>) -> Option<T> {
+        match result {
+            Ok(right) => Some(right),
+            Err(StoreError::Damaged { what }) => {
+                self.damage(what);
+                None
+            }
+            Err(error) => {
+                self.damage(error);
+                None
+            }
+        }
+    }
+}
+
+impl Embedded {
+    /// Reads all that is stored and tells what is damaged; others may write meanwhile. `progress` is told now and then
+    /// how far it is.
+    ///
+    /// ```
+    /// use tendot_store::Embedded;
+    ///
+    /// let directory = tempfile::tempdir()?;
+    /// let store = Embedded::open(directory.path())?;
+    /// assert!(store.verify(|_| {})?.damage.is_empty());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn verify(&self, mut progress: impl FnMut(&Verified)) -> Result<Verified, StoreError> {
+        let mut inspection = Inspection {
+            tables: &self.tables,
+            verified: Verified::default(),
+            progress: &mut progress,
+            started: self.tables.env.info().last_txn_id,
+        };
+        inspection.meta()?;
+        inspection.parts()?;
+        inspection.part_numbers()?;
+        inspection.records()?;
+        inspection.prefixes()?;
+        inspection.log()?;
+        Ok(inspection.verified)
+    }
+}
+
+struct Inspection<'a> {
+    tables: &'a Tables,
+    verified: Verified,
+    progress: &'a mut dyn FnMut(&Verified),
+    /// The transaction that was the last one when it began.
+    started: usize,
+}
+
+impl Inspection<'_> {
+    /// Gives every entry of a database to `check`, and looks each up as a reader would: a key that is damaged above the
+    /// leaves leads readers astray, though who goes through all leaves sees nothing of it.
+    fn walk(
+        &mut self,
+        what: &str,
+        database: Bytewise,
+        mut check: impl FnMut(&mut Self, &RoTxn<'_>, &[u8], &[u8]),
+    ) -> Result<(), StoreError> {
+        let mut after: Option<Vec<u8>> = None;
+        let mut count = 0;
+        loop {
+            let txn = self.tables.read_txn()?;
+            let from = after.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
+            let unreadable = |after: &Option<Vec<u8>>, error: &heed::Error| match after {
+                Some(after) => format!("{what}s after `{}` can't be read: {error}", after.escape_ascii()),
+                None => format!("{what}s can't be read: {error}"),
+            };
+            let entries = match database.range(&txn, &(from, Bound::Unbounded)) {
+                Ok(entries) => entries,
+                Err(error) => {
+                    self.verified.damage(unreadable(&after, &error));
+                    return Ok(());
+                }
+            };
+            let mut last = None;
+            let mut in_slice = 0;
+            for entry in entries.take(SLICE) {
+                let (key, value) = match entry {
+                    Ok(entry) => entry,
+                    Err(error) => {
+                        let after = last.map(<[u8]>::to_vec).or(after);
+                        self.verified.damage(unreadable(&after, &error));
+                        return Ok(());
+                    }
+                };
+                if last.or(after.as_deref()).is_some_and(|before| before >= key) {
+                    self.verified.damage(format!("{what} `{}`: it is out of order", key.escape_ascii()));
+                    // What comes next could be what came before.
+                    return Ok(());
+                }
+                if !matches!(database.get(&txn, key), Ok(Some(found)) if found == value) {
+                    self.verified.damage(format!("{what} `{}`: readers do not find it", key.escape_ascii()));
+                }
+                check(self, &txn, key, value);
+                last = Some(key);
+                in_slice += 1;
+            }
+            count += in_slice as u64;
+            (self.progress)(&self.verified);
+            if in_slice < SLICE {
+                // Only who reads a store that nobody writes can know how many there should have been.
+                let is_still = self.tables.env.info().last_txn_id == self.started;
+                match database.len(&txn) {
+                    Ok(length) if is_still && length != count => {
+                        self.verified.damage(format!("{length} {what}s should be there, {count} were found"));
+                    }
+                    Ok(_) => {}
+                    Err(error) => self.verified.damage(format!("{what}s can't be counted: {error}")),
+                }
+                return Ok(());
+            }
+            after = last.map(<[u8]>::to_vec);
+        }
+    }
+
+    fn meta(&mut self) -> Result<(), StoreError> {
+        self.walk("setting", self.tables.databases.meta, |this, _, key, value| {
+            let Some(body) = this.verified.check(checksum::open(key, value, "setting")) else { return };
+            let is_right = match key {
+                b"format" => body == FORMAT,
+                b"revision" | b"sequence" => body.len() == 8,
+                b"lineage" => body.len() == 16,
+                import::Interrupted::NAME => log::decode(0, body).is_some(),
+                _ => false,
+            };
+            if !is_right {
+                this.verified.damage(format!("setting `{}`: it is not understood", key.escape_ascii()));
+            }
+        })
+    }
+
+    fn parts(&mut self) -> Result<(), StoreError> {
+        self.walk("part", self.tables.databases.parts, |this, txn, key, value| {
+            let expected = this.verified.parts;
+            this.verified.parts += 1;
+            let number = key.try_into().map(u32::from_be_bytes);
+            if number.map(u64::from).ok() != Some(expected) {
+                let key = key.escape_ascii();
+                this.verified.damage(format!("part `{key}`: number {expected} should be there"));
+            }
+            let Some(part) = this.verified.check(checksum::open(key, value, "part")) else { return };
+            let hash = xxh3_128(part).to_be_bytes();
+            let found = this.tables.databases.part_numbers.get(txn, &hash);
+            if !matches!(found, Ok(Some(number)) if number.starts_with(key)) {
+                this.verified.damage(format!("part `{}`: its number is not found", key.escape_ascii()));
+            }
+        })
+    }
+
+    fn part_numbers(&mut self) -> Result<(), StoreError> {
+        let what = "number of a part";
+        self.walk(what, self.tables.databases.part_numbers, |this, txn, key, value| {
+            let Some(number) = this.verified.check(checksum::open(key, value, what)) else { return };
+            let part = this.tables.databases.parts.get(txn, number);
+            let is_there = matches!(part, Ok(Some(part)) if part
+                .split_last_chunk::<4>()
+                .is_some_and(|(part, _)| xxh3_128(part).to_be_bytes() == *key));
+            if !is_there {
+                let key = key.escape_ascii();
+                this.verified.damage(format!("{what} `{key}`: there is no such part under it"));
+            }
+        })
+    }
+
+    fn records(&mut self) -> Result<(), StoreError> {
+        self.walk("record", self.tables.databases.records, |this, txn, key, value| {
+            let Some(entry) = this.verified.check(this.tables.entry(txn, key, value)) else { return };
+            let of_name = Key::new(&entry.name).ok();
+            if of_name.is_none_or(|name| *key::record_key(&name) != *key) {
+                this.verified.damage(format!("record `{}`: it has another name", key.escape_ascii()));
+            }
+            let last = this.tables.counter(txn, b"revision");
+            if this.verified.check(last).is_some_and(|last| entry.revision > last) {
+                let (key, revision) = (key.escape_ascii(), entry.revision);
+                this.verified.damage(format!("record `{key}`: revision {revision} has not been given yet"));
+            }
+            match entry.state {
+                State::Live => this.verified.records += 1,
+                State::Tombstone => this.verified.tombstones += 1,
+            }
+        })
+    }
+
+    fn prefixes(&mut self) -> Result<(), StoreError> {
+        self.walk("prefix", self.tables.databases.homed, |this, _, key, value| {
+            let Some(body) = this.verified.check(checksum::open(key, value, "prefix")) else { return };
+            if !body.is_empty() || str::from_utf8(key).is_err() {
+                this.verified.damage(format!("prefix `{}`: it is not understood", key.escape_ascii()));
+            }
+            this.verified.prefixes += 1;
+        })
+    }
+
+    fn log(&mut self) -> Result<(), StoreError> {
+        let what = "line of the log";
+        let mut expected = 0_u64;
+        self.walk(what, self.tables.databases.log, |this, _, key, value| {
+            expected += 1;
+            this.verified.lines += 1;
+            let Some(body) = this.verified.check(checksum::open(key, value, what)) else { return };
+            match key.try_into().map(u64::from_be_bytes) {
+                Ok(sequence) if log::decode(sequence, body).is_some() => {
+                    if sequence != expected {
+                        this.verified.damage(format!("{what} {expected} is missing, {sequence} is there"));
+                        expected = sequence;
+                    }
+                }
+                _ => this.verified.damage(format!("{what} {expected}: it is not understood")),
+            }
+        })?;
+        let txn = self.tables.read_txn()?;
+        let Some(last) = self.verified.check(self.tables.counter(&txn, b"sequence")) else { return Ok(()) };
+        // Lines may have come since; fewer than there were are damage.
+        if last < expected || (last > expected && self.tables.env.info().last_txn_id == self.started) {
+            self.verified.damage(format!("the last {what} should be {last}, and is {expected}"));
+        }
+        Ok(())
+    }
+}

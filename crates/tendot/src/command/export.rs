@@ -1,0 +1,92 @@
+//! `tendot export`
+
+use std::io::{self, BufWriter, Write};
+
+use tendot_proto::record::Record;
+use tendot_store::{Embedded, Entry, Key, State};
+
+use crate::args::{ExportArguments, ExportFormat};
+use crate::failure::tell;
+use crate::replacement::Replacement;
+use crate::store::{RECORDS, is_standard, progress, unread};
+use crate::{Answer, Failure};
+
+/// Records that are read in one transaction, so that a writer beside us need not keep old pages for long.
+const SLICE: usize = 1_000;
+
+pub(crate) fn run(arguments: &ExportArguments) -> Result<Answer, Failure> {
+    let store = arguments.store.open_read_only()?;
+    match arguments.file.as_deref().filter(|file| !is_standard(file)) {
+        None => export(&store, arguments.format, "standard output", io::stdout().lock())?,
+        Some(path) => {
+            let mut replacement = Replacement::create(path)?;
+            export(&store, arguments.format, &format!("`{}`", path.display()), replacement.file())?;
+            replacement.finish()?;
+        }
+    }
+    Ok(Answer::Yes)
+}
+
+fn export(store: &Embedded, format: ExportFormat, what: &str, output: impl Write) -> Result<(), Failure> {
+    let unwritten = |error: &io::Error| Failure::io(format!("{what} can't be written"), error);
+    let mut output = BufWriter::with_capacity(1 << 18, output);
+    let bar = progress(store.count().map_err(|error| unread(&error))?, RECORDS);
+    let mut left_out = 0_u64;
+    let mut after = None;
+    loop {
+        let entries = store.scan(after.as_ref(), SLICE).map_err(|error| unread(&error))?;
+        let Some(last) = entries.last() else { break };
+        after = Some(Key::new(&last.name).map_err(|error| Failure::new(error.to_string()))?);
+        bar.inc(entries.len() as u64);
+        for entry in entries.into_iter().filter(|entry| entry.state == State::Live) {
+            let written = match format {
+                ExportFormat::Jsonl => write_json(&mut output, entry),
+                ExportFormat::Csv => write_csv(&mut output, &entry, &mut left_out),
+            };
+            written.map_err(|error| unwritten(&error))?;
+        }
+    }
+    output.flush().map_err(|error| unwritten(&error))?;
+    bar.finish_and_clear();
+    if left_out > 0 {
+        tell(format_args!("{left_out} records have no URL and were left out"));
+    }
+    Ok(())
+}
+
+fn write_json(output: &mut impl Write, entry: Entry) -> io::Result<()> {
+    let record = Record { handle: entry.name.as_bytes().into(), values: entry.values };
+    serde_json::to_writer(&mut *output, &record)?;
+    output.write_all(b"\n")
+}
+
+/// The name and its first URL.
+fn write_csv(output: &mut impl Write, entry: &Entry, left_out: &mut u64) -> io::Result<()> {
+    let url = entry.values.iter().find(|value| value.value_type.eq_ignore_ascii_case(b"URL"));
+    let Some(url) = url else {
+        *left_out += 1;
+        return Ok(());
+    };
+    write_field(output, entry.name.as_bytes())?;
+    output.write_all(b",")?;
+    write_field(output, &url.data)?;
+    output.write_all(b"\r\n")
+}
+
+/// A field as RFC 4180 has it, in quotes where it has to be.
+fn write_field(output: &mut impl Write, field: &[u8]) -> io::Result<()> {
+    let is_plain = |byte: &u8| !matches!(byte, b'"' | b',' | b'\r' | b'\n');
+    // A reader would take spaces at the ends for decoration, and an empty line for none.
+    let is_edged = |byte: Option<&u8>| byte.is_none_or(u8::is_ascii_whitespace);
+    if field.iter().all(is_plain) && !is_edged(field.first()) && !is_edged(field.last()) {
+        return output.write_all(field);
+    }
+    output.write_all(b"\"")?;
+    for (number, piece) in field.split(|byte| *byte == b'"').enumerate() {
+        if number > 0 {
+            output.write_all(b"\"\"")?;
+        }
+        output.write_all(piece)?;
+    }
+    output.write_all(b"\"")
+}

@@ -1,0 +1,105 @@
+//! What is taken, what is refused, and what is only odd.
+
+use std::collections::HashSet;
+
+use tendot_proto::record::Record;
+use tendot_proto::{Handle, Value, limits};
+
+/// Checks a record. It is refused, with the reason, if it could break an answer; what is odd about it is given.
+pub(crate) fn check(record: &Record<'_>) -> Result<Vec<String>, String> {
+    let handle = Handle::new(&record.handle);
+    handle.check().map_err(|error| error.to_string())?;
+    if record.values.len() > limits::VALUES {
+        return Err(format!("{} values, at most {} are kept", record.values.len(), limits::VALUES));
+    }
+    let mut indexes = HashSet::with_capacity(record.values.len());
+    let mut odd = Vec::new();
+    for value in &record.values {
+        let index = value.index;
+        if index == 0 {
+            return Err("a value has the index 0".into());
+        }
+        if !indexes.insert(index) {
+            return Err(format!("two values have the index {index}"));
+        }
+        let length = value.data.len().max(value.value_type.len());
+        if length > limits::FIELD {
+            return Err(format!("value {index} has {length} bytes, at most {} are kept", limits::FIELD));
+        }
+        if value.has_type("URL") {
+            if let Some(byte) = value.data.iter().find(|byte| matches!(byte, b'\r' | b'\n' | 0)) {
+                return Err(format!("the URL at {index} has the character {byte:#04x}"));
+            }
+            odd.extend(oddity(value).map(|what| format!("the URL at {index} {what}")));
+        }
+    }
+    let looks_like_an_address = ["doi:", "hdl:", "http:", "https:", "urn:", "info:"].iter().any(|start| {
+        handle
+            .as_bytes()
+            .split_at_checked(start.len())
+            .is_some_and(|(begin, _)| begin.eq_ignore_ascii_case(start.as_bytes()))
+    });
+    if looks_like_an_address {
+        odd.push("the name looks like an address, and is taken as it is".into());
+    }
+    Ok(odd)
+}
+
+/// What is odd about an address.
+fn oddity(value: &Value<'_>) -> Option<&'static str> {
+    let Ok(url) = str::from_utf8(&value.data) else { return Some("is not UTF-8") };
+    let is_scheme = |scheme: &str| {
+        scheme.starts_with(|c: char| c.is_ascii_alphabetic())
+            && scheme.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.'))
+    };
+    match url.split_once(':') {
+        _ if url.contains(|c: char| c.is_whitespace() || c.is_control()) => {
+            Some("has spaces or control characters")
+        }
+        Some((scheme, _)) if is_scheme(scheme) => {
+            let runs =
+                ["javascript", "data", "vbscript"].iter().any(|name| scheme.eq_ignore_ascii_case(name));
+            runs.then_some("would run in a browser, and is not redirected to")
+        }
+        _ => Some("has no scheme"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_taken() {
+        let url = |data: &'static str| vec![Value::new(1, "URL", data)];
+        check_one("10.1000/1", url("https://example.org/"), Ok(0));
+        check_one("10.1000/1", vec![], Ok(0));
+        check_one("10.1000/1", url("example.org"), Ok(1));
+        check_one("10.1000/1", url("JavaScript:alert(1)"), Ok(1));
+        check_one("10.1000/1", url("https://example.org/a b"), Ok(1));
+        check_one("doi:10.1000/1", url("https://example.org/"), Ok(1));
+        check_one("0.NA/10.1000", vec![], Ok(0));
+        check_one("10.1000", vec![], Err("the handle has no `/` between prefix and suffix"));
+        check_one("/1", vec![], Err("the handle has nothing before its `/`"));
+        check_one("10.1000/1", url("https://a/\r\nX: y"), Err("the URL at 1 has the character 0x0d"));
+        check_one("10.1000/1", vec![Value::new(1, "DESC", "a\nb")], Ok(0));
+        check_one("10.1000/1", vec![Value::new(0, "URL", "a:b")], Err("a value has the index 0"));
+        let twice = vec![Value::new(2, "DESC", "a"), Value::new(2, "DESC", "b")];
+        check_one("10.1000/1", twice, Err("two values have the index 2"));
+        let many = (1..=2_049).map(|index| Value::new(index, "DESC", "")).collect();
+        check_one("10.1000/1", many, Err("2049 values, at most 2048 are kept"));
+        let large = vec![Value::with_data(7, "DESC", vec![0; limits::FIELD + 1])];
+        check_one("10.1000/1", large, Err("value 7 has 1048577 bytes, at most 1048576 are kept"));
+    }
+
+    #[track_caller]
+    fn check_one(name: &str, values: Vec<Value<'_>>, expected: Result<usize, &str>) {
+        let record = Record { handle: name.as_bytes().into(), values };
+        let found = check(&record).map(|odd| odd.len());
+        assert_eq!(
+            found.as_ref().map_err(|reason| &**reason),
+            expected.as_ref().map_err(|reason| *reason),
+            "{name}"
+        );
+    }
+}

@@ -1,0 +1,167 @@
+//! Names and addresses, as RFC 4180 has them.
+
+use std::io::BufRead;
+
+use tendot_proto::Value;
+use tendot_proto::record::Record;
+
+use super::{Item, Source, Take};
+use crate::Failure;
+
+/// Bytes of a row that are kept: a name and an address of the largest size, and some more.
+const LONGEST: usize = 2 << 20;
+
+pub(super) fn read(source: Source, take: &mut Take<'_>) -> Result<(), Failure> {
+    let (name, reader) = source.into_parts();
+    let mut rows = Rows { name, reader, line: 1 };
+    let mut is_first = true;
+    while let Some((line, row)) = rows.next()? {
+        let is_header = std::mem::take(&mut is_first) && row.as_ref().is_ok_and(|row| is_header(row));
+        let item = match row {
+            Ok(row) if is_header || row.iter().all(Vec::is_empty) => continue,
+            Ok(row) => record(row).map_or_else(Item::Refused, Item::Record),
+            Err(reason) => Item::Refused(reason),
+        };
+        take(line, item)?;
+    }
+    Ok(())
+}
+
+fn is_header(row: &[Vec<u8>]) -> bool {
+    matches!(row, [_, url] if url.trim_ascii().eq_ignore_ascii_case(b"url"))
+}
+
+fn record(row: Vec<Vec<u8>>) -> Result<Record<'static>, String> {
+    let count = row.len();
+    let Ok([name, url]) = <[Vec<u8>; 2]>::try_from(row) else {
+        return Err(format!("the row has {count} fields, name and url are two"));
+    };
+    if url.is_empty() {
+        return Err("the row has no URL".into());
+    }
+    Ok(Record { handle: name.into(), values: vec![Value::with_data(1, "URL", url)] })
+}
+
+struct Rows<R> {
+    name: String,
+    reader: R,
+    line: u64,
+}
+
+/// Where a reader of fields is.
+#[derive(Clone, Copy, Eq, PartialEq)]
+enum State {
+    Start,
+    Plain,
+    Quoted,
+    /// After a quote within quotes: the end of the field, or half of a quote.
+    Quote,
+}
+
+impl<R: BufRead> Rows<R> {
+    /// The next row and the line where it begins; a row that is none is passed over to the end of its line.
+    #[expect(clippy::type_complexity, reason = "a line and either a row or a reason")]
+    fn next(&mut self) -> Result<Option<(u64, Result<Vec<Vec<u8>>, String>)>, Failure> {
+        let began = self.line;
+        let (mut row, mut field, mut state) = (Vec::new(), Vec::new(), State::Start);
+        let mut problem = None;
+        let (mut size, mut any) = (0_usize, false);
+        loop {
+            let byte = self.byte()?;
+            any |= byte.is_some();
+            size += 1;
+            if size > LONGEST && problem.is_none() {
+                problem = Some(format!("the row has more than {LONGEST} bytes"));
+            }
+            match (state, byte) {
+                (_, None) if !any => return Ok(None),
+                (State::Quoted, None) => {
+                    problem.get_or_insert_with(|| "a quote is not closed".into());
+                    break;
+                }
+                (State::Start | State::Plain | State::Quote, None | Some(b'\n')) => break,
+                // Of a line's end, or of nothing.
+                (State::Start | State::Plain | State::Quote, Some(b'\r')) => {
+                    if self.peek()? != Some(b'\n') {
+                        problem.get_or_insert_with(|| "a carriage return outside quotes".into());
+                    }
+                }
+                (State::Start | State::Plain | State::Quote, Some(b',')) => {
+                    row.push(std::mem::take(&mut field));
+                    state = State::Start;
+                }
+                (State::Start, Some(b'"')) => state = State::Quoted,
+                (State::Quoted, Some(b'"')) => state = State::Quote,
+                (State::Quote, Some(b'"')) => {
+                    field.push(b'"');
+                    state = State::Quoted;
+                }
+                (State::Quote, Some(_)) => {
+                    problem.get_or_insert_with(|| "something follows a closing quote".into());
+                    state = State::Plain;
+                }
+                (State::Start | State::Plain, Some(byte)) => {
+                    state = State::Plain;
+                    if problem.is_none() {
+                        field.push(byte);
+                    }
+                }
+                (State::Quoted, Some(byte)) => {
+                    if problem.is_none() {
+                        field.push(byte);
+                    }
+                }
+            }
+        }
+        row.push(field);
+        Ok(Some((began, problem.map_or(Ok(row), Err))))
+    }
+
+    fn peek(&mut self) -> Result<Option<u8>, Failure> {
+        let Self { reader, name, .. } = self;
+        let buffer =
+            reader.fill_buf().map_err(|error| Failure::io(format!("{name} can't be read"), &error))?;
+        Ok(buffer.first().copied())
+    }
+
+    fn byte(&mut self) -> Result<Option<u8>, Failure> {
+        let byte = self.peek()?;
+        self.reader.consume(usize::from(byte.is_some()));
+        self.line += u64::from(byte == Some(b'\n'));
+        Ok(byte)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows() {
+        check("a,b\nc,d", &[(1, Ok(&["a", "b"])), (2, Ok(&["c", "d"]))]);
+        check("a,b\r\n\r\n", &[(1, Ok(&["a", "b"])), (2, Ok(&[""]))]);
+        check("\"a,\"\"\n\",b\nc,", &[(1, Ok(&["a,\"\n", "b"])), (3, Ok(&["c", ""]))]);
+        check("a\"b,c", &[(1, Ok(&["a\"b", "c"]))]);
+        check("\"a\"b,c\nd,e", &[(1, Err("something follows a closing quote")), (2, Ok(&["d", "e"]))]);
+        check("\"a,b\n", &[(1, Err("a quote is not closed"))]);
+        check("a\rb,c", &[(1, Err("a carriage return outside quotes"))]);
+    }
+
+    #[track_caller]
+    fn check(text: &str, expected: &[(u64, Result<&[&str], &str>)]) {
+        let mut rows = Rows { name: "text".into(), reader: text.as_bytes(), line: 1 };
+        for (line, row) in expected {
+            let (found_line, found) = rows.next().unwrap().unwrap();
+            let found = found.map(|row| {
+                row.into_iter().map(|field| String::from_utf8(field).unwrap()).collect::<Vec<_>>()
+            });
+            assert_eq!(found_line, *line, "{text}");
+            match (found, row) {
+                (Ok(found), Ok(row)) => assert_eq!(found, *row, "{text}"),
+                (Err(found), Err(reason)) => assert_eq!(found, *reason, "{text}"),
+                (found, row) => panic!("{text}: {found:?} but {row:?}"),
+            }
+        }
+        assert!(rows.next().unwrap().is_none(), "{text}");
+    }
+}

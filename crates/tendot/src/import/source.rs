@@ -1,0 +1,64 @@
+//! Where records come from.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read};
+use std::path::Path;
+
+use indicatif::ProgressBar;
+
+use crate::Failure;
+use crate::failure::escaped;
+use crate::store::is_standard;
+
+/// A file or standard input, opened.
+pub(crate) struct Source {
+    name: String,
+    reader: BufReader<Box<dyn Read>>,
+    /// Its size, as far as that is known.
+    pub(crate) size: u64,
+}
+
+impl Source {
+    pub(crate) fn open(path: &Path) -> Result<Self, Failure> {
+        if is_standard(path) {
+            let reader: Box<dyn Read> = Box::new(io::stdin().lock());
+            return Self::new("standard input".into(), reader, 0);
+        }
+        let name = format!("`{}`", escaped(&path.to_string_lossy()));
+        let failed = |error| Failure::io(format!("{name} can't be read"), &error);
+        let file = File::open(path).map_err(failed)?;
+        let size = file.metadata().map_err(failed)?.len();
+        Self::new(name.clone(), Box::new(file), size)
+    }
+
+    pub(crate) fn new(name: String, reader: Box<dyn Read>, size: u64) -> Result<Self, Failure> {
+        let mut source = Self { name, reader: BufReader::with_capacity(1 << 16, reader), size };
+        // Some editors begin a text with a mark of its encoding.
+        if source.peek()?.starts_with(b"\xef\xbb\xbf") {
+            source.reader.consume(3);
+        }
+        Ok(source)
+    }
+
+    /// How it is called in messages.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Its beginning, at least a byte of it unless it is empty.
+    pub(crate) fn peek(&mut self) -> Result<&[u8], Failure> {
+        let Self { name, reader, .. } = self;
+        reader.fill_buf().map_err(|error| Failure::io(format!("{name} can't be read"), &error))
+    }
+
+    /// The bytes, which `progress` counts.
+    pub(crate) fn watched(self, progress: &ProgressBar) -> Self {
+        let reader: Box<dyn Read> = Box::new(progress.wrap_read(self.reader));
+        Self { reader: BufReader::with_capacity(1 << 16, reader), ..self }
+    }
+
+    /// The name and the bytes.
+    pub(super) fn into_parts(self) -> (String, impl BufRead) {
+        (self.name, self.reader)
+    }
+}

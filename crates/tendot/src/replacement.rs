@@ -1,0 +1,62 @@
+//! A file that is there as a whole or not at all.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+use crate::Failure;
+
+/// A file that is written beside another one and then takes its place. Dropped before that, it is removed.
+pub(crate) struct Replacement {
+    file: File,
+    path: PathBuf,
+    /// Where it is to go; none if the place is no regular file, such as a pipe, and is written itself.
+    target: Option<PathBuf>,
+}
+
+impl Replacement {
+    pub(crate) fn create(target: &Path) -> Result<Self, Failure> {
+        let failed =
+            |path: &Path, error| Failure::io(format!("`{}` can't be written", path.display()), &error);
+        if target.metadata().is_ok_and(|there| !there.is_file()) {
+            let file = File::options().write(true).open(target).map_err(|error| failed(target, error))?;
+            return Ok(Self { file, path: target.into(), target: None });
+        }
+        let mut name = std::ffi::OsString::from(".");
+        name.push(target.file_name().unwrap_or_default());
+        name.push(format!(".{}.part", std::process::id()));
+        let path = target.with_file_name(name);
+        let created = File::options().read(true).write(true).create(true).truncate(true).open(&path);
+        let file = created.map_err(|error| failed(&path, error))?;
+        Ok(Self { file, path, target: Some(target.into()) })
+    }
+
+    pub(crate) const fn file(&mut self) -> &mut File {
+        &mut self.file
+    }
+
+    /// Whether it will take the place of a file, and can be read until then.
+    pub(crate) const fn is_regular(&self) -> bool {
+        self.target.is_some()
+    }
+
+    /// Puts the file in its place, durably.
+    pub(crate) fn finish(mut self) -> Result<(), Failure> {
+        let Some(target) = self.target.clone() else { return Ok(()) };
+        let failed = |error| Failure::io(format!("`{}` can't be written", target.display()), &error);
+        self.file.sync_all().map_err(failed)?;
+        std::fs::rename(&self.path, &target).map_err(failed)?;
+        self.target = None;
+        let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty());
+        let folder = File::open(folder.unwrap_or_else(|| Path::new(".")));
+        folder.and_then(|folder| folder.sync_all()).map_err(failed)
+    }
+}
+
+impl Drop for Replacement {
+    fn drop(&mut self) {
+        if self.target.is_some() {
+            // Nobody is left to be told.
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! The store that a command is about: where it is, and what to do when it cannot be opened.
+
+use std::io::{self, IsTerminal as _};
+use std::path::{Path, PathBuf};
+
+use indicatif::{ProgressBar, ProgressStyle};
+use tendot_store::{Embedded, LockError, OpenError, StoreError};
+
+use crate::Failure;
+use crate::args::StoreArguments;
+
+impl StoreArguments {
+    /// The directory of the embedded store.
+    pub(crate) fn directory(&self) -> Result<PathBuf, Failure> {
+        let Some(store) = &self.store else { return Ok(self.data.clone()) };
+        match store.split_once(':') {
+            Some(("embedded", "")) => Ok(self.data.clone()),
+            Some(("embedded", directory)) => Ok(directory.into()),
+            Some(("memory" | "postgres" | "postgresql", _)) => {
+                Err(Failure::new(format!("`--store {store}` is not there yet"))
+                    .hint("it comes with a later version; `--store embedded:DIR` works today"))
+            }
+            _ => Err(Failure::new(format!("`--store {store}` is no store"))
+                .hint("a store is written as `embedded:DIR`")),
+        }
+    }
+
+    /// The store, for reading, also while a server writes it.
+    pub(crate) fn open_read_only(&self) -> Result<Embedded, Failure> {
+        Embedded::open_read_only(&self.directory()?).map_err(|error| unopened(&error))
+    }
+}
+
+/// Tells why a store was not opened.
+pub(crate) fn unopened(error: &OpenError) -> Failure {
+    let failure = Failure::new(error.to_string());
+    match error {
+        OpenError::Locked(LockError::Held { .. }) => failure.hint(IN_USE),
+        OpenError::NoStore { .. } => failure.hint("`--data DIR` says where it is"),
+        OpenError::OtherFormat { .. } => {
+            failure.hint("a newer version of tendot wrote it, or another program")
+        }
+        OpenError::Failed { .. } | OpenError::Store { .. } => {
+            failure.hint("if the file is damaged, `tendot restore` makes a store of a backup")
+        }
+        _ => failure,
+    }
+}
+
+/// What to do when another process writes.
+pub(crate) const IN_USE: &str = "stop the server first, or whatever else writes there";
+
+/// Tells why a store could not be read to its end.
+pub(crate) fn unread(error: &StoreError) -> Failure {
+    let failure = Failure::new(error.to_string());
+    match error {
+        StoreError::Damaged { .. } => failure.hint("`tendot verify` finds all that is damaged"),
+        _ => failure,
+    }
+}
+
+/// A bar on stderr when somebody watches it, in `template`'s words.
+pub(crate) fn progress(length: u64, template: &str) -> ProgressBar {
+    if !io::stderr().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    let style = ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
+    ProgressBar::new(length).with_style(style)
+}
+
+/// How far a count of records is.
+pub(crate) const RECORDS: &str = "{bar:40} {human_pos}/{human_len} records  {per_sec}  {eta} left";
+
+/// How far the bytes of a file are.
+pub(crate) const BYTES: &str = "{bar:40} {bytes}/{total_bytes}  {bytes_per_sec}  {eta} left";
+
+/// Whether a path stands for standard input or output.
+pub(crate) fn is_standard(path: &Path) -> bool {
+    path.as_os_str() == "-"
+}
