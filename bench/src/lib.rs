@@ -3,6 +3,7 @@
 pub mod corpus;
 pub mod names;
 pub mod random;
+pub mod records;
 
 use std::time::Instant;
 

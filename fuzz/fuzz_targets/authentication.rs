@@ -33,11 +33,15 @@ fuzz_target!(|bytes: &[u8]| {
     parsers(bytes);
     let mut machines = Machines::new();
     let mut rest = bytes;
-    while let Some(([what, which], after)) = rest.split_first_chunk() {
+    for _ in 0..STEPS {
+        let Some(([what, which], after)) = rest.split_first_chunk() else { break };
         rest = after;
         machines.step(*what, *which, &mut rest);
     }
 });
+
+/// Enough for anything to happen, and not so many that few inputs are tried.
+const STEPS: usize = 60;
 
 /// What comes from outside and is not a message.
 fn parsers(bytes: &[u8]) {
@@ -52,7 +56,7 @@ fn parsers(bytes: &[u8]) {
     if let Ok(key) = PublicKey::from_bytes(bytes) {
         assert_eq!(key.to_bytes(), bytes);
     }
-    let _ = PrivateKey::from_file(bytes, Some(b"secret"), &AwsLc, &mut Work::new(2_000));
+    let _ = PrivateKey::from_file(bytes, Some(b"secret"), &AwsLc, &mut Work::new(20));
 }
 
 struct Machines {
@@ -95,7 +99,7 @@ impl Machines {
             0 => self.now.elapsed += Duration::from_secs(which.into()),
             1 | 2 => self.challenge(which),
             3 => self.answer(which, rest),
-            4 if self.client.is_none() => self.session(),
+            4 if self.client.is_none() && self.taken.is_empty() => self.session(),
             4..=6 => self.message(which),
             _ => self.again(which, rest),
         }

@@ -39,6 +39,28 @@ pub(crate) fn fuzz(only: Option<&str>, seconds: u32, seed: Option<u32>) -> Resul
         let names = TARGETS.map(|(name, _)| name);
         ensure!(names.contains(&only), "there is no fuzz target `{only}`; there are {names:?}");
     }
+    let programs = build()?;
+    let folder = root().join("fuzz");
+    for (target, seeds) in TARGETS.into_iter().filter(|(target, _)| only.is_none_or(|only| only == *target)) {
+        let seeds =
+            write_seeds(&folder.join("corpus/seeds").join(target), &[seeds()?, kept(target)?].concat())?;
+        let corpus = folder.join("corpus").join(target);
+        let artifacts = folder.join("artifacts").join(target);
+        fs::create_dir_all(&corpus)?;
+        fs::create_dir_all(&artifacts)?;
+        run(Command::new(programs.join(target))
+            .arg(format!("-max_total_time={seconds}"))
+            .args(["-timeout=5", "-max_len=4096", "-print_final_stats=1", "-verbosity=0"])
+            .args(seed.map(|seed| format!("-seed={seed}")))
+            .arg(format!("-artifact_prefix={}/", artifacts.display()))
+            .arg(corpus)
+            .arg(seeds))?;
+    }
+    Ok(())
+}
+
+/// Builds the targets, and tells where they are.
+fn build() -> Result<PathBuf> {
     if !is_there("c++") {
         install(&["g++"])?;
     }
@@ -50,21 +72,42 @@ pub(crate) fn fuzz(only: Option<&str>, seconds: u32, seed: Option<u32>) -> Resul
         .args(["build", "--release", "--target", host])
         .env("RUSTFLAGS", FLAGS)
         .current_dir(&folder))?;
-    for (target, seeds) in TARGETS.into_iter().filter(|(target, _)| only.is_none_or(|only| only == *target)) {
-        let seeds = write_seeds(&folder.join("corpus/seeds").join(target), &seeds()?)?;
-        let corpus = folder.join("corpus").join(target);
-        let artifacts = folder.join("artifacts").join(target);
-        fs::create_dir_all(&corpus)?;
-        fs::create_dir_all(&artifacts)?;
-        run(Command::new(folder.join("target").join(host).join("release").join(target))
-            .arg(format!("-max_total_time={seconds}"))
-            .args(["-timeout=5", "-max_len=4096", "-print_final_stats=1", "-verbosity=0"])
-            .args(seed.map(|seed| format!("-seed={seed}")))
-            .arg(format!("-artifact_prefix={}/", artifacts.display()))
-            .arg(corpus)
-            .arg(seeds))?;
+    Ok(folder.join("target").join(host).join("release"))
+}
+
+/// Keeps the inputs that reach most of the code, of those that fuzzing found: the shortest, a line each.
+pub(crate) fn keep(target: &str) -> Result<()> {
+    let programs = build()?;
+    let folder = root().join("fuzz");
+    let merged = folder.join("corpus/merged").join(target);
+    if merged.exists() {
+        fs::remove_dir_all(&merged)?;
     }
-    Ok(())
+    fs::create_dir_all(&merged)?;
+    let corpora = [folder.join("corpus").join(target), folder.join("corpus/seeds").join(target)];
+    run(Command::new(programs.join(target)).args(["-merge=1", "-max_len=1024"]).arg(&merged).args(corpora))?;
+    let mut inputs = Vec::new();
+    for entry in fs::read_dir(&merged)? {
+        inputs.push(fs::read(entry?.path())?);
+    }
+    inputs.sort_by(|one, two| one.len().cmp(&two.len()).then_with(|| one.cmp(two)));
+    inputs.truncate(KEPT);
+    let lines: String = inputs.iter().map(|input| hex_of_bytes(input) + "\n").collect();
+    fs::create_dir_all(folder.join("corpora"))?;
+    Ok(fs::write(folder.join("corpora").join(format!("{target}.hex")), lines)?)
+}
+
+/// So many inputs are kept of each target.
+const KEPT: usize = 400;
+
+/// The inputs that are kept.
+fn kept(target: &str) -> Result<Vec<Vec<u8>>> {
+    let path = root().join("fuzz/corpora").join(format!("{target}.hex"));
+    match fs::read_to_string(path) {
+        Ok(lines) => lines.lines().map(bytes_of_hex).collect(),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Vec::new()),
+        Err(error) => Err(error.into()),
+    }
 }
 
 fn write_seeds(folder: &Path, seeds: &[Vec<u8>]) -> Result<PathBuf> {
@@ -184,4 +227,8 @@ fn replication_seeds() -> Result<Vec<Vec<u8>>> {
 fn bytes_of_hex(hex: &str) -> Result<Vec<u8>> {
     let digits = hex.as_bytes().chunks(2).map(str::from_utf8);
     digits.map(|pair| Ok(u8::from_str_radix(pair?, 16)?)).collect()
+}
+
+fn hex_of_bytes(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

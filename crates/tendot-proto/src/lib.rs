@@ -9,6 +9,7 @@ extern crate alloc;
 extern crate std;
 
 pub mod auth;
+pub mod bootstrap;
 pub mod crypto;
 pub mod endpoint;
 mod error;

@@ -42,7 +42,7 @@ pub enum Edit {
     },
     /// Names under a prefix are to be kept here.
     Home {
-        /// The prefix, without a slash.
+        /// The prefix, as `10.1000`; or, for the prefixes derived from one, `0.NA/0.NA/10.1000`.
         prefix: Box<str>,
     },
     /// Names under a prefix are no longer to be kept here. Records stay as they are.
@@ -63,7 +63,12 @@ impl Edit {
 
     /// The key of that.
     pub fn key(&self) -> Result<Key, KeyError> {
-        Key::new(self.name())
+        match self {
+            Self::Home { prefix } | Self::Unhome { prefix } => Key::of_prefix(prefix),
+            Self::Put { name, .. } | Self::Tombstone { name, .. } | Self::Remove { name, .. } => {
+                Key::new(name)
+            }
+        }
     }
 
     /// What has to be there before; nothing in particular for prefixes.

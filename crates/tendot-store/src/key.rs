@@ -19,12 +19,23 @@ impl Key {
     /// The longest name that is kept, in bytes. Handles of the protocol have at most half of it.
     pub const LONGEST: usize = 4096;
 
+    /// The longest prefix that can be homed, in bytes. Names under longer ones are kept, but not listed.
+    pub const LONGEST_PREFIX: usize = 255;
+
     /// The key of a name.
     pub fn new(name: &str) -> Result<Self, KeyError> {
         match name.len() {
             0 => Err(KeyError::Empty),
             length if length > Self::LONGEST => Err(KeyError::TooLong { length }),
             _ => Ok(Self(Handle::from(name).folded().into())),
+        }
+    }
+
+    /// The key of a prefix that is to be kept here, or no longer.
+    pub fn of_prefix(prefix: &str) -> Result<Self, KeyError> {
+        match prefix.len() {
+            length if length > Self::LONGEST_PREFIX => Err(KeyError::PrefixTooLong { length }),
+            _ => Self::new(prefix),
         }
     }
 
@@ -61,6 +72,12 @@ pub enum KeyError {
     /// It is longer than [`Key::LONGEST`].
     #[error("the name has {length} bytes, at most {max} are kept", max = Key::LONGEST)]
     TooLong {
+        /// Its bytes.
+        length: usize,
+    },
+    /// It is longer than [`Key::LONGEST_PREFIX`].
+    #[error("the prefix has {length} bytes, at most {max} are kept", max = Key::LONGEST_PREFIX)]
+    PrefixTooLong {
         /// Its bytes.
         length: usize,
     },

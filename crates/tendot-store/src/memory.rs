@@ -43,6 +43,9 @@ impl Store for Memory {
         after: Option<&Key>,
         limit: usize,
     ) -> Result<Vec<Listed>, StoreError> {
+        if prefix.len() > Key::LONGEST_PREFIX {
+            return Ok(Vec::new());
+        }
         Ok(self.read(|tables| {
             let from = match after {
                 Some(after) => (std::ops::Bound::Excluded(after), std::ops::Bound::Unbounded),
@@ -58,8 +61,11 @@ impl Store for Memory {
     }
 
     async fn is_homed(&self, prefix: &[u8]) -> Result<bool, StoreError> {
-        let folded = prefix.to_ascii_uppercase();
-        Ok(self.read(|tables| tables.homed.iter().any(|homed| homed.as_bytes() == folded)))
+        let Some(key) = std::str::from_utf8(prefix).ok().and_then(|prefix| Key::of_prefix(prefix).ok())
+        else {
+            return Ok(false);
+        };
+        Ok(self.read(|tables| tables.homed.contains(&key)))
     }
 
     async fn homed(&self, after: Option<&[u8]>, limit: usize) -> Result<Vec<Box<str>>, StoreError> {

@@ -233,6 +233,18 @@ pub async fn prefixes(store: &impl Store) {
     assert!(!store.is_homed(b"10.100").await.unwrap() && !store.is_homed(b"").await.unwrap());
     assert_eq!(store.homed(None, 2).await.unwrap(), ["10.1000".into(), "10.5555".into()]);
     assert_eq!(store.homed(Some(b"10.5555"), 9).await.unwrap(), ["20.ABC".into()]);
+    // Too long to be one, and the store goes on.
+    let long = "1".repeat(256);
+    let refused = commit(store, vec![home(&long)]).await.unwrap_err();
+    assert!(
+        matches!(refused, CommitError::Name { error: KeyError::PrefixTooLong { length: 256 }, .. }),
+        "{refused}"
+    );
+    assert!(!store.is_homed("1".repeat(5_000).as_bytes()).await.unwrap());
+    assert_eq!(store.list("1".repeat(5_000).as_bytes(), None, 9).await.unwrap(), []);
+    assert_eq!(store.homed(Some("2".repeat(5_000).as_bytes()), 9).await.unwrap(), []);
+    commit(store, vec![home(&long[1..])]).await.unwrap();
+    commit(store, vec![Edit::Unhome { prefix: long[1..].into() }]).await.unwrap();
     commit(store, vec![Edit::Unhome { prefix: "20.Abc".into() }, home("10.1000")]).await.unwrap();
     assert_eq!(store.homed(None, 9).await.unwrap(), ["10.1000".into(), "10.5555".into()]);
 }

@@ -140,7 +140,7 @@ impl Importer {
 
     /// Names under this prefix are to be kept here.
     pub fn home(&mut self, prefix: &str) -> Result<(), ImportError> {
-        self.homed.insert(Key::new(prefix)?);
+        self.homed.insert(Key::of_prefix(prefix)?);
         Ok(())
     }
 

@@ -244,6 +244,9 @@ impl Tables {
     }
 
     fn list(&self, prefix: &[u8], after: Option<&Key>, limit: usize) -> Result<Vec<Listed>, StoreError> {
+        if prefix.len() > Key::LONGEST_PREFIX {
+            return Ok(Vec::new());
+        }
         let txn = self.read_txn()?;
         let failed = |error| failed("listing names", error);
         let folded = prefix.to_ascii_uppercase();
@@ -276,7 +279,7 @@ impl Tables {
     }
 
     fn is_homed(&self, prefix: &[u8]) -> Result<bool, StoreError> {
-        if prefix.is_empty() {
+        if prefix.is_empty() || prefix.len() > Key::LONGEST_PREFIX {
             return Ok(false);
         }
         let txn = self.read_txn()?;
@@ -289,7 +292,9 @@ impl Tables {
     fn homed(&self, after: Option<&[u8]>, limit: usize) -> Result<Vec<Box<str>>, StoreError> {
         let txn = self.read_txn()?;
         let failed = |error| failed("listing prefixes", error);
-        let after = after.unwrap_or_default().to_ascii_uppercase();
+        let mut after = after.unwrap_or_default().to_ascii_uppercase();
+        // No prefix is longer, so none is between.
+        after.truncate(Key::LONGEST_PREFIX + 1);
         let from = if after.is_empty() { Bound::Unbounded } else { Bound::Excluded(&after[..]) };
         let range = (from, Bound::Unbounded);
         let mut homed = Vec::new();

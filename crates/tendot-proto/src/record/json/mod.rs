@@ -19,4 +19,5 @@ mod write;
 pub use key::Jwk;
 pub use node::JsonError;
 pub(crate) use node::Node;
+pub(crate) use read::record as read_record;
 pub use read::values_from_json;

@@ -92,6 +92,12 @@ impl<'p, 'j: 'p> Node<'p, 'j> {
         })
     }
 
+    /// The names of all members.
+    pub(crate) fn names(&self) -> Result<impl Iterator<Item = &'j str> + use<'j>, JsonError> {
+        let members = self.json.as_object().ok_or_else(|| self.needs("an object"))?;
+        Ok(members.keys().map(|name| &**name))
+    }
+
     /// What `read` makes of each item of a list. A null that a comma left at the end is as wrong as any other.
     pub(crate) fn list<T>(
         &self,

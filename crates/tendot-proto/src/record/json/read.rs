@@ -77,7 +77,7 @@ fn parse(json: &[u8]) -> Result<Json, JsonError> {
     serde_json::from_slice(json).map_err(|error| JsonError::syntax(&error))
 }
 
-fn record(node: &Node<'_, '_>) -> Result<Record<'static>, JsonError> {
+pub(crate) fn record(node: &Node<'_, '_>) -> Result<Record<'static>, JsonError> {
     Ok(Record {
         handle: Cow::Owned(node.required("handle")?.text()?.as_bytes().to_vec()),
         values: node.required("values")?.list(|item| value(item).map(Value::into_owned))?,

@@ -1,0 +1,67 @@
+//! Records as the world has them: 5,000 prefixes of very different size, two or three values, addresses of 60 to 90 bytes.
+
+use tendot_proto::Value;
+
+use crate::random::Random;
+
+const PREFIXES: usize = 5_000;
+
+/// Makes records, the same ones in the same order for the same seed.
+pub struct Records {
+    random: Random,
+    /// How often each prefix comes, added up: the n-th as often as 1/n.
+    weights: Vec<f64>,
+    number: u64,
+}
+
+impl Records {
+    /// Begins anew.
+    pub fn new(seed: u64) -> Self {
+        let mut sum = 0.0;
+        let weights = (1..=PREFIXES).map(|rank| {
+            sum += 1.0 / rank as f64;
+            sum
+        });
+        Self { weights: weights.collect(), random: Random::new(seed), number: 0 }
+    }
+
+    /// The next record. No name comes twice.
+    pub fn record(&mut self) -> (String, Vec<Value<'static>>) {
+        self.number += 1;
+        let all = self.weights[PREFIXES - 1];
+        let at = self.random.below(1 << 40) as f64 / (1_u64 << 40) as f64 * all;
+        let rank = self.weights.partition_point(|weight| *weight < at);
+        // Spread over the names, so that neither prefixes nor suffixes come in order.
+        let mixed = self.number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 24;
+        let prefix = format!("10.{}", 1_000 + rank * 7 % 49_000);
+        let suffix = match rank % 4 {
+            0 => format!("s{:05}-{:03}-{mixed:011}", rank * 31 % 99_999, mixed % 400),
+            1 => format!("j.abc.2019.{mixed:011}"),
+            2 => format!("{mixed:x}"),
+            _ => format!("978-3-{mixed:013}_{}", mixed % 30),
+        };
+        let host = format!("www.publisher-{rank}.example.org");
+        let address = match rank % 3 {
+            0 => format!("https://{host}/doi/{prefix}/{suffix}"),
+            1 => format!("https://{host}/journals/articles/view/{}/{mixed}", rank * 13 % 500),
+            _ => format!("https://{host}/resolve?id={prefix}/{suffix}"),
+        };
+        let timestamp = 1_300_000_000 + self.random.below(400_000_000) as u32;
+        let administrator = format!("0.NA/{prefix}");
+        let mut admin = vec![0x0f, 0xf3];
+        admin.extend((administrator.len() as u32).to_be_bytes());
+        admin.extend(administrator.into_bytes());
+        admin.extend(200_u32.to_be_bytes());
+        let mut values = vec![
+            Value { timestamp, ..Value::new(1, "URL", address) },
+            Value { timestamp, ..Value::with_data(100, "HS_ADMIN", admin) },
+        ];
+        if self.number.is_multiple_of(2) {
+            values.insert(
+                1,
+                Value { timestamp, ..Value::new(700_050, "700050", format!("{:017}", mixed * 977)) },
+            );
+        }
+        (format!("{prefix}/{suffix}"), values)
+    }
+}

@@ -1,0 +1,260 @@
+//! Where a client begins: the files in which the deployed software keeps the root of the Handle System.
+//!
+//! `bootstrap_handles` has the root's records as JSON; `root_info` and `resolver_service`, older, the values of one record;
+//! `local_info` the sites of prefixes that are not to be asked for at the root.
+
+use alloc::borrow::Cow;
+use alloc::collections::BTreeSet;
+use alloc::vec::Vec;
+
+use serde::ser::SerializeMap as _;
+use serde::{Serialize, Serializer};
+
+use crate::error::DecodeError;
+use crate::handle::Handle;
+use crate::record::{JsonError, Node, PublicKey, Record, Site, Value, read_record};
+use crate::wire::{Item as _, List, Reader, Writer};
+
+/// The records of `bootstrap_handles`.
+///
+/// ```
+/// use tendot_proto::bootstrap::Bootstrap;
+///
+/// let json = br#"{"lastUpdate":1700000000000,"handles":{"0.NA/0.NA":{"handle":"0.NA/0.NA","values":[
+///     {"index":1,"type":"HS_SERV","data":"0.GHR/1"},{"index":2,"type":"HS_SERV","data":"0.GHR/gone"}]},
+///     "0.GHR/1":{"handle":"0.GHR/1","values":[]}}}"#;
+/// let bootstrap = Bootstrap::from_json(json)?;
+/// assert_eq!((bootstrap.last_update, bootstrap.records.len()), (1_700_000_000_000, 2));
+/// assert_eq!(bootstrap.sites().len(), 0);
+/// assert!(Bootstrap::from_json(b"{}").is_err());
+/// # Ok::<(), tendot_proto::record::JsonError>(())
+/// ```
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Bootstrap {
+    /// When they were last resolved, in milliseconds since 1970.
+    pub last_update: u64,
+    /// The records: `0.NA/0.NA`, `0.0/0.0` and the services that they name.
+    pub records: Vec<Record<'static>>,
+}
+
+impl Bootstrap {
+    /// Reads the file.
+    pub fn from_json(json: &[u8]) -> Result<Self, JsonError> {
+        let json = serde_json::from_slice(json).map_err(|error| JsonError::syntax(&error))?;
+        let node = Node::new(&json);
+        let handles = node.required("handles")?;
+        let last_update = node.get("lastUpdate").map_or(Ok(0), |time| time.number())?;
+        let mut records = Vec::new();
+        for name in handles.names()? {
+            records.push(read_record(&handles.required(name)?)?);
+        }
+        Ok(Self { last_update, records })
+    }
+
+    /// The sites of the root: those of `0.NA/0.NA`, and of all services that it names, as far as they are in the file.
+    pub fn sites(&self) -> Vec<Site<'_>> {
+        let mut sites = Vec::new();
+        let mut asked = BTreeSet::new();
+        let mut to_ask: Vec<Cow<'_, [u8]>> = alloc::vec![Handle::ROOT.as_bytes().into()];
+        while let Some(handle) = to_ask.pop() {
+            let handle = Handle::new(&handle).folded().into_owned();
+            if !asked.insert(handle.clone()) {
+                continue;
+            }
+            for value in self.values(Handle::new(&handle)) {
+                match &*value.value_type {
+                    b"HS_SITE" | b"HS_SITE.6" => sites.extend(Site::from_bytes(&value.data)),
+                    b"HS_SERV" => to_ask.push(Cow::Borrowed(&value.data)),
+                    _ => {}
+                }
+            }
+        }
+        sites
+    }
+
+    /// The keys of `0.0/0.0`, on which all trust in signed records rests.
+    pub fn root_keys(&self) -> Vec<PublicKey<'static>> {
+        self.values(Handle::from("0.0/0.0"))
+            .iter()
+            .filter(|value| &*value.value_type == b"HS_PUBKEY")
+            .filter_map(|value| PublicKey::from_bytes(&value.data).ok())
+            .map(PublicKey::into_owned)
+            .collect()
+    }
+
+    fn values(&self, handle: Handle<'_>) -> &[Value<'static>] {
+        let record = self.records.iter().find(|record| Handle::new(&record.handle).is_same(handle));
+        record.map_or(&[], |record| &record.values)
+    }
+}
+
+/// The file as it is written.
+impl Serialize for Bootstrap {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        struct Handles<'b>(&'b [Record<'static>]);
+        impl Serialize for Handles<'_> {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                let mut map = serializer.serialize_map(Some(self.0.len()))?;
+                for record in self.0 {
+                    map.serialize_entry(&*alloc::string::String::from_utf8_lossy(&record.handle), record)?;
+                }
+                map.end()
+            }
+        }
+        let mut map = serializer.serialize_map(Some(2))?;
+        map.serialize_entry("lastUpdate", &self.last_update)?;
+        map.serialize_entry("handles", &Handles(&self.records))?;
+        map.end()
+    }
+}
+
+/// Reads `root_info` or `resolver_service`: the length of what follows, and values.
+///
+/// ```
+/// use tendot_proto::Value;
+/// use tendot_proto::bootstrap::{read_root_info, write_root_info};
+///
+/// let values = [Value::new(1, "HS_SERV", "0.GHR/1")];
+/// let mut file = write_root_info(&values);
+/// assert_eq!(read_root_info(&file)?, values);
+/// file.pop();
+/// assert_eq!(read_root_info(&file).unwrap_err().to_string(), "root_info at byte 0: 44 bytes announced, 43 there");
+/// # Ok::<(), tendot_proto::DecodeError>(())
+/// ```
+pub fn read_root_info(file: &[u8]) -> Result<Vec<Value<'_>>, DecodeError> {
+    let mut reader = Reader::new(file);
+    let mut rest = reader.sub("root_info")?;
+    reader.finish("root_info")?;
+    let values: List<'_, Value<'_>> = List::decode(&mut rest, "values")?;
+    rest.finish("root_info")?;
+    Ok(values.iter().collect())
+}
+
+/// Writes `root_info` or `resolver_service`.
+pub fn write_root_info(values: &[Value<'_>]) -> Vec<u8> {
+    let mut out = Vec::new();
+    Writer::new(&mut out).sub(|writer| {
+        writer.count(values.len());
+        for value in values {
+            value.encode(writer);
+        }
+    });
+    out
+}
+
+/// One entry of `local_info`: a site, and the prefixes whose names it keeps.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct LocalSite<'a> {
+    /// Prefix handles, as `0.NA/10.1000`.
+    pub prefixes: Vec<Cow<'a, [u8]>>,
+    /// The site.
+    pub site: Site<'a>,
+}
+
+/// Reads `local_info`: the length of what follows, and for each site its prefixes and its data.
+pub fn read_local_info(file: &[u8]) -> Result<Vec<LocalSite<'_>>, DecodeError> {
+    let mut reader = Reader::new(file);
+    let mut rest = reader.sub("local_info")?;
+    reader.finish("local_info")?;
+    let mut sites = Vec::new();
+    for _ in 0..rest.count("local sites", 8)? {
+        let prefixes: List<'_, &[u8]> = List::decode(&mut rest, "prefixes")?;
+        let data = rest.sub("site")?;
+        let site = Site::from_bytes(data.rest())
+            .map_err(|error| DecodeError::new(error.field(), data.at() + error.at(), error.kind()))?;
+        sites.push(LocalSite { prefixes: prefixes.iter().map(Cow::Borrowed).collect(), site });
+    }
+    rest.finish("local_info")?;
+    Ok(sites)
+}
+
+/// Writes `local_info`.
+pub fn write_local_info(sites: &[LocalSite<'_>]) -> Vec<u8> {
+    let mut out = Vec::new();
+    Writer::new(&mut out).sub(|writer| {
+        writer.count(sites.len());
+        for LocalSite { prefixes, site } in sites {
+            writer.count(prefixes.len());
+            for prefix in prefixes {
+                writer.bytes(prefix);
+            }
+            writer.bytes(&site.to_bytes());
+        }
+    });
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use std::string::ToString as _;
+    use std::vec;
+
+    use super::*;
+
+    fn site(serial: u16) -> Site<'static> {
+        Site { serial, ..Site::default() }
+    }
+
+    fn record(handle: &str, values: Vec<Value<'static>>) -> Record<'static> {
+        Record { handle: handle.as_bytes().to_vec().into(), values }
+    }
+
+    fn site_value(index: u32, value_type: &'static str, serial: u16) -> Value<'static> {
+        Value::with_data(index, value_type, site(serial).to_bytes())
+    }
+
+    #[test]
+    fn sites_of_the_root_and_of_its_services() {
+        let bootstrap = Bootstrap {
+            last_update: 5,
+            records: vec![
+                record(
+                    "0.NA/0.NA",
+                    vec![
+                        site_value(1, "HS_SITE", 1),
+                        // Disabled, as it is done in the file that is shipped.
+                        site_value(2, "#HS_SITE", 2),
+                        Value::new(3, "HS_SERV", "0.ghr/a"),
+                        Value::new(4, "HS_SERV", "0.GHR/B"),
+                        Value::new(5, "HS_SERV", "0.GHR/UNKNOWN"),
+                    ],
+                ),
+                record("0.GHR/A", vec![site_value(1, "HS_SITE.6", 3), Value::new(2, "HS_SERV", "0.GHR/B")]),
+                // Comes back to where it began.
+                record("0.GHR/B", vec![site_value(1, "HS_SITE", 4), Value::new(2, "HS_SERV", "0.NA/0.NA")]),
+                record("0.GHR/C", vec![site_value(1, "HS_SITE", 5)]),
+                record(
+                    "0.0/0.0",
+                    vec![Value::with_data(1, "HS_PUBKEY", PublicKey::rsa(&[0xc1; 256], &[3]).to_bytes())],
+                ),
+            ],
+        };
+        let mut serials: Vec<u16> = bootstrap.sites().iter().map(|site| site.serial).collect();
+        serials.sort_unstable();
+        assert_eq!(serials, [1, 3, 4]);
+        assert_eq!(bootstrap.root_keys(), [PublicKey::rsa(&[0xc1; 256], &[3])]);
+        let json = serde_json::to_string(&bootstrap).unwrap();
+        let read = Bootstrap::from_json(json.as_bytes()).unwrap();
+        assert_eq!(read.sites().len(), 3);
+        assert_eq!(read.records.len(), 5);
+    }
+
+    #[test]
+    fn local_sites() {
+        let sites = [
+            LocalSite { prefixes: vec![b"0.NA/10"[..].into(), b"0.NA/11"[..].into()], site: site(1) },
+            LocalSite { prefixes: Vec::new(), site: site(2) },
+        ];
+        let file = write_local_info(&sites);
+        assert_eq!(read_local_info(&file).unwrap(), sites);
+        for end in 0..file.len() {
+            assert!(read_local_info(&file[..end]).is_err());
+        }
+        let mut damaged = file.clone();
+        damaged[3] -= 1;
+        assert!(read_local_info(&damaged).is_err());
+        damaged[7] = 200;
+        let error = read_local_info(&damaged[..damaged.len() - 1]).unwrap_err().to_string();
+        assert!(error.starts_with("local sites at byte 4: 200 items announced"), "{error}");
+    }
+}

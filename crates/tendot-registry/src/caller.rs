@@ -1,0 +1,131 @@
+use std::fmt;
+
+use tendot_proto::auth::{Answer, AuthError, Pending, Policy};
+use tendot_proto::crypto::Crypto;
+use tendot_proto::{Handle, Reference, Value, Work};
+
+/// Who asks.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Caller {
+    /// Nobody has proved anything.
+    Anonymous,
+    /// Somebody who has proved to have a key.
+    Handle(Identity),
+    /// Who runs the server: may do everything but read what nobody may read.
+    Operator,
+}
+
+/// As the log has it.
+impl fmt::Display for Caller {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Anonymous => f.write_str("anonymous"),
+            Self::Handle(identity) => identity.fmt(f),
+            Self::Operator => f.write_str("operator"),
+        }
+    }
+}
+
+/// Somebody who has proved to have the key at an index of a record, such as `300:0.NA/10.1000`.
+///
+/// The index is always that of the key by which it was proved, also if the client named none: an identity never has a
+/// right that was given to another key of the same record.
+///
+/// ```
+/// use tendot_registry::Identity;
+///
+/// assert_eq!(Identity::proven(300, "0.NA/10.1000").unwrap().to_string(), "300:0.NA/10.1000");
+/// assert_eq!(Identity::proven(0, "0.NA/10.1000"), None, "no key has the index 0");
+/// ```
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Identity(Reference<'static>);
+
+impl Identity {
+    /// An identity whose proof was checked elsewhere, as in a session; none without the index of its key.
+    pub fn proven(index: u32, handle: impl AsRef<[u8]>) -> Option<Self> {
+        (index != 0).then(|| Self(Reference::new(index, handle.as_ref().to_vec())))
+    }
+
+    /// The identity that the answer to a challenge proves.
+    ///
+    /// `keys` are those of the record that the answer names, see [`Registry::keys`](crate::Registry::keys). Whether that
+    /// identity may do what it asked for has to be found out first, see
+    /// [`Registry::authorize`](crate::Registry::authorize).
+    pub fn prove(
+        pending: &Pending,
+        answer: &Answer<'_>,
+        keys: &[Value<'_>],
+        policy: &Policy,
+        crypto: &dyn Crypto,
+        work: &mut Work,
+    ) -> Result<Self, AuthError> {
+        let index = pending.verify(answer, keys, policy, crypto, work)?;
+        Self::proven(index, answer.key_handle.as_bytes()).ok_or(AuthError::Failed)
+    }
+
+    /// The record where the key is.
+    pub fn handle(&self) -> Handle<'_> {
+        self.0.handle()
+    }
+
+    /// The index of the key.
+    pub const fn index(&self) -> u32 {
+        self.0.index
+    }
+}
+
+impl fmt::Display for Identity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// Who asks, as the rules see it: proved or only claimed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Asker<'a> {
+    Anonymous,
+    /// The index may be 0 if it is a claim: which key will prove it is not known yet.
+    Handle(&'a Reference<'a>),
+    Operator,
+}
+
+impl<'a> Asker<'a> {
+    pub(crate) const fn of(caller: &'a Caller) -> Self {
+        match caller {
+            Caller::Anonymous => Self::Anonymous,
+            Caller::Handle(Identity(reference)) => Self::Handle(reference),
+            Caller::Operator => Self::Operator,
+        }
+    }
+}
+
+/// Whether somebody is who a list means: index 0 in the list is any key of the record, and index 0 of a claim may become
+/// any.
+pub(crate) fn is_meant(listed: &Reference<'_>, who: &Reference<'_>) -> bool {
+    listed.handle().is_same_identity(who.handle())
+        && (listed.index == who.index || listed.index == 0 || who.index == 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn meant() {
+        check("300:0.NA/10.1", "300:0.NA/10.1", true);
+        check("300:0.NA/10.1", "301:0.NA/10.1", false);
+        check("0:0.NA/10.1", "301:0.NA/10.1", true);
+        check("300:0.NA/10.1", "0:0.NA/10.1", true);
+        check("0:0.NA/10.1", "0:0.NA/10.1", true);
+        check("300:0.na/10.a", "300:0.NA/10.A", true);
+        check("300:10.A/x", "300:10.a/x", true);
+        check("300:10.1/x", "300:10.1/X", false);
+        check("0:0.NA/10.1", "300:0.NA/10.1.2", false);
+        check("0:0.NA/10.1", "300:0.NA/10", false);
+    }
+
+    #[track_caller]
+    fn check(listed: &str, who: &str, expected: bool) {
+        assert_eq!(is_meant(&Reference::parse(listed), &Reference::parse(who)), expected, "{listed} {who}");
+    }
+}

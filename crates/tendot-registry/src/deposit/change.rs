@@ -1,0 +1,164 @@
+//! Values of a record are added, removed and modified.
+
+use std::collections::{BTreeSet, HashMap};
+
+use tendot_proto::record::AdminPermissions;
+use tendot_proto::{Handle, Value, Work};
+use tendot_store::{Entry, Expect, Store};
+
+use super::difference::{Difference, is_unchanged};
+use super::{Outcome, Plan, dated};
+use crate::permission::Needed;
+use crate::validate::{InvalidValue, check_indexes, check_record, check_value};
+use crate::{Error, Registry};
+
+impl<S: Store> Registry<S> {
+    pub(super) async fn plan_add(
+        &self,
+        name: Handle<'_>,
+        values: &[Value<'_>],
+        overwrite: bool,
+        date: u32,
+        work: &mut Work,
+    ) -> Result<Plan, Error> {
+        self.check_given(values)?;
+        let (name, entry) = self.there(name, work).await?;
+        let Some(entry) = entry else { return Ok(Plan::not_found()) };
+        let mut difference = Difference::default();
+        let before = by_index(&entry.values);
+        let mut taken = None;
+        for value in values {
+            match before.get(&value.index) {
+                Some(old) if overwrite => difference.replace(old, value),
+                Some(_) => {
+                    taken.get_or_insert(value.index);
+                    difference.add(value);
+                }
+                None => difference.add(value),
+            }
+        }
+        let replaced = values.iter().any(|value| before.contains_key(&value.index));
+        let outcome = match taken {
+            Some(index) => Err(Error::ValueExists { index }),
+            None => self.outcome(&name, &entry, &difference, values, date),
+        };
+        let outcome = outcome.map(|outcome| Outcome { replaced, ..outcome });
+        Ok(Plan { needed: self.needed(&name, &entry, &difference, work).await?, outcome })
+    }
+
+    pub(super) async fn plan_modify(
+        &self,
+        name: Handle<'_>,
+        values: &[Value<'_>],
+        date: u32,
+        work: &mut Work,
+    ) -> Result<Plan, Error> {
+        self.check_given(values)?;
+        let (name, entry) = self.there(name, work).await?;
+        let entry = entry.ok_or(Error::NotFound)?;
+        let mut difference = Difference::default();
+        let before = by_index(&entry.values);
+        for value in values {
+            // Told to everybody, as by the deployed software.
+            let old = before.get(&value.index).ok_or(Error::NoValues)?;
+            difference.modify(old, value);
+        }
+        let outcome = self.outcome(&name, &entry, &difference, values, date);
+        Ok(Plan { needed: self.needed(&name, &entry, &difference, work).await?, outcome })
+    }
+
+    pub(super) async fn plan_remove(
+        &self,
+        name: Handle<'_>,
+        indexes: &[u32],
+        work: &mut Work,
+    ) -> Result<Plan, Error> {
+        if indexes.is_empty() {
+            return Err(InvalidValue::none().into());
+        }
+        let (name, entry) = self.there(name, work).await?;
+        let Some(entry) = entry else { return Ok(Plan::not_found()) };
+        let indexes: BTreeSet<u32> = indexes.iter().copied().collect();
+        let mut difference = Difference::default();
+        let (removed, kept): (Vec<&Value<'_>>, Vec<_>) =
+            entry.values.iter().partition(|value| indexes.contains(&value.index));
+        for value in &removed {
+            difference.remove(value);
+        }
+        if removed.is_empty() {
+            difference.bits = AdminPermissions::REMOVE_VALUE;
+        }
+        let missing = removed.len() < indexes.len();
+        let outcome = if missing { Err(Error::NoValues) } else { difference.check_writable() };
+        let needed =
+            Needed::right(self.right_over(Handle::from(&*name), &entry.values, difference.bits, work).await?);
+        let kept = kept.into_iter().cloned().collect();
+        let outcome = outcome.map(|()| Outcome::put(name, kept, Expect::Revision(entry.revision)));
+        Ok(Plan { needed, outcome })
+    }
+
+    fn check_given(&self, values: &[Value<'_>]) -> Result<(), Error> {
+        if values.is_empty() {
+            return Err(InvalidValue::none().into());
+        }
+        check_indexes(values, &self.settings.limits)
+    }
+
+    async fn needed(
+        &self,
+        name: &str,
+        entry: &Entry,
+        difference: &Difference,
+        work: &mut Work,
+    ) -> Result<Needed, Error> {
+        if let Some(needed) = difference.without_rights() {
+            return Ok(needed);
+        }
+        let right = self.right_over(Handle::from(name), &entry.values, difference.bits, work).await?;
+        Ok(Needed::right(right))
+    }
+
+    /// The record with the given values in the place of those with the same index, or at its end. Those that do not
+    /// change keep their dates.
+    fn outcome(
+        &self,
+        name: &str,
+        entry: &Entry,
+        difference: &Difference,
+        given: &[Value<'_>],
+        date: u32,
+    ) -> Result<Outcome, Error> {
+        let limits = &self.settings.limits;
+        difference.check_writable()?;
+        if !difference.any {
+            return Ok(Outcome { name: name.into(), replaced: true, edit: None, notes: Vec::new() });
+        }
+        let after = by_index(given);
+        let mut merged = Vec::with_capacity(entry.values.len() + given.len());
+        for old in &entry.values {
+            match after.get(&old.index) {
+                Some(new) if !is_unchanged(old, new) => {
+                    check_value(new, limits)?;
+                    merged.push(dated(new, date));
+                }
+                _ => merged.push(old.clone()),
+            }
+        }
+        let before = by_index(&entry.values);
+        for new in given.iter().filter(|new| !before.contains_key(&new.index)) {
+            check_value(new, limits)?;
+            merged.push(dated(new, date));
+        }
+        check_record(&merged, limits)?;
+        Ok(Outcome::put(name.into(), merged, Expect::Revision(entry.revision)))
+    }
+}
+
+/// The values by their indexes; of several with the same, which no deposit makes, the first.
+pub(super) fn by_index<'v, 'a>(values: &'v [Value<'a>]) -> HashMap<u32, &'v Value<'a>> {
+    let mut by_index = HashMap::with_capacity(values.len());
+    for value in values {
+        by_index.entry(value.index).or_insert(value);
+    }
+    by_index
+}

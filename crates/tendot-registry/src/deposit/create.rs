@@ -1,0 +1,133 @@
+//! A record comes, or gets other values altogether.
+
+use tendot_proto::record::AdminPermissions;
+use tendot_proto::{Handle, Value, Work};
+use tendot_store::{Entry, Expect, State, Store};
+
+use super::change::by_index;
+use super::difference::{Difference, is_unchanged};
+use super::{Outcome, Plan, dated};
+use crate::permission::{Needed, Right};
+use crate::validate::{check_indexes, check_name, check_record, check_value};
+use crate::{Error, Registry};
+
+impl<S: Store> Registry<S> {
+    pub(super) async fn plan_create(
+        &self,
+        name: Handle<'_>,
+        values: &[Value<'_>],
+        overwrite: bool,
+        date: u32,
+        work: &mut Work,
+    ) -> Result<Plan, Error> {
+        let limits = &self.settings.limits;
+        let text = check_name(name, limits)?;
+        check_indexes(values, limits)?;
+        self.check_responsible(name, work).await?;
+        match self.get(text, work).await? {
+            None => self.plan_new(name, text, values, date, work).await,
+            Some(entry) if entry.state == State::Tombstone => Err(Error::NotGivenAgain { name: entry.name }),
+            Some(entry) if overwrite => self.plan_overwrite(name, &entry, values, date, work).await,
+            Some(entry) => Err(Error::AlreadyExists { name: entry.name }),
+        }
+    }
+
+    async fn plan_new(
+        &self,
+        name: Handle<'_>,
+        text: &str,
+        values: &[Value<'_>],
+        date: u32,
+        work: &mut Work,
+    ) -> Result<Plan, Error> {
+        let limits = &self.settings.limits;
+        let outcome = values
+            .iter()
+            .try_for_each(|value| check_value(value, limits))
+            .and_then(|()| check_record(values, limits))
+            .map(|()| values.iter().map(|value| dated(value, date)).collect())
+            .map(|values| Outcome::put(text.into(), values, Expect::Absent));
+        let needed = Needed::right(self.right_to_create(name, work).await?);
+        Ok(Plan { needed, outcome: outcome.map_err(Error::from) })
+    }
+
+    /// Derived prefixes by the right of the prefix that they are derived from, all other names by that of their prefix.
+    async fn right_to_create(&self, name: Handle<'_>, work: &mut Work) -> Result<Right, Error> {
+        match name.parent_prefix() {
+            Some(parent) => self.right_of_prefix(parent, AdminPermissions::ADD_DERIVED_PREFIX, work).await,
+            None => self.right_of_prefix(&name.prefix_handle(), AdminPermissions::ADD_HANDLE, work).await,
+        }
+    }
+
+    async fn plan_overwrite(
+        &self,
+        name: Handle<'_>,
+        entry: &Entry,
+        values: &[Value<'_>],
+        date: u32,
+        work: &mut Work,
+    ) -> Result<Plan, Error> {
+        let text = name.to_str().unwrap_or_default();
+        let (merged, difference, checked) = self.merge(&entry.values, values, date);
+        let outcome = if difference.any {
+            checked
+                .and_then(|()| difference.check_writable())
+                .map(|()| Outcome::put(text.into(), merged, Expect::Revision(entry.revision)))
+        } else {
+            Ok(Outcome { name: text.into(), replaced: true, edit: None, notes: Vec::new() })
+        };
+        let needed = self.needed_to_overwrite(name, entry, &difference, work).await?;
+        Ok(Plan { needed, outcome })
+    }
+
+    /// The new values with the dates of those that stay, what changes, and whether what is new is valid.
+    fn merge(
+        &self,
+        old: &[Value<'static>],
+        new: &[Value<'_>],
+        date: u32,
+    ) -> (Vec<Value<'static>>, Difference, Result<(), Error>) {
+        let limits = &self.settings.limits;
+        let mut difference = Difference::default();
+        let mut checked = check_record(new, limits).map_err(Error::from);
+        let mut merged = Vec::with_capacity(new.len());
+        let before = by_index(old);
+        for value in new {
+            match before.get(&value.index) {
+                Some(same) if is_unchanged(same, value) => {
+                    difference.keep(same);
+                    merged.push((*same).clone());
+                    continue;
+                }
+                Some(other) => difference.modify(other, value),
+                None => difference.add(value),
+            }
+            checked = checked.and_then(|()| Ok(check_value(value, limits)?));
+            merged.push(dated(value, date));
+        }
+        let after = by_index(new);
+        for value in old.iter().filter(|value| !after.contains_key(&value.index)) {
+            difference.remove(value);
+        }
+        (merged, difference, checked)
+    }
+
+    /// The rights for all that changes; or to give such rights; or to delete the record and create it again.
+    async fn needed_to_overwrite(
+        &self,
+        name: Handle<'_>,
+        entry: &Entry,
+        difference: &Difference,
+        work: &mut Work,
+    ) -> Result<Needed, Error> {
+        if let Some(needed) = difference.without_rights() {
+            return Ok(needed);
+        }
+        let values = &entry.values;
+        let change = self.right_over(name, values, difference.bits, work).await?;
+        let give = self.right_over(name, values, AdminPermissions::ADD_ADMIN, work).await?;
+        let delete = self.right_over(name, values, AdminPermissions::DELETE_HANDLE, work).await?;
+        let create = self.right_to_create(name, work).await?;
+        Ok(Needed::Rights(vec![vec![change], vec![give], vec![delete, create]]))
+    }
+}

@@ -1,0 +1,36 @@
+//! A record goes.
+
+use tendot_proto::record::AdminPermissions;
+use tendot_proto::{Handle, Work};
+use tendot_store::{Edit, Expect, Store};
+
+use super::{Outcome, Plan};
+use crate::permission::Needed;
+use crate::{Error, Registry};
+
+impl<S: Store> Registry<S> {
+    pub(super) async fn plan_delete(
+        &self,
+        name: Handle<'_>,
+        for_ever: bool,
+        work: &mut Work,
+    ) -> Result<Plan, Error> {
+        let (name, entry) = self.there(name, work).await?;
+        let Some(entry) = entry else { return Ok(Plan::not_found()) };
+        let handle = Handle::from(&*name);
+        let right = self.right_over(handle, &entry.values, AdminPermissions::DELETE_HANDLE, work).await?;
+        let expect = Expect::Revision(entry.revision);
+        let edit = if for_ever || self.is_permanent(handle) {
+            Edit::Tombstone { name: name.clone(), expect }
+        } else {
+            Edit::Remove { name: name.clone(), expect }
+        };
+        let outcome = Outcome { name, replaced: true, edit: Some(edit), notes: Vec::new() };
+        Ok(Plan { needed: Needed::right(right), outcome: Ok(outcome) })
+    }
+
+    fn is_permanent(&self, name: Handle<'_>) -> bool {
+        let prefixes = &self.settings.permanent_prefixes;
+        prefixes.iter().any(|prefix| prefix.as_bytes().eq_ignore_ascii_case(name.prefix()))
+    }
+}

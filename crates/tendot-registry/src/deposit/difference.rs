@@ -1,0 +1,169 @@
+//! Which rights it takes to make one record of another.
+
+use tendot_proto::record::AdminPermissions;
+use tendot_proto::{Permissions, Value};
+
+use crate::Error;
+use crate::permission::{Needed, is_admin};
+
+/// What changes, and who may do that.
+#[derive(Debug, Default)]
+pub(super) struct Difference {
+    /// The rights that are needed, all of them.
+    pub(super) bits: AdminPermissions,
+    /// Whether anything changes, be it something that everybody may change.
+    pub(super) any: bool,
+    /// A value that nobody may change, and that would change.
+    read_only: Option<u32>,
+}
+
+impl Difference {
+    pub(super) fn add(&mut self, new: &Value<'_>) {
+        self.any = true;
+        self.need(if is_admin(new) { AdminPermissions::ADD_ADMIN } else { AdminPermissions::ADD_VALUE });
+    }
+
+    pub(super) fn remove(&mut self, old: &Value<'_>) {
+        self.any = true;
+        self.write(old);
+        self.need(if is_admin(old) {
+            AdminPermissions::REMOVE_ADMIN
+        } else {
+            AdminPermissions::REMOVE_VALUE
+        });
+    }
+
+    /// By the types of both: what gives rights is not to be made of what does not by somebody who may only do that.
+    pub(super) fn modify(&mut self, old: &Value<'_>, new: &Value<'_>) {
+        self.any = true;
+        self.write(old);
+        self.need(match (is_admin(old), is_admin(new)) {
+            (false, false) if is_for_everybody(old, new) => AdminPermissions::default(),
+            (false, false) => AdminPermissions::MODIFY_VALUE,
+            (true, true) => AdminPermissions::MODIFY_ADMIN,
+            (true, false) => AdminPermissions::REMOVE_ADMIN | AdminPermissions::MODIFY_VALUE,
+            (false, true) => AdminPermissions::MODIFY_VALUE | AdminPermissions::ADD_ADMIN,
+        });
+    }
+
+    /// One value in the place of another, if they differ.
+    pub(super) fn replace(&mut self, old: &Value<'_>, new: &Value<'_>) {
+        if is_unchanged(old, new) { self.keep(old) } else { self.modify(old, new) }
+    }
+
+    /// A value stays as it is. Who learns that has read it: else a secret could be guessed by writing it.
+    pub(super) fn keep(&mut self, old: &Value<'_>) {
+        if !old.permissions.is_public() {
+            self.need(AdminPermissions::READ_VALUE);
+        }
+    }
+
+    /// What is needed if no right is: nothing for what everybody may change. If nothing changes, who asks has to be known
+    /// even so, as with the deployed software.
+    pub(super) fn without_rights(&self) -> Option<Needed> {
+        let needed = if self.any { Needed::Nothing } else { Needed::Proof };
+        (self.bits == AdminPermissions::default()).then_some(needed)
+    }
+
+    /// The error that those get who may do it, but for values that nobody may change.
+    pub(super) fn check_writable(&self) -> Result<(), Error> {
+        self.read_only.map_or(Ok(()), |index| Err(Error::ReadOnly { index }))
+    }
+
+    fn write(&mut self, old: &Value<'_>) {
+        if !old.permissions.has(Permissions::ADMIN_WRITE) {
+            self.read_only.get_or_insert(old.index);
+        }
+    }
+
+    fn need(&mut self, bits: AdminPermissions) {
+        self.bits = self.bits | bits;
+    }
+}
+
+/// Everybody may write into a value that says so, but not decide what it is and who may read and write it.
+fn is_for_everybody(old: &Value<'_>, new: &Value<'_>) -> bool {
+    old.permissions.has(Permissions::PUBLIC_WRITE)
+        && old.permissions == new.permissions
+        && old.value_type == new.value_type
+}
+
+/// Whether both are the same but for their dates.
+pub(super) fn is_unchanged(old: &Value<'_>, new: &Value<'_>) -> bool {
+    old.index == new.index
+        && old.ttl == new.ttl
+        && old.permissions == new.permissions
+        && old.value_type == new.value_type
+        && old.data == new.data
+        && old.references == new.references
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn value(value_type: &'static str, permissions: u8) -> Value<'static> {
+        Value { permissions: Permissions(permissions), ..Value::new(1, value_type, "x") }
+    }
+
+    #[test]
+    fn bits_by_type() {
+        check(None, Some("URL"), 0x0040);
+        check(None, Some("HS_ADMIN"), 0x0200);
+        check(None, Some("hs_admin.x"), 0x0200);
+        check(Some("URL"), None, 0x0020);
+        check(Some("HS_ADMIN"), None, 0x0100);
+        check(Some("URL"), Some("EMAIL"), 0x0010);
+        check(Some("HS_ADMIN"), Some("HS_ADMIN"), 0x0080);
+        check(Some("HS_ADMIN"), Some("URL"), 0x0110);
+        check(Some("URL"), Some("HS_ADMIN"), 0x0210);
+    }
+
+    #[track_caller]
+    fn check(old: Option<&'static str>, new: Option<&'static str>, bits: u16) {
+        let mut difference = Difference::default();
+        let (old, new) = (old.map(|old| value(old, 0x0e)), new.map(|new| value(new, 0x0e)));
+        match (&old, &new) {
+            (None, Some(new)) => difference.add(new),
+            (Some(old), None) => difference.remove(old),
+            (Some(old), Some(new)) => difference.modify(old, new),
+            (None, None) => {}
+        }
+        assert_eq!(difference.bits, AdminPermissions(bits), "{old:?} {new:?}");
+        assert!(difference.check_writable().is_ok());
+    }
+
+    #[test]
+    fn bits_by_permission() {
+        let check = |old: u8, new: u8, new_type, bits, writable| {
+            let mut difference = Difference::default();
+            difference.modify(&value("NOTE", old), &value(new_type, new));
+            assert_eq!(difference.bits, AdminPermissions(bits), "{old:x} {new:x} {new_type}");
+            assert_eq!(difference.check_writable().is_ok(), writable, "{old:x}");
+        };
+        check(0x0f, 0x0f, "NOTE", 0, true);
+        check(0x0f, 0x0e, "NOTE", 0x0010, true);
+        check(0x0f, 0x0f, "URL", 0x0010, true);
+        check(0x0f, 0x0f, "HS_ADMIN", 0x0210, true);
+        check(0x0e, 0x0f, "NOTE", 0x0010, true);
+        check(0x0a, 0x0e, "NOTE", 0x0010, false);
+        check(0x03, 0x03, "NOTE", 0, false);
+        let mut removed = Difference::default();
+        removed.remove(&value("NOTE", 0x0a));
+        assert!(removed.check_writable().is_err());
+    }
+
+    #[test]
+    fn dates_are_no_difference() {
+        let mut difference = Difference::default();
+        let old = Value { timestamp: 5, ..value("URL", 0x08) };
+        difference.replace(&old, &value("URL", 0x08));
+        assert!(!difference.any && difference.check_writable().is_ok());
+        assert_eq!(difference.bits, AdminPermissions::READ_VALUE, "it is hidden");
+        let mut public = Difference::default();
+        public.replace(&value("URL", 0x02), &value("URL", 0x02));
+        assert_eq!(public.bits, AdminPermissions::default());
+        difference.replace(&old, &value("URL", 0x0e));
+        assert!(difference.any && difference.check_writable().is_err());
+    }
+}

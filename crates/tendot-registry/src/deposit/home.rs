@@ -1,0 +1,27 @@
+//! Prefixes are homed and unhomed.
+
+use tendot_proto::{Handle, Work};
+use tendot_store::{Edit, Store};
+
+use super::{Outcome, Plan};
+use crate::list::homed;
+use crate::permission::Needed;
+use crate::{Error, Registry, price};
+
+impl<S: Store> Registry<S> {
+    pub(super) async fn plan_home(
+        &self,
+        prefix: Handle<'_>,
+        home: bool,
+        work: &mut Work,
+    ) -> Result<Plan, Error> {
+        let name = prefix.to_string().into();
+        let prefix = homed(prefix)?;
+        work.spend(price::LOOKUP)?;
+        let is_homed = self.store.is_homed(prefix.as_bytes()).await?;
+        let edit = if home { Edit::Home { prefix } } else { Edit::Unhome { prefix } };
+        let outcome =
+            Outcome { name, replaced: is_homed, edit: (home != is_homed).then_some(edit), notes: Vec::new() };
+        Ok(Plan { needed: Needed::Server, outcome: Ok(outcome) })
+    }
+}

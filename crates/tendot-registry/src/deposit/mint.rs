@@ -1,0 +1,40 @@
+//! New names.
+
+use tendot_proto::Handle;
+
+/// The name with a random UUID (RFC 9562, version 4) at its end, in lower-case digits as the deployed software writes
+/// it.
+pub(super) fn with_suffix(start: Handle<'_>, mut random: [u8; 16]) -> Vec<u8> {
+    let [.., version, _, variant, _, _, _, _, _, _, _] = &mut random;
+    *version = *version & 0x0f | 0x40;
+    *variant = *variant & 0x3f | 0x80;
+    let digits = format!("{:032x}", u128::from_be_bytes(random));
+    let mut name = start.as_bytes().to_vec();
+    for (at, digit) in digits.bytes().enumerate() {
+        if matches!(at, 8 | 12 | 16 | 20) {
+            name.push(b'-');
+        }
+        name.push(digit);
+    }
+    name
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn uuids() {
+        check([0; 16], "10.1/00000000-0000-4000-8000-000000000000");
+        check([0xff; 16], "10.1/ffffffff-ffff-4fff-bfff-ffffffffffff");
+        check(
+            *b"\x01\x23\x45\x67\x89\xab\xcd\xef\x01\x23\x45\x67\x89\xab\xcd\xef",
+            "10.1/01234567-89ab-4def-8123-456789abcdef",
+        );
+    }
+
+    #[track_caller]
+    fn check(random: [u8; 16], expected: &str) {
+        assert_eq!(with_suffix(Handle::from("10.1/"), random), expected.as_bytes());
+    }
+}

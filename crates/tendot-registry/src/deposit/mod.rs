@@ -1,0 +1,218 @@
+//! Everything that is written.
+//!
+//! A write is planned on what is there: what is wrong for everybody is said at once, what is needed is asked of who
+//! asks, and only then is told what the write comes to. If somebody else was faster, all of it is done again, so that no
+//! right is used that was taken away in the meantime.
+//!
+//! - `create`, `delete`, `change` (values added, removed, modified), `home`: a plan each;
+//! - `difference`: which rights it takes to make one record of another; `mint`: new names.
+
+mod change;
+mod create;
+mod delete;
+mod difference;
+mod home;
+mod mint;
+
+use std::fmt;
+
+use tendot_proto::{Handle, Now, Value, Work};
+use tendot_store::{Change, CommitError, Edit, Entry, Expect, State, Store};
+
+use crate::caller::Asker;
+use crate::permission::{Needed, is_administered};
+use crate::{Caller, Error, Registry};
+
+/// What is to be written.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum Write<'a> {
+    /// A new record.
+    Create {
+        /// Its name; if a suffix is to be made, what the name is to begin with, the slash included.
+        name: Handle<'a>,
+        /// Its values. Dates are ours to set.
+        values: Vec<Value<'a>>,
+        /// Whether a record that is there already is to have these values and no others.
+        overwrite: bool,
+        /// Sixteen random bytes if the name is to end in a new UUID, which is then never one that is there.
+        mint: Option<[u8; 16]>,
+    },
+    /// A record is to be no longer.
+    Delete {
+        /// Its name.
+        name: Handle<'a>,
+        /// Whether its name is never to be given again, even if its prefix would allow it.
+        for_ever: bool,
+    },
+    /// More values for a record.
+    Add {
+        /// Its name.
+        name: Handle<'a>,
+        /// The values.
+        values: Vec<Value<'a>>,
+        /// Whether they may take the place of values with the same index.
+        overwrite: bool,
+    },
+    /// Fewer values for a record.
+    Remove {
+        /// Its name.
+        name: Handle<'a>,
+        /// Their indexes.
+        indexes: Vec<u32>,
+    },
+    /// Other values for a record, in the place of those with the same index.
+    Modify {
+        /// Its name.
+        name: Handle<'a>,
+        /// The values.
+        values: Vec<Value<'a>>,
+    },
+    /// Names under a prefix are to be kept here.
+    Home {
+        /// The prefix: `0.NA/10.1000` or `10.1000`; `0.NA/0.NA/10` for all prefixes derived from 10.
+        prefix: Handle<'a>,
+    },
+    /// Names under a prefix are no longer to be kept here. Records stay.
+    Unhome {
+        /// The prefix, likewise.
+        prefix: Handle<'a>,
+    },
+}
+
+/// A write that was carried out.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Done {
+    /// The name, as it was given or made.
+    pub name: Box<str>,
+    /// Whether something that was there had to give way.
+    pub replaced: bool,
+    /// The revision of the record; none if nothing had to be changed.
+    pub revision: Option<u64>,
+    /// What who asked should know.
+    pub notes: Vec<Note>,
+}
+
+/// Something that is allowed and may yet not be meant.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+#[non_exhaustive]
+pub enum Note {
+    /// Nobody administers the record: only the administrators of its prefix and the operator can change it.
+    NoAdministrator,
+}
+
+impl fmt::Display for Note {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NoAdministrator => {
+                "the record has no HS_ADMIN value: only administrators of its prefix can change it"
+            }
+        })
+    }
+}
+
+/// How often a write is tried while others are faster.
+const TRIES: u32 = 8;
+
+/// What a write needs and what it comes to, on what was there when it was planned.
+pub(crate) struct Plan {
+    pub(crate) needed: Needed,
+    /// Told only to those who have what is needed.
+    outcome: Result<Outcome, Error>,
+}
+
+struct Outcome {
+    name: Box<str>,
+    replaced: bool,
+    /// None if everything is already as it should be.
+    edit: Option<Edit>,
+    notes: Vec<Note>,
+}
+
+impl<S: Store> Registry<S> {
+    /// Carries out a write, all of it or nothing.
+    pub async fn write(
+        &self,
+        write: &Write<'_>,
+        caller: &Caller,
+        now: Now,
+        work: &mut Work,
+    ) -> Result<Done, Error> {
+        for _ in 0..TRIES {
+            let plan = self.plan(write, now.unix32(), work).await?;
+            self.settle(&plan.needed, Asker::of(caller), work).await?;
+            let Outcome { name, replaced, edit, notes } = plan.outcome?;
+            let Some(edit) = edit else { return Ok(Done { name, replaced, revision: None, notes }) };
+            let change = Change {
+                by: caller.to_string().into(),
+                at: now.unix.saturating_mul(1_000),
+                edits: vec![edit],
+            };
+            match self.store.commit(change).await {
+                Ok(committed) => {
+                    return Ok(Done { name, replaced, revision: Some(committed.revision), notes });
+                }
+                Err(CommitError::Conflict(_)) => {}
+                Err(CommitError::Store(error)) => return Err(error.into()),
+                Err(error) => return Err(Error::Refused(error)),
+            }
+        }
+        Err(Error::Contended { tries: TRIES })
+    }
+
+    /// What a write needs and comes to; what is new gets this date. An error here is one for everybody.
+    pub(crate) async fn plan(&self, write: &Write<'_>, date: u32, work: &mut Work) -> Result<Plan, Error> {
+        match write {
+            Write::Create { name, values, overwrite, mint } => match mint {
+                None => self.plan_create(*name, values, *overwrite, date, work).await,
+                Some(random) => {
+                    let minted = mint::with_suffix(*name, *random);
+                    self.plan_create(Handle::new(&minted), values, false, date, work).await
+                }
+            },
+            Write::Delete { name, for_ever } => self.plan_delete(*name, *for_ever, work).await,
+            Write::Add { name, values, overwrite } => {
+                self.plan_add(*name, values, *overwrite, date, work).await
+            }
+            Write::Remove { name, indexes } => self.plan_remove(*name, indexes, work).await,
+            Write::Modify { name, values } => self.plan_modify(*name, values, date, work).await,
+            Write::Home { prefix } => self.plan_home(*prefix, true, work).await,
+            Write::Unhome { prefix } => self.plan_home(*prefix, false, work).await,
+        }
+    }
+
+    /// A record that is to be changed: its name as it was given, and what is there. None if nothing is, or is no longer.
+    async fn there(&self, name: Handle<'_>, work: &mut Work) -> Result<(Box<str>, Option<Entry>), Error> {
+        name.check_bytes()?;
+        let full = name.with_slash();
+        self.check_responsible(Handle::new(&full), work).await?;
+        let text = std::str::from_utf8(&full).unwrap_or_default();
+        let entry = self.get(text, work).await?;
+        Ok((text.into(), entry.filter(|entry| entry.state == State::Live)))
+    }
+}
+
+impl Plan {
+    /// For a record that is not there. Those who say who they are learn it.
+    const fn not_found() -> Self {
+        Self { needed: Needed::Proof, outcome: Err(Error::NotFound) }
+    }
+}
+
+impl Outcome {
+    /// A record gets other values.
+    fn put(name: Box<str>, values: Vec<Value<'static>>, expect: Expect) -> Self {
+        let notes = if is_administered(&values) { Vec::new() } else { vec![Note::NoAdministrator] };
+        Self {
+            name: name.clone(),
+            replaced: expect != Expect::Absent,
+            edit: Some(Edit::Put { name, values, expect }),
+            notes,
+        }
+    }
+}
+
+/// A given value as it is kept: with our date, not the one that came with it.
+fn dated(value: &Value<'_>, date: u32) -> Value<'static> {
+    Value { timestamp: date, ..value.clone().into_owned() }
+}

@@ -1,0 +1,31 @@
+#![doc = include_str!("../README.md")]
+#![forbid(unsafe_code)]
+#![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic))]
+
+mod caller;
+mod deposit;
+mod error;
+mod group;
+mod list;
+mod operation;
+mod permission;
+mod price;
+mod referral;
+mod registry;
+mod resolve;
+mod response_code;
+mod responsible;
+mod settings;
+mod template;
+mod validate;
+
+pub use caller::{Caller, Identity};
+pub use deposit::{Done, Note, Write};
+pub use error::Error;
+pub use list::Page;
+pub use operation::Operation;
+pub use registry::Registry;
+pub use resolve::{Query, Resolution};
+pub use settings::{Limits, Settings, TemplateSettings};
+pub use validate::{InvalidValue, OddUrl, ValueFault, check_import};

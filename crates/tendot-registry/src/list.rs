@@ -1,0 +1,142 @@
+use tendot_proto::record::AdminPermissions;
+use tendot_proto::{Handle, Work};
+use tendot_store::{Key, State, Store};
+
+use crate::caller::Asker;
+use crate::permission::Needed;
+use crate::{Caller, Error, Registry, price};
+
+/// A part of a list.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Page {
+    /// The names, in the order of their keys. There may be fewer than were asked for, even none, and yet more to come.
+    pub names: Vec<Box<str>>,
+    /// Where to go on, if there is more.
+    pub next: Option<Box<str>>,
+}
+
+/// A list, before it is known whether who asks may have it.
+pub(crate) struct Listing {
+    pub(crate) needed: Needed,
+    /// Names under this prefix …
+    prefix: Vec<u8>,
+    /// … that begin so; folded.
+    start: Vec<u8>,
+}
+
+impl<S: Store> Registry<S> {
+    /// The names under a prefix, which is given as `0.NA/10.1000` or `10.1000`; or as `0.NA/0.NA/10.1000` the records of
+    /// all prefixes derived from it. At most `limit` of them, after `after`. Tombstones are left out.
+    pub async fn list(
+        &self,
+        prefix: Handle<'_>,
+        after: Option<&str>,
+        limit: usize,
+        caller: &Caller,
+        work: &mut Work,
+    ) -> Result<Page, Error> {
+        let listing = self.listing(prefix, work).await?;
+        self.settle(&listing.needed, Asker::of(caller), work).await?;
+        // Where names begin so; one that is nothing else is no name of a derived prefix.
+        let start = std::str::from_utf8(&listing.start).ok().and_then(|start| Key::new(start).ok());
+        let after = after.and_then(|after| Key::new(after).ok()).max(start);
+        let listed = self.store.list(&listing.prefix, after.as_ref(), limit).await?;
+        let begins = |name: &str| {
+            let start = name.as_bytes().get(..listing.start.len());
+            start.is_some_and(|start| start.eq_ignore_ascii_case(&listing.start))
+        };
+        let full = listed.len() >= limit;
+        let next = listed.last().filter(|last| full && begins(&last.name)).map(|last| last.name.clone());
+        let live = listed.into_iter().filter(|listed| listed.state == State::Live && begins(&listed.name));
+        Ok(Page { names: live.map(|listed| listed.name).collect(), next })
+    }
+
+    /// The homed prefixes as they are written for the protocol, `0.NA/10.1000`. At most `limit` of them, after `after`.
+    pub async fn list_homed(
+        &self,
+        after: Option<&str>,
+        limit: usize,
+        caller: &Caller,
+        work: &mut Work,
+    ) -> Result<Page, Error> {
+        self.settle(&Needed::Server, Asker::of(caller), work).await?;
+        let after = after.map(|after| homed(Handle::from(after))).transpose()?;
+        let homed = self.store.homed(after.as_deref().map(str::as_bytes), limit).await?;
+        let names: Vec<Box<str>> = homed.iter().map(|prefix| format!("0.NA/{prefix}").into()).collect();
+        let next = names.last().filter(|_| names.len() >= limit).cloned();
+        Ok(Page { names, next })
+    }
+
+    pub(crate) async fn listing(&self, prefix: Handle<'_>, work: &mut Work) -> Result<Listing, Error> {
+        if !self.settings.list_handles {
+            return Err(Error::ListingDisabled);
+        }
+        let homed = homed(prefix)?;
+        let (governing, prefix, start) = match homed.split_once('/') {
+            // Derived prefixes.
+            Some((_, of)) => {
+                // Of any of them it is known whether it would be here.
+                self.check_responsible(Handle::new(format!("0.NA/{of}.1").as_bytes()), work).await?;
+                let start = format!("0.NA/{of}.").to_ascii_uppercase().into_bytes();
+                (format!("0.NA/{of}"), b"0.NA".to_vec(), start)
+            }
+            None => {
+                self.check_responsible(Handle::new(format!("{homed}/").as_bytes()), work).await?;
+                (format!("0.NA/{homed}"), homed.as_bytes().to_vec(), Vec::new())
+            }
+        };
+        work.spend(price::LOOKUP)?;
+        let right = self.right_of_prefix(governing.as_bytes(), AdminPermissions::LIST_HANDLES, work).await?;
+        Ok(Listing { needed: Needed::RightOrServer(right), prefix, start })
+    }
+}
+
+/// Bytes of a prefix that can be homed. Nobody has one that comes near, and stores keep prefixes as short keys.
+const LONGEST: usize = 255;
+
+/// What is kept of a homed prefix: what follows `0.NA/`.
+pub(crate) fn homed(prefix: Handle<'_>) -> Result<Box<str>, Error> {
+    prefix.check_bytes()?;
+    let full = prefix.with_slash();
+    let name = Handle::new(&full);
+    let not_prefix = || Error::NotPrefix { name: prefix.to_string().into() };
+    let is_prefix = |suffix: &&[u8]| name.is_prefix_handle() && suffix.len() <= LONGEST;
+    let suffix = name.suffix().filter(is_prefix).ok_or_else(not_prefix)?;
+    let text = std::str::from_utf8(suffix).map_err(|_| not_prefix())?;
+    // A slash is in it only for the prefixes derived from another.
+    let prefix = text.split_once('/').map_or(Some(text), |(start, of)| {
+        (start.eq_ignore_ascii_case("0.NA") && !of.contains('/')).then_some(of)
+    });
+    let well_formed = |prefix: &str| !prefix.is_empty() && prefix.split('.').all(|part| !part.is_empty());
+    if prefix.is_some_and(well_formed) { Ok(text.into()) } else { Err(not_prefix()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn prefixes() {
+        check("0.NA/10.1000", Some("10.1000"));
+        check("10.1000", Some("10.1000"));
+        check("0.na/20.abc", Some("20.abc"));
+        check("0.NA/0.NA", Some("0.NA"));
+        check("0.NA/0.NA/10", Some("0.NA/10"));
+        check("0.NA/10/x", None);
+        check("0.NA/0.NA/10/x", None);
+        check("0.NA/0.NA/", None);
+        check("0.NA/", None);
+        check("", None);
+        check("10.1000/x", None);
+        check("10..1", None);
+        check(".", None);
+        let long = "1".repeat(256);
+        check(&long, None);
+        check(&long[1..], Some(&long[1..]));
+    }
+
+    #[track_caller]
+    fn check(written: &str, expected: Option<&str>) {
+        assert_eq!(homed(Handle::from(written)).ok().as_deref(), expected, "{written}");
+    }
+}

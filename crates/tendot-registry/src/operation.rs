@@ -1,0 +1,47 @@
+use tendot_proto::{Handle, Reference, Work};
+use tendot_store::Store;
+
+use crate::caller::Asker;
+use crate::permission::Needed;
+use crate::resolve::Found;
+use crate::{Error, Query, Registry, Write};
+
+/// Anything that can be asked for, for [`Registry::authorize`].
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum Operation<'a> {
+    /// [`Registry::resolve`].
+    Resolve(Query<'a>),
+    /// [`Registry::write`].
+    Write(Write<'a>),
+    /// [`Registry::list`] of a prefix.
+    List(Handle<'a>),
+    /// [`Registry::list_homed`].
+    ListHomed,
+}
+
+impl<S: Store> Registry<S> {
+    /// Whether somebody could do this if they prove to be who they say: what is to be found out before a proof is
+    /// looked at, so that proofs can be tried out only against those who have rights.
+    ///
+    /// An index of 0 is any key of the record. It passes if one of them has the right; which one it is shows the proof,
+    /// and the operation itself asks again.
+    pub async fn authorize(
+        &self,
+        operation: &Operation<'_>,
+        claim: &Reference<'_>,
+        work: &mut Work,
+    ) -> Result<(), Error> {
+        let needed = match operation {
+            Operation::Resolve(query) => match self.find(query, work).await? {
+                Found::Here { needed, .. } => needed,
+                Found::Elsewhere(_) => return Ok(()),
+            },
+            // What it would come to, and when, is not asked yet.
+            Operation::Write(write) => self.plan(write, 0, work).await?.needed,
+            Operation::List(prefix) => self.listing(*prefix, work).await?.needed,
+            Operation::ListHomed => Needed::Server,
+        };
+        self.settle(&needed, Asker::Handle(claim), work).await
+    }
+}

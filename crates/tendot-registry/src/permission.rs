@@ -1,0 +1,160 @@
+//! Who has a right: by the `HS_ADMIN` values of a record, by those of its prefix, or by the settings.
+
+use tendot_proto::record::{Admin, AdminPermissions};
+use tendot_proto::{Handle, Reference, Value, Work};
+use tendot_store::Store;
+
+use crate::caller::{Asker, is_meant};
+use crate::{Error, Registry};
+
+/// What somebody needs for what they ask.
+#[derive(Clone, Debug)]
+pub(crate) enum Needed {
+    /// Nothing: everybody may.
+    Nothing,
+    /// To be known, whoever it is: nothing is given away or changed.
+    Proof,
+    /// All rights of one of these sets.
+    Rights(Vec<Vec<Right>>),
+    /// The same, or to administer the server.
+    RightOrServer(Right),
+    /// To administer the server, or at least what is homed.
+    Server,
+}
+
+/// A right: to be one of these, or in one of these groups.
+pub(crate) type Right = Vec<Reference<'static>>;
+
+impl Needed {
+    pub(crate) fn right(right: Right) -> Self {
+        Self::Rights(vec![vec![right]])
+    }
+}
+
+impl<S: Store> Registry<S> {
+    /// Whether who asks has what is needed.
+    pub(crate) async fn settle(
+        &self,
+        needed: &Needed,
+        asker: Asker<'_>,
+        work: &mut Work,
+    ) -> Result<(), Error> {
+        let who = match (asker, needed) {
+            (Asker::Operator, _) | (_, Needed::Nothing) => return Ok(()),
+            (Asker::Anonymous, _) => return Err(Error::NeedsAuthentication),
+            (Asker::Handle(who), _) => who,
+        };
+        let settings = &self.settings;
+        let listed = |list: &[Reference<'_>]| list.iter().any(|listed| is_meant(listed, who));
+        let is_server_admin = listed(&settings.server_admins);
+        if settings.server_admins_full_access && is_server_admin {
+            return Ok(());
+        }
+        let settled = match needed {
+            Needed::Nothing | Needed::Proof => true,
+            Needed::Server => is_server_admin || listed(&settings.home_only_admins),
+            Needed::RightOrServer(right) => is_server_admin || self.is_among(who, right, work).await?,
+            Needed::Rights(sets) => self.has_one_of(who, sets, work).await?,
+        };
+        if settled { Ok(()) } else { Err(Error::NotAdministrator { who: who.to_string().into() }) }
+    }
+
+    async fn has_one_of(
+        &self,
+        who: &Reference<'_>,
+        sets: &[Vec<Right>],
+        work: &mut Work,
+    ) -> Result<bool, Error> {
+        'sets: for rights in sets {
+            for right in rights {
+                if !self.is_among(who, right, work).await? {
+                    continue 'sets;
+                }
+            }
+            return Ok(true);
+        }
+        Ok(false)
+    }
+
+    /// The right to do something to the record of `name`, which has these values.
+    ///
+    /// A record that nobody administers would stay as it is for ever: there the administrators of the prefix have the
+    /// rights that they have over the prefix's own record, if they may create names.
+    pub(crate) async fn right_over(
+        &self,
+        name: Handle<'_>,
+        values: &[Value<'_>],
+        bits: AdminPermissions,
+        work: &mut Work,
+    ) -> Result<Right, Error> {
+        if is_administered(values) {
+            return Ok(having(values, bits));
+        }
+        self.right_of_prefix(&name.prefix_handle(), bits | AdminPermissions::ADD_HANDLE, work).await
+    }
+
+    /// The right that the record of a prefix gives, if it is kept here: nobody else is asked.
+    pub(crate) async fn right_of_prefix(
+        &self,
+        prefix_handle: &[u8],
+        bits: AdminPermissions,
+        work: &mut Work,
+    ) -> Result<Right, Error> {
+        if !self.settings.prefix_admins {
+            return Ok(Right::new());
+        }
+        let entry = self.ours(Handle::new(prefix_handle), work).await?;
+        Ok(entry.map(|entry| having(&entry.values, bits)).unwrap_or_default())
+    }
+}
+
+/// The administrators that have all of `bits` by one single value: two that have a half each are none.
+pub(crate) fn having(values: &[Value<'_>], bits: AdminPermissions) -> Right {
+    let admins = admins(values).filter(|admin| admin.permissions.has(bits));
+    admins.map(|admin| admin.reference.into_owned()).collect()
+}
+
+/// Whether there is anybody who administers the record.
+pub(crate) fn is_administered(values: &[Value<'_>]) -> bool {
+    admins(values).next().is_some()
+}
+
+/// Values that cannot be read as what they should be give no right.
+fn admins<'v>(values: &'v [Value<'_>]) -> impl Iterator<Item = Admin<'v>> {
+    values.iter().filter(|value| is_admin(value)).filter_map(|value| Admin::from_bytes(&value.data).ok())
+}
+
+/// Whether the value gives rights: `HS_ADMIN`, or a type below it.
+pub(crate) fn is_admin(value: &Value<'_>) -> bool {
+    value.has_type("HS_ADMIN")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_value_has_all_bits() {
+        let admin = |index, value_type: &'static str, bits| {
+            let reference = Reference::new(index, &b"0.NA/10.1"[..]);
+            let admin = Admin { permissions: AdminPermissions(bits), reference, legacy_byte_length: false };
+            Value::with_data(index, value_type, admin.to_bytes())
+        };
+        let values = [
+            admin(1, "HS_ADMIN", 0x0010),
+            admin(2, "HS_ADMIN", 0x0020),
+            admin(3, "HS_ADMIN.x", 0x0fff),
+            admin(4, "HS_ADMINX", 0x0fff),
+            Value::new(5, "HS_ADMIN", "not one"),
+        ];
+        let check = |bits, expected: &[u32]| {
+            let found = having(&values, AdminPermissions(bits));
+            assert_eq!(found.iter().map(|one| one.index).collect::<Vec<_>>(), expected, "{bits:x}");
+        };
+        check(0x0010, &[1, 3]);
+        check(0x0030, &[3]);
+        check(0x1000, &[]);
+        check(0, &[1, 2, 3]);
+        assert!(!is_administered(&values[3..]));
+    }
+}

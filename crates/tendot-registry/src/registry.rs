@@ -1,0 +1,56 @@
+use tendot_proto::{Handle, Value, Work};
+use tendot_store::{Entry, Key, State, Store};
+
+use crate::{Error, Settings, price};
+
+/// The rules over a store: everything that is read or written passes here, whoever asks and by whichever door.
+///
+/// It keeps nothing of what it reads: what another process changes in the store holds at once.
+#[derive(Debug)]
+pub struct Registry<S> {
+    pub(crate) store: S,
+    pub(crate) settings: Settings,
+}
+
+impl<S: Store> Registry<S> {
+    /// The rules over `store`.
+    pub const fn new(store: S, settings: Settings) -> Self {
+        Self { store, settings }
+    }
+
+    /// The store, for those who have rules of their own: import, export, the change feed.
+    pub const fn store(&self) -> &S {
+        &self.store
+    }
+
+    /// What the operator decided.
+    pub const fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// The keys in a record that is kept here, for the verification of proofs; none if there is no such record or it is
+    /// kept elsewhere. Secret keys are among them: they are for [`Identity::prove`](crate::Identity::prove) and not to
+    /// be sent to anybody.
+    pub async fn keys(&self, handle: Handle<'_>, work: &mut Work) -> Result<Vec<Value<'static>>, Error> {
+        let Some(entry) = self.ours(handle, work).await? else { return Ok(Vec::new()) };
+        let is_key = |value: &Value<'_>| matches!(&*value.value_type, b"HS_PUBKEY" | b"HS_SECKEY");
+        Ok(entry.values.into_iter().filter(is_key).collect())
+    }
+
+    /// What is kept under a name, whoever is responsible for it.
+    pub(crate) async fn get(&self, name: &str, work: &mut Work) -> Result<Option<Entry>, Error> {
+        work.spend(price::LOOKUP)?;
+        // Names that are longer than any that is kept are not kept.
+        let Ok(key) = Key::new(name) else { return Ok(None) };
+        Ok(self.store.get(&key).await?)
+    }
+
+    /// A record that is kept here, if it is: what governs rights may not be a leftover of a prefix that has moved.
+    pub(crate) async fn ours(&self, name: Handle<'_>, work: &mut Work) -> Result<Option<Entry>, Error> {
+        let Ok(text) = name.to_str() else { return Ok(None) };
+        if !self.is_responsible(name, work).await? {
+            return Ok(None);
+        }
+        Ok(self.get(text, work).await?.filter(|entry| entry.state == State::Live))
+    }
+}

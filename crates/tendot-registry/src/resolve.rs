@@ -1,0 +1,206 @@
+use tendot_proto::record::AdminPermissions;
+use tendot_proto::{Handle, Permissions, Value, Work};
+use tendot_store::{Entry, State, Store};
+
+use crate::caller::Asker;
+use crate::permission::{Needed, having};
+use crate::{Caller, Error, Registry, price};
+
+/// What is to be resolved.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Query<'a> {
+    /// The name; without a slash it is that of a prefix.
+    pub name: Handle<'a>,
+    /// Indexes of values.
+    pub indexes: Vec<u32>,
+    /// Types of values; a dot at the end takes in all below. Values are selected by index or by type; all are if there
+    /// is neither.
+    pub types: Vec<&'a [u8]>,
+    /// Whether only values are wanted that everybody may read.
+    pub public_only: bool,
+    /// Whether it is asked in a session: then who asks has to be known unless only public values are wanted.
+    pub in_session: bool,
+    /// Whether the answer may be that another service keeps this derived prefix.
+    pub refer: bool,
+}
+
+impl<'a> Query<'a> {
+    /// All public values of a record.
+    pub const fn new(name: Handle<'a>) -> Self {
+        Self {
+            name,
+            indexes: Vec::new(),
+            types: Vec::new(),
+            public_only: true,
+            in_session: false,
+            refer: true,
+        }
+    }
+
+    fn selects(&self, value: &Value<'_>) -> bool {
+        self.indexes.is_empty() && self.types.is_empty()
+            || self.indexes.contains(&value.index)
+            || self.types.iter().any(|asked| value.is_selected_by(asked))
+    }
+}
+
+/// What a name resolves to.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Resolution {
+    /// The values, in the order of the record. Aliases are among them as they are: who asked may follow them.
+    Values(Vec<Value<'static>>),
+    /// Another service keeps this derived prefix, and these values say which.
+    Referral(Vec<Value<'static>>),
+}
+
+/// Where a name led to.
+pub(crate) enum Found {
+    /// To a record; before it is known whether who asks may have it.
+    Here { values: Vec<Value<'static>>, needed: Needed },
+    /// To another service.
+    Elsewhere(Vec<Value<'static>>),
+}
+
+impl<S: Store> Registry<S> {
+    /// Resolves a name.
+    ///
+    /// Values that nobody may read never leave, whoever asks.
+    pub async fn resolve(
+        &self,
+        query: &Query<'_>,
+        caller: &Caller,
+        work: &mut Work,
+    ) -> Result<Resolution, Error> {
+        match self.find(query, work).await? {
+            Found::Elsewhere(values) => Ok(Resolution::Referral(values)),
+            Found::Here { values, needed } => {
+                self.settle(&needed, Asker::of(caller), work).await?;
+                Ok(Resolution::Values(values))
+            }
+        }
+    }
+
+    /// What there is, and what is needed to read it.
+    pub(crate) async fn find(&self, query: &Query<'_>, work: &mut Work) -> Result<Found, Error> {
+        query.name.check_bytes()?;
+        let full = query.name.with_slash();
+        let name = Handle::new(&full);
+        self.check_responsible(name, work).await?;
+        let text = name.to_str().unwrap_or_default();
+        let values = match self.get(text, work).await? {
+            Some(Entry { state: State::Live, values, .. }) => values,
+            Some(_) => return Err(Error::Tombstone),
+            None => {
+                if query.refer
+                    && let Some(values) = self.referral(name, work).await?
+                {
+                    return Ok(Found::Elsewhere(values));
+                }
+                self.by_template(text, work).await?.ok_or(Error::NotFound)?
+            }
+        };
+        read(query, values, work)
+    }
+}
+
+/// The selected values that can be read at all, and what is needed to read them.
+fn read(query: &Query<'_>, mut values: Vec<Value<'static>>, work: &mut Work) -> Result<Found, Error> {
+    work.spend(price::selection(values.len(), query.indexes.len().saturating_add(query.types.len())))?;
+    if query.public_only {
+        values.retain(|value| value.permissions.is_public() && query.selects(value));
+        return some(values, Needed::Nothing);
+    }
+    let mut selected = values.iter().filter(|value| query.selects(value));
+    let needed = match selected.find(|value| !value.permissions.is_public()) {
+        None if query.in_session => Needed::Proof,
+        None => Needed::Nothing,
+        Some(hidden) if !hidden.permissions.has(Permissions::ADMIN_READ) => {
+            return Err(Error::Unreadable { index: hidden.index });
+        }
+        Some(_) => Needed::right(having(&values, AdminPermissions::READ_VALUE)),
+    };
+    // The deployed software sends an administrator also what comes after the first hidden value and nobody may read.
+    let readable = Permissions::ADMIN_READ.0 | Permissions::PUBLIC_READ.0;
+    values.retain(|value| value.permissions.0 & readable != 0 && query.selects(value));
+    some(values, needed)
+}
+
+fn some(values: Vec<Value<'static>>, needed: Needed) -> Result<Found, Error> {
+    if values.is_empty() { Err(Error::NoValues) } else { Ok(Found::Here { values, needed }) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// 1 and 2 are public, 3 is for administrators, 4 for nobody.
+    fn values() -> Vec<Value<'static>> {
+        let value = |index, value_type, permissions| Value {
+            permissions: Permissions(permissions),
+            ..Value::new(index, value_type, "x")
+        };
+        vec![
+            value(1, "URL", 0x0e),
+            value(2, "URL.mobile", 0x02),
+            value(3, "NOTE", 0x0c),
+            value(4, "NOTE", 0x04),
+        ]
+    }
+
+    fn outcome(query: &Query<'_>) -> Result<(Vec<u32>, &'static str), String> {
+        let found = read(query, values(), &mut Work::new(1_000)).map_err(|error| error.to_string())?;
+        let Found::Here { values, needed } = found else { panic!("a record is here") };
+        let needed = match needed {
+            Needed::Nothing => "nothing",
+            Needed::Proof => "proof",
+            _ => "right",
+        };
+        Ok((values.iter().map(|value| value.index).collect(), needed))
+    }
+
+    #[test]
+    fn selection() {
+        let check = |indexes: &[u32], types: &[&'static str], expected: &[u32]| {
+            let types = types.iter().map(|one| one.as_bytes()).collect();
+            let query = Query { indexes: indexes.to_vec(), types, ..Query::new(Handle::from("10.1/x")) };
+            let expected = if expected.is_empty() {
+                Err("the record has no such values".into())
+            } else {
+                Ok((expected.to_vec(), "nothing"))
+            };
+            assert_eq!(outcome(&query), expected, "{indexes:?} {:?}", query.types);
+        };
+        check(&[], &[], &[1, 2]);
+        check(&[2], &[], &[2]);
+        check(&[], &["url"], &[1]);
+        check(&[], &["URL."], &[1, 2]);
+        check(&[2], &["URL"], &[1, 2]);
+        check(&[3, 4], &["NOTE"], &[]);
+        check(&[0], &[], &[]);
+        check(&[], &[""], &[]);
+        check(&[1, 3, 4], &["NOTE."], &[1]);
+    }
+
+    #[test]
+    fn who_may_read() {
+        let check = |indexes: &[u32], in_session, expected: Result<(&[u32], &'static str), &str>| {
+            let query = Query {
+                indexes: indexes.to_vec(),
+                public_only: false,
+                in_session,
+                ..Query::new(Handle::from("10.1/x"))
+            };
+            let expected = expected.map(|(values, needed)| (values.to_vec(), needed)).map_err(Into::into);
+            assert_eq!(outcome(&query), expected, "{indexes:?} {in_session}");
+        };
+        check(&[1, 2], false, Ok((&[1, 2], "nothing")));
+        check(&[1, 2], true, Ok((&[1, 2], "proof")));
+        check(&[1, 3], false, Ok((&[1, 3], "right")));
+        check(&[1, 3], true, Ok((&[1, 3], "right")));
+        check(&[], false, Ok((&[1, 2, 3], "right")));
+        check(&[3, 4], false, Ok((&[3], "right")));
+        check(&[4], false, Err("the value at index 4 can be read by nobody"));
+        check(&[1, 4], true, Err("the value at index 4 can be read by nobody"));
+        check(&[9], false, Err("the record has no such values"));
+    }
+}

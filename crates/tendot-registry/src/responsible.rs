@@ -1,0 +1,89 @@
+//! Which names are kept here.
+
+use tendot_proto::{Handle, Work};
+use tendot_store::Store;
+
+use crate::{Error, Registry, price};
+
+/// How many dots of a prefix are gone up. Nobody derives prefixes that deep, and each costs a lookup.
+pub(crate) const ANCESTORS: usize = 16;
+
+impl<S: Store> Registry<S> {
+    /// Whether a name, which has a slash, is kept here: its prefix is homed, or it is the record of a prefix that is
+    /// derived from one of which all derived prefixes are.
+    pub(crate) async fn is_responsible(&self, name: Handle<'_>, work: &mut Work) -> Result<bool, Error> {
+        if self.is_homed(name.prefix(), work).await? {
+            return Ok(true);
+        }
+        for ancestor in ancestors(name) {
+            // `0.NA/0.NA/10` is homed for the prefixes derived from 10, and kept without its first five bytes.
+            if self.is_homed(ancestor, work).await? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// The same as an error.
+    pub(crate) async fn check_responsible(&self, name: Handle<'_>, work: &mut Work) -> Result<(), Error> {
+        if self.is_responsible(name, work).await? {
+            return Ok(());
+        }
+        Err(Error::NotResponsible { prefix: Handle::new(name.prefix()).to_string().into() })
+    }
+
+    async fn is_homed(&self, prefix: &[u8], work: &mut Work) -> Result<bool, Error> {
+        work.spend(price::LOOKUP)?;
+        Ok(self.store.is_homed(prefix).await?)
+    }
+}
+
+/// The records of the prefixes that a prefix is derived from, the nearest first: `0.NA/10.1000` and `0.NA/10` of
+/// `0.NA/10.1000.2`.
+pub(crate) fn ancestors(name: Handle<'_>) -> impl Iterator<Item = &[u8]> {
+    let parent = |of: &[u8]| Handle::new(of).parent_prefix().map(<[u8]>::len);
+    let bytes = name.as_bytes();
+    std::iter::successors(parent(bytes), move |length| parent(bytes.get(..*length)?))
+        .filter_map(move |length| bytes.get(..length))
+        .take(ANCESTORS)
+}
+
+#[cfg(test)]
+mod tests {
+    use pollster::block_on;
+    use tendot_store::{Change, Edit, Memory};
+
+    use super::*;
+    use crate::Settings;
+
+    #[test]
+    fn homed_or_not() {
+        let homed = ["10.5555", "0.NA/10.20", "20.abc"];
+        check(&homed, "10.5555/x", true);
+        check(&homed, "10.5555/", true);
+        check(&homed, "10.5555.1/x", false);
+        check(&homed, "10.555/x", false);
+        check(&homed, "20.ABC/x", true);
+        check(&homed, "0.NA/10.5555", false);
+        check(&homed, "0.NA/10.20", false);
+        check(&homed, "0.NA/10.20.1", true);
+        check(&homed, "0.na/10.20.1.2.3", true);
+        check(&homed, "0.NA/10.201", false);
+        check(&homed, "10.20.1/x", false);
+        check(&homed, "/", false);
+        check(&["0.NA"], "0.NA/10.5555", true);
+        check(&["0.NA"], "10.5555/x", false);
+        check(&["0.NA/1"], &format!("0.NA/1{}", ".1".repeat(16)), true);
+        check(&["0.NA/1"], &format!("0.NA/1{}", ".1".repeat(17)), false);
+    }
+
+    #[track_caller]
+    fn check(homed: &[&str], name: &str, expected: bool) {
+        let store = Memory::new();
+        let edits = homed.iter().map(|prefix| Edit::Home { prefix: (*prefix).into() }).collect();
+        block_on(store.commit(Change { by: "test".into(), at: 0, edits })).unwrap();
+        let registry = Registry::new(store, Settings::default());
+        let found = block_on(registry.is_responsible(Handle::from(name), &mut Work::new(1_000)));
+        assert_eq!(found.unwrap(), expected, "{name}");
+    }
+}

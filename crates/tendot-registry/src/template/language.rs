@@ -1,0 +1,353 @@
+//! What a `<template>` does.
+
+use std::collections::{BTreeSet, HashMap};
+
+use regex::{Regex, RegexBuilder};
+use roxmltree::{Document, Node};
+use tendot_proto::record::Namespace;
+use tendot_proto::{Value, Work};
+
+use super::Parts;
+use super::parameter::Parameters;
+use crate::{Error, Limits, price};
+
+/// Bytes that the program of an expression may take.
+const EXPRESSION_BYTES: usize = 1 << 18;
+
+/// Where else the template is, if it is elsewhere.
+pub(super) fn reference(source: &str) -> Result<Option<String>, Error> {
+    let document = parse(source)?;
+    Ok(template(&document).and_then(|template| template.attribute("ref")).map(Into::into))
+}
+
+/// The values that a template makes of those of the stored record; none if it says that there are none. Without a template
+/// those are the answer.
+///
+/// Only values that everybody may read are given to the template, since everybody may read what it makes of them.
+pub(super) fn run(
+    source: &str,
+    parts: Parts<'_>,
+    base: &[Value<'static>],
+    limits: &Limits,
+    work: &mut Work,
+) -> Result<Option<Vec<Value<'static>>>, Error> {
+    work.spend(price::bytes(source.len()))?;
+    let document = parse(source)?;
+    let Some(template) = template(&document) else { return Ok(Some(base.to_vec())) };
+    let mut parameters = Parameters::default();
+    for (name, text) in [("handle", parts.handle), ("base", parts.base), ("extension", parts.extension)] {
+        parameters.set(name, vec![text.to_owned()]);
+    }
+    let mut run = Run {
+        base: base.iter().filter(|value| value.permissions.is_public()).collect(),
+        parameters,
+        expressions: HashMap::new(),
+        values: Vec::new(),
+        indexes: BTreeSet::new(),
+        bytes: 0,
+        limits,
+        work,
+    };
+    match run.children(template, None)? {
+        Flow::On => Ok(Some(run.values)),
+        Flow::NotFound => Ok(None),
+    }
+}
+
+fn parse(source: &str) -> Result<Document<'_>, Error> {
+    let wrong = |why: String| Error::Template { why };
+    // Finds what would be too much for the parser.
+    Namespace::from_bytes(source.as_bytes()).map_err(|error| wrong(error.to_string()))?;
+    Document::parse(source).map_err(|error| wrong(error.to_string()))
+}
+
+fn template<'d, 'i>(document: &'d Document<'i>) -> Option<Node<'d, 'i>> {
+    let root = document.root_element();
+    let is_template = |node: &Node<'_, '_>| node.tag_name().name() == "template";
+    if is_template(&root) { Some(root) } else { root.children().find(is_template) }
+}
+
+enum Flow {
+    On,
+    NotFound,
+}
+
+struct Run<'r> {
+    base: Vec<&'r Value<'static>>,
+    parameters: Parameters,
+    /// Those that have been compiled, since loops come by again.
+    expressions: HashMap<String, Regex>,
+    values: Vec<Value<'static>>,
+    indexes: BTreeSet<u32>,
+    bytes: usize,
+    limits: &'r Limits,
+    work: &'r mut Work,
+}
+
+impl Run<'_> {
+    /// How deep it goes is bounded by the depth of the XML.
+    fn children(&mut self, parent: Node<'_, '_>, current: Option<&Value<'static>>) -> Result<Flow, Error> {
+        // What the last `<if>` was, for the `<else>` that follows it.
+        let mut held = None;
+        for node in parent.children().filter(Node::is_element) {
+            self.work.spend(price::STEP)?;
+            let last = held.take();
+            let flow = match node.tag_name().name() {
+                "value" => self.value(node, current).map(|()| Flow::On),
+                "if" => {
+                    let holds = self.holds(node)?;
+                    held = Some(holds);
+                    if holds { self.children(node, current) } else { Ok(Flow::On) }
+                }
+                "else" if last == Some(false) => self.children(node, current),
+                "foreach" => self.each(node),
+                "def" => self.define(node).map(|()| Flow::On),
+                "notfound" => Ok(Flow::NotFound),
+                _ => Ok(Flow::On),
+            };
+            if let Flow::NotFound = flow? {
+                return Ok(Flow::NotFound);
+            }
+        }
+        Ok(Flow::On)
+    }
+
+    fn each(&mut self, node: Node<'_, '_>) -> Result<Flow, Error> {
+        for value in self.base.clone() {
+            let data = String::from_utf8_lossy(&value.data).into_owned();
+            self.work.spend(price::bytes(data.len()))?;
+            self.parameters.set("index", vec![value.index.to_string()]);
+            self.parameters.set("type", vec![value.type_name().into_owned()]);
+            self.parameters.set("data", vec![data]);
+            if let Flow::NotFound = self.children(node, Some(value))? {
+                return Ok(Flow::NotFound);
+            }
+        }
+        Ok(Flow::On)
+    }
+
+    fn define(&mut self, node: Node<'_, '_>) -> Result<(), Error> {
+        let text = self.fill(node.text().unwrap_or_default().trim())?;
+        if let Some(name) = node.attribute("parameter") {
+            self.parameters.set(name, vec![text]);
+        }
+        Ok(())
+    }
+
+    /// Whether the parameter that `value` names is, or matches, the expression. `parameter` then is what matched.
+    fn holds(&mut self, node: Node<'_, '_>) -> Result<bool, Error> {
+        let name = node.attribute("value").unwrap_or_default();
+        let text = self.parameters.get(name).map(str::to_owned);
+        let expression = node.attribute("expression").unwrap_or_default();
+        let found = match (text, node.attribute("test").unwrap_or("equals")) {
+            (None, _) => None,
+            (Some(text), "equals") => text.eq_ignore_ascii_case(expression).then(|| vec![text]),
+            (Some(text), "matches") => self.captures(&text, expression)?,
+            (_, other) => return Err(Error::Template { why: format!("there is no test `{other}`") }),
+        };
+        let holds = found.is_some() != (node.attribute("negate") == Some("true"));
+        if let (Some(found), Some(name)) = (found, node.attribute("parameter")) {
+            self.parameters.set(name, found);
+        }
+        Ok(holds)
+    }
+
+    /// What an expression catches that matches all of a text, without regard to case.
+    fn captures(&mut self, text: &str, expression: &str) -> Result<Option<Vec<String>>, Error> {
+        self.work.spend(price::bytes(text.len().saturating_add(expression.len())))?;
+        if !self.expressions.contains_key(expression) {
+            self.work.spend(price::EXPRESSION)?;
+            let compiled = RegexBuilder::new(&format!(r"\A(?:{expression})\z"))
+                .case_insensitive(true)
+                .size_limit(EXPRESSION_BYTES)
+                .dfa_size_limit(EXPRESSION_BYTES)
+                .nest_limit(32)
+                .build()
+                .map_err(|error| Error::Template { why: error.to_string() })?;
+            self.expressions.insert(expression.to_owned(), compiled);
+        }
+        let Some(captures) = self.expressions.get(expression).and_then(|regex| regex.captures(text)) else {
+            return Ok(None);
+        };
+        let part =
+            |part: Option<regex::Match<'_>>| part.map_or_else(String::new, |part| part.as_str().into());
+        Ok(Some(captures.iter().map(part).collect()))
+    }
+
+    /// Makes a value of the one that the loop is at, or of nothing.
+    fn value(&mut self, node: Node<'_, '_>, current: Option<&Value<'static>>) -> Result<(), Error> {
+        let wrong = |why: &str| Error::Template { why: why.into() };
+        let mut value = match (current, node.attribute("type")) {
+            (Some(current), _) => current.clone(),
+            (None, Some(_)) => {
+                let timestamp = self.base.iter().map(|value| value.timestamp).max().unwrap_or_default();
+                Value { timestamp, ..Value::new(1, "", "") }
+            }
+            (None, None) => return Err(wrong("a value outside of `foreach` has no type")),
+        };
+        if let Some(value_type) = node.attribute("type") {
+            value.value_type = self.fill(value_type)?.into_bytes().into();
+        }
+        if let Some(index) = node.attribute("index") {
+            let index = self.fill(index)?.trim().parse();
+            value.index = index.map_err(|_| wrong("the index of a value is no number"))?;
+        }
+        let text = node.text().map(str::trim).filter(|text| !text.is_empty());
+        if let Some(data) = node.attribute("data").or(text) {
+            value.data = self.fill(data)?.into_bytes().into();
+        }
+        value.index = self.free(value.index).ok_or_else(|| wrong("a value has no index"))?;
+        self.push(value)
+    }
+
+    /// The index, or the next that is not taken.
+    fn free(&self, index: u32) -> Option<u32> {
+        let taken = self.indexes.range(index..);
+        let free =
+            taken.fold(index, |free, taken| if *taken == free { free.saturating_add(1) } else { free });
+        (index > 0 && free <= i32::MAX as u32).then_some(free)
+    }
+
+    fn push(&mut self, value: Value<'static>) -> Result<(), Error> {
+        self.bytes = self.bytes.saturating_add(value.data.len()).saturating_add(value.value_type.len() + 26);
+        // Finding a free index walks over those that are taken.
+        self.work.spend(price::bytes(value.data.len().saturating_add(self.indexes.len())))?;
+        if self.values.len() >= self.limits.values || self.bytes > self.limits.record_bytes {
+            return Err(Error::Template { why: "makes more than a record may have".into() });
+        }
+        self.indexes.insert(value.index);
+        self.values.push(value);
+        Ok(())
+    }
+
+    fn fill(&mut self, text: &str) -> Result<String, Error> {
+        let limit = self.limits.value_bytes.min(self.limits.record_bytes);
+        let filled = self.parameters.fill(text, limit);
+        let filled = filled.ok_or_else(|| Error::Template { why: "makes too long a text".into() })?;
+        self.work.spend(price::bytes(filled.len().saturating_add(text.len())))?;
+        Ok(filled)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tendot_proto::Permissions;
+
+    use super::*;
+
+    /// 1 and 2 are public, 3 is not.
+    fn base() -> Vec<Value<'static>> {
+        vec![
+            Value { timestamp: 5, ..Value::new(1, "URL", "https://example.org/map") },
+            Value::new(2, "EMAIL", "a@example.org"),
+            Value { permissions: Permissions(0x0c), ..Value::new(3, "HS_SECKEY", "secret") },
+        ]
+    }
+
+    fn outcome(template: &str, extension: &str) -> Result<Option<Vec<String>>, String> {
+        let source = format!("<namespace><template delimiter='@'>{template}</template></namespace>");
+        let handle = format!("10.1/map@{extension}");
+        let parts = Parts { handle: &handle, base: "10.1/map", extension };
+        let values = run(&source, parts, &base(), &Limits::default(), &mut Work::new(50_000));
+        let shown = |value: &Value<'_>| {
+            format!("{} {} {}", value.index, value.type_name(), String::from_utf8_lossy(&value.data))
+        };
+        let shown = |values: Vec<Value<'_>>| values.iter().map(shown).collect();
+        values.map(|values| values.map(shown)).map_err(|error| error.to_string())
+    }
+
+    #[track_caller]
+    fn check(template: &str, extension: &str, expected: &[&str]) {
+        let expected = Ok(Some(expected.iter().map(|value| (*value).into()).collect()));
+        assert_eq!(outcome(template, extension), expected, "{template}");
+    }
+
+    #[track_caller]
+    fn check_wrong(template: &str, expected: &str) {
+        let found = outcome(template, &"x".repeat(1_000)).unwrap_err();
+        assert!(found.starts_with(expected), "{found}");
+    }
+
+    #[test]
+    fn values() {
+        check("", "x", &[]);
+        check("<value type='URL' data='https://x/?${extension}'/>", "a b", &["1 URL https://x/?a b"]);
+        check("<value type='URL' index='7'>${handle} ${base}</value>", "x", &["7 URL 10.1/map@x 10.1/map"]);
+        check("<value type='A'/><value type='B'/><value index='1' type='C'/>", "", &["1 A ", "2 B ", "3 C "]);
+        check(
+            "<foreach><value/></foreach>",
+            "x",
+            &["1 URL https://example.org/map", "2 EMAIL a@example.org"],
+        );
+        check(
+            "<foreach><value data='${index} ${type} ${data}'/></foreach><value type='X' data='\\${data}'/>",
+            "x",
+            &["1 URL 1 URL https://example.org/map", "2 EMAIL 2 EMAIL a@example.org", "3 X ${data}"],
+        );
+        check("<def parameter='p'>${extension}!</def><value type='X'>${p}</value>", "e", &["1 X e!"]);
+        check("<unknown><value type='X'/></unknown>", "e", &[]);
+    }
+
+    #[test]
+    fn conditions() {
+        let boxes = r"<foreach><if value='type' test='equals' expression='url'>
+            <if value='extension' test='matches' expression='box\(([^,]*),([^,]*)\)' parameter='x'>
+            <value data='${data}?w=${x[1]}&amp;h=${x[2]}'/></if><else><value data='${data}?${extension}'/></else>
+            </if><else><value/></else></foreach>";
+        let url = |query: &str| format!("1 URL https://example.org/map?{query}");
+        check(boxes, "box(1,2)", &[&url("w=1&h=2"), "2 EMAIL a@example.org"]);
+        check(boxes, "BOX(1,2)", &[&url("w=1&h=2"), "2 EMAIL a@example.org"]);
+        check(boxes, "abox(1,2)", &[&url("abox(1,2)"), "2 EMAIL a@example.org"]);
+        check(boxes, "box(1,2)b", &[&url("box(1,2)b"), "2 EMAIL a@example.org"]);
+        let negated = "<if value='extension' expression='a' negate='true'><value type='N'/></if>\
+            <else><value type='Y'/></else>";
+        check(negated, "A", &["1 Y "]);
+        check(negated, "b", &["1 N "]);
+        check("<else><value type='X'/></else>", "", &[]);
+        check("<if value='none' expression=''><value type='X'/></if>", "", &[]);
+        check(
+            "<if value='extension' test='matches' expression='a|ab'><value type='X'/></if>",
+            "ab",
+            &["1 X "],
+        );
+    }
+
+    #[test]
+    fn not_found() {
+        let only_numbers = "<if value='extension' test='matches' expression='[0-9]+'><value type='X'/></if>\
+            <else><notfound/></else>";
+        check(only_numbers, "12", &["1 X "]);
+        assert_eq!(outcome(only_numbers, "a"), Ok(None));
+        assert_eq!(outcome("<value type='X'/><foreach><notfound/></foreach>", ""), Ok(None));
+    }
+
+    #[test]
+    fn bounds() {
+        check_wrong("<value/>", "the template of this prefix: a value outside of `foreach` has no type");
+        check_wrong("<value type='X' index='x'/>", "the template of this prefix: the index of a value is no");
+        check_wrong("<value type='X' index='0'/>", "the template of this prefix: a value has no index");
+        check_wrong(
+            "<if value='extension' test='like' expression=''/>",
+            "the template of this prefix: there is no test",
+        );
+        check_wrong(
+            "<if value='extension' test='matches' expression='('/>",
+            "the template of this prefix: regex parse error",
+        );
+        check_wrong(
+            r"<if value='extension' test='matches' expression='(\w{100}){100}'/>",
+            "the template of this prefix: Compiled regex exceeds size limit",
+        );
+        let many = "<foreach>".repeat(13) + &"</foreach>".repeat(13);
+        assert!(outcome(&many, "").is_ok(), "two values, thirteen times");
+        let loops = "<foreach>".repeat(13) + &"<value/>".repeat(1_000) + &"</foreach>".repeat(13);
+        check_wrong(&loops, "the template of this prefix: makes more than a record may have");
+        let idle = "<foreach>".repeat(13) + &"<unknown/>".repeat(1_000) + &"</foreach>".repeat(13);
+        check_wrong(&idle, "needs 1 steps of work, 0 are left");
+        let doubled = "<def parameter='p'>${p}${p}x</def>".repeat(30) + "<value type='X'>${p}</value>";
+        check_wrong(&doubled, "the template of this prefix: makes too long a text");
+        let backtracking = r"<if value='extension' test='matches' expression='(x+x+)+y'/>";
+        assert_eq!(outcome(backtracking, &"x".repeat(2_000)), Ok(Some(Vec::new())));
+        check_wrong(&"<foreach>".repeat(20), "the template of this prefix: HS_NAMESPACE at byte");
+    }
+}

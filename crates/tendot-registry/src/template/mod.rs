@@ -1,0 +1,120 @@
+//! Names that are not stored, but made of one that is: `10.1000/map@box(1,2)` of `10.1000/map`, if `@` is the delimiter
+//! of the prefix and its template says what becomes of `box(1,2)`.
+//!
+//! - `language`: what a `<template>` does, in bounded work;
+//! - `parameter`: `${…}` in its texts.
+
+mod language;
+mod parameter;
+
+use tendot_proto::record::Namespace;
+use tendot_proto::{Handle, Reference, Value, Work};
+use tendot_store::{State, Store};
+
+use crate::{Error, Registry};
+
+/// How often a template may be somewhere else.
+const REFERENCES: usize = 10;
+
+/// What the name that is asked for is made of.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Parts<'a> {
+    /// All of it.
+    handle: &'a str,
+    /// What is stored.
+    base: &'a str,
+    /// What stands after the delimiter.
+    extension: &'a str,
+}
+
+impl<S: Store> Registry<S> {
+    /// The values of a name that is not stored, if it can be made of one that is.
+    pub(crate) async fn by_template(
+        &self,
+        name: &str,
+        work: &mut Work,
+    ) -> Result<Option<Vec<Value<'static>>>, Error> {
+        let handle = Handle::from(name);
+        if handle.is_prefix_handle() {
+            return Ok(None);
+        }
+        let Some((delimiter, template)) = self.template(handle, work).await? else { return Ok(None) };
+        let Some(parts) = split(name, &delimiter) else { return Ok(None) };
+        let Some(base) = self.get(parts.base, work).await?.filter(|entry| entry.state == State::Live) else {
+            return Ok(None);
+        };
+        let Some(template) = template else { return Ok(Some(base.values)) };
+        let source = self.follow(template, work).await?;
+        language::run(&source, parts, &base.values, &self.settings.limits, work)
+    }
+
+    /// The delimiter that holds for a name, and the namespace with the template if there is one.
+    async fn template(
+        &self,
+        name: Handle<'_>,
+        work: &mut Work,
+    ) -> Result<Option<(String, Option<String>)>, Error> {
+        let settings = &self.settings.templates;
+        let of_prefix = if settings.by_prefix { self.namespace(name, work).await? } else { None };
+        for source in of_prefix.as_deref().into_iter().chain(settings.namespace.as_deref()) {
+            // What cannot be read says nothing, as with the deployed software.
+            let Ok(namespace) = Namespace::from_bytes(source.as_bytes()) else { continue };
+            if let Some(delimiter) = namespace.template_delimiter().filter(|found| !found.is_empty()) {
+                return Ok(Some((delimiter.into(), Some(source.into()))));
+            }
+        }
+        let delimiter = settings.delimiter.as_deref().filter(|found| !found.is_empty());
+        Ok(delimiter.map(|delimiter| (delimiter.into(), None)))
+    }
+
+    /// The `HS_NAMESPACE` of a name's prefix: of several that with the lowest index.
+    async fn namespace(&self, name: Handle<'_>, work: &mut Work) -> Result<Option<String>, Error> {
+        let prefix = name.prefix_handle();
+        let Some(entry) = self.ours(Handle::new(&prefix), work).await? else { return Ok(None) };
+        let namespaces = entry.values.into_iter().filter(|value| value.has_type("HS_NAMESPACE"));
+        let lowest = namespaces.min_by_key(|value| value.index);
+        Ok(lowest.and_then(|value| String::from_utf8(value.data.into_owned()).ok()))
+    }
+
+    /// The source of a template, be it that it says where else it is.
+    async fn follow(&self, mut source: String, work: &mut Work) -> Result<String, Error> {
+        for _ in 0..=REFERENCES {
+            let Some(reference) = language::reference(&source)? else { return Ok(source) };
+            let reference = Reference::parse(&reference).into_owned();
+            let missing = || Error::Template { why: format!("`{reference}` is not here") };
+            let entry = self.ours(reference.handle(), work).await?.ok_or_else(missing)?;
+            let mut values = entry.values.into_iter();
+            let value = values.find(|value| value.index == reference.index).ok_or_else(missing)?;
+            source = String::from_utf8(value.data.into_owned()).map_err(|_| missing())?;
+        }
+        Err(Error::Template { why: format!("refers further more than {REFERENCES} times") })
+    }
+}
+
+/// Cuts a name at the first delimiter after its prefix.
+fn split<'a>(handle: &'a str, delimiter: &str) -> Option<Parts<'a>> {
+    let suffix = handle.find('/')? + 1;
+    let at = suffix + handle.get(suffix..)?.find(delimiter)?;
+    Some(Parts { handle, base: handle.get(..at)?, extension: handle.get(at + delimiter.len()..)? })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts() {
+        let check = |handle, delimiter, expected: Option<(&str, &str)>| {
+            let found = split(handle, delimiter).map(|parts| (parts.base, parts.extension));
+            assert_eq!(found, expected, "{handle}");
+        };
+        check("10.1/a@b", "@", Some(("10.1/a", "b")));
+        check("10.1/a@b@c", "@", Some(("10.1/a", "b@c")));
+        check("10.1/a", "@", None);
+        check("10@1/a@", "@", Some(("10@1/a", "")));
+        check("10.1/@b", "@", Some(("10.1/", "b")));
+        check("10.1/a/b", "/", Some(("10.1/a", "b")));
+        check("10.1/aééb", "éé", Some(("10.1/a", "b")));
+        check("10.1", ".", None);
+    }
+}

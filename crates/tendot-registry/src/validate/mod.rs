@@ -1,0 +1,15 @@
+//! What is taken.
+//!
+//! - `name`: new names; `value`: the values of a deposit; `url`: what stands in a `URL`;
+//! - `import`: the same for records that come from elsewhere and have been resolved for years.
+
+mod import;
+mod name;
+mod url;
+mod value;
+
+pub use import::check_import;
+pub(crate) use name::check_name;
+pub use url::OddUrl;
+pub use value::{InvalidValue, ValueFault};
+pub(crate) use value::{check_indexes, check_record, check_value};

@@ -1,0 +1,79 @@
+use tendot_proto::Handle;
+
+use crate::{Error, Limits};
+
+/// A name that may be given to a new record, as text.
+pub(crate) fn check_name<'a>(name: Handle<'a>, limits: &Limits) -> Result<&'a str, Error> {
+    name.check()?;
+    let text = name.to_str().unwrap_or_default();
+    if limits.invisible_names {
+        return Ok(text);
+    }
+    match text.char_indices().find(|(_, character)| is_invisible(*character)) {
+        Some((at, character)) => Err(Error::InvisibleCharacter { character, at }),
+        None => Ok(text),
+    }
+}
+
+/// Characters by which two names differ and look the same: controls, marks of direction, zero-width, tags.
+fn is_invisible(character: char) -> bool {
+    character.is_control()
+        || matches!(
+            character,
+            '\u{ad}'
+                | '\u{61c}'
+                | '\u{180e}'
+                | '\u{200b}'..='\u{200f}'
+                | '\u{2028}'..='\u{202e}'
+                | '\u{2060}'..='\u{206f}'
+                | '\u{feff}'
+                | '\u{fff9}'..='\u{fffb}'
+                | '\u{e0000}'..='\u{e007f}'
+        )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names() {
+        check("10.5555/1", None);
+        check("10.5555/例-Ü é", None);
+        check("10.5555//////", None);
+        check("10.5555/", None);
+        check("0.NA/10.5555", None);
+        check(&format!("10.5555/{}", "/".repeat(255)), None);
+        check("", Some("the handle is empty"));
+        check("10.5555", Some("the handle has no `/` between prefix and suffix"));
+        check("/", Some("the handle has nothing before its `/`"));
+        check(
+            &format!("10.5555/{}", "x".repeat(2_041)),
+            Some("the handle has 2049 bytes, at most 2048 are allowed"),
+        );
+        check("10.5555/a\nb", Some("U+000A at byte 9 of the handle is not visible"));
+        check("10.5555/\0", Some("U+0000 at byte 8 of the handle is not visible"));
+        check("10.5555/a\u{202e}b", Some("U+202E at byte 9 of the handle is not visible"));
+        check("10.5555/a\u{200b}", Some("U+200B at byte 9 of the handle is not visible"));
+        check("10.5555/\u{e0041}", Some("U+E0041 at byte 8 of the handle is not visible"));
+    }
+
+    #[track_caller]
+    fn check(name: &str, fault: Option<&str>) {
+        let found = check_name(Handle::from(name), &Limits::default()).err();
+        assert_eq!(found.map(|error| error.to_string()).as_deref(), fault, "{name:?}");
+        let lenient = Limits { invisible_names: true, ..Limits::default() };
+        let only_invisible = fault.is_none_or(|fault| fault.starts_with("U+"));
+        assert_eq!(check_name(Handle::from(name), &lenient).is_ok(), only_invisible, "{name:?}");
+    }
+
+    /// The same bytes that are no UTF-8 are refused at every door.
+    #[test]
+    fn bytes() {
+        for suffix in [&b"\x80"[..], b"\xc0\xaf", b"\xed\xa0\x80", b"\xff"] {
+            let name = [b"10.5555/", suffix].concat();
+            let error = check_name(Handle::new(&name), &Limits::default()).unwrap_err();
+            assert_eq!(error.to_string(), "the handle is not UTF-8 from byte 8 on");
+        }
+    }
+}

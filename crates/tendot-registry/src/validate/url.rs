@@ -1,0 +1,145 @@
+use tendot_proto::record::Url;
+
+/// What is odd about the address in a `URL` value.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum OddUrl {
+    /// It is not UTF-8.
+    #[error("is not UTF-8 from byte {at} on")]
+    NotUtf8 {
+        /// The first byte that is not.
+        at: usize,
+    },
+    /// It has a control character, by which an answer could be split.
+    #[error("has the control character U+{:04X} at byte {at}", u32::from(*character))]
+    Control {
+        /// The character.
+        character: char,
+        /// Its place.
+        at: usize,
+    },
+    /// It is longer than the limit.
+    #[error("has {length} bytes, at most {limit} are taken")]
+    TooLong {
+        /// Its bytes.
+        length: usize,
+        /// The most that are taken.
+        limit: usize,
+    },
+    /// It has no scheme, so that it leads to a place of whoever shows it.
+    #[error("is relative: it needs a scheme such as `https:`")]
+    Relative,
+    /// It is a program or a file rather than a place.
+    #[error("has the scheme `{scheme}`, which is not taken")]
+    Scheme {
+        /// The scheme.
+        scheme: Box<str>,
+    },
+    /// It should name a host, and does not.
+    #[error("names no host")]
+    NoHost,
+    /// It has a name or a password before the host, which hides where it leads, or gives the password away.
+    #[error("has a user name or password before the host")]
+    Credentials,
+}
+
+impl OddUrl {
+    /// Whether it could break an answer that has it in a header.
+    pub const fn breaks_answers(&self) -> bool {
+        matches!(self, Self::Control { character: '\r' | '\n' | '\0', .. })
+    }
+}
+
+/// Schemes of what is carried out or read on the machine of who follows the link.
+const NOT_TAKEN: [&str; 4] = ["javascript", "data", "vbscript", "file"];
+
+/// Schemes of places that have a host.
+const WITH_HOST: [&str; 4] = ["http", "https", "ftp", "ftps"];
+
+/// What is odd about an address, the worst first.
+pub(super) fn check(data: &[u8], limit: usize) -> Result<(), OddUrl> {
+    // Over bytes, since what could break an answer would do so in text of any encoding.
+    let breaks = |byte: &u8| matches!(byte, b'\r' | b'\n' | b'\0');
+    if let Some(at) = data.iter().position(breaks) {
+        let character = data.get(at).copied().unwrap_or_default().into();
+        return Err(OddUrl::Control { character, at });
+    }
+    let text = str::from_utf8(data).map_err(|error| OddUrl::NotUtf8 { at: error.valid_up_to() })?;
+    if let Some((at, character)) = text.char_indices().find(|(_, character)| character.is_control()) {
+        return Err(OddUrl::Control { character, at });
+    }
+    let url = Url::from_bytes(data).map_err(|_| OddUrl::NotUtf8 { at: 0 })?;
+    let scheme = url.scheme().ok_or(OddUrl::Relative)?;
+    let is = |known: &&str| scheme.eq_ignore_ascii_case(known);
+    if NOT_TAKEN.iter().any(is) {
+        return Err(OddUrl::Scheme { scheme: scheme.into() });
+    }
+    if text.len() > limit {
+        return Err(OddUrl::TooLong { length: text.len(), limit });
+    }
+    if WITH_HOST.iter().any(is) {
+        check_host(text.get(scheme.len() + 1..).unwrap_or_default())?;
+    }
+    Ok(())
+}
+
+fn check_host(after_scheme: &str) -> Result<(), OddUrl> {
+    let after = after_scheme.strip_prefix("//").ok_or(OddUrl::NoHost)?;
+    // Browsers end the authority at a backslash, too.
+    let authority = after.split(['/', '?', '#', '\\']).next().unwrap_or_default();
+    if authority.contains('@') {
+        return Err(OddUrl::Credentials);
+    }
+    if authority.is_empty() || authority.starts_with(':') { Err(OddUrl::NoHost) } else { Ok(()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses() {
+        check_one("https://example.org/", "");
+        check_one("HTTP://example.org:8080/a b?x=1&y=%20#é", "");
+        check_one("https://example.org/例", "");
+        check_one("https://example.org/a@b?c=@", "");
+        check_one("ftp://example.org/x", "");
+        check_one("mailto:a@example.org", "");
+        check_one("urn:isbn:0", "");
+        check_one("info:x", "");
+        check_one("https://x/\r\nSet-Cookie:a=1", "has the control character U+000D at byte 10");
+        check_one("https://x/\n", "has the control character U+000A at byte 10");
+        check_one("https://x/\0", "has the control character U+0000 at byte 10");
+        check_one("https://x/\t", "has the control character U+0009 at byte 10");
+        check_one("https://x/\u{85}", "has the control character U+0085 at byte 10");
+        check_one("javascript:alert(1)", "has the scheme `javascript`, which is not taken");
+        check_one("JavaScript:alert(1)", "has the scheme `JavaScript`, which is not taken");
+        check_one("data:text/html,x", "has the scheme `data`, which is not taken");
+        check_one("vbscript:x", "has the scheme `vbscript`, which is not taken");
+        check_one("file:///etc/passwd", "has the scheme `file`, which is not taken");
+        check_one(" javascript:alert(1)", "is relative: it needs a scheme such as `https:`");
+        check_one(" java\tscript:alert(1)", "has the control character U+0009 at byte 5");
+        check_one("java\u{200b}script:alert(1)", "is relative: it needs a scheme such as `https:`");
+        check_one("u", "is relative: it needs a scheme such as `https:`");
+        check_one("", "is relative: it needs a scheme such as `https:`");
+        check_one("//example.org/", "is relative: it needs a scheme such as `https:`");
+        check_one("/a:b", "is relative: it needs a scheme such as `https:`");
+        check_one("https:example.org", "names no host");
+        check_one("https:///x", "names no host");
+        check_one("https://:80/", "names no host");
+        check_one("https://user:secret@example.org/", "has a user name or password before the host");
+        check_one("https://example.org@evil.example/", "has a user name or password before the host");
+        let long = format!("https://example.org/{}", "x".repeat(100_000));
+        check_one(&long, "has 100020 bytes, at most 2048 are taken");
+        check_one(&long[..2_048], "");
+        check_one(&long[..2_049], "has 2049 bytes, at most 2048 are taken");
+        assert_eq!(check(b"https://x/\xff", 2_048), Err(OddUrl::NotUtf8 { at: 10 }));
+        assert!(check(b"\xff\r", 2_048).unwrap_err().breaks_answers());
+    }
+
+    #[track_caller]
+    fn check_one(url: &str, fault: &str) {
+        let found = check(url.as_bytes(), 2_048).map_or_else(|odd| odd.to_string(), |()| String::new());
+        assert_eq!(found, fault, "{url}");
+    }
+}

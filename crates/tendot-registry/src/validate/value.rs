@@ -1,0 +1,218 @@
+use tendot_proto::record::{Admin, ValueList};
+use tendot_proto::{DecodeError, Value};
+
+use super::url::{self, OddUrl};
+use crate::permission::is_admin;
+use crate::{Error, Limits};
+
+/// A value that is not taken, and why.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+#[error("{}{fault}", index.map(|index| format!("the value at index {index} ")).unwrap_or_default())]
+pub struct InvalidValue {
+    /// Its index; none if it is about all of them.
+    pub index: Option<u32>,
+    /// What is wrong with it.
+    pub fault: ValueFault,
+}
+
+/// What is wrong with a value.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ValueFault {
+    /// There has to be at least one value.
+    #[error("no values are given")]
+    None,
+    /// There are more than a record may have.
+    #[error("{count} values, at most {limit} are taken")]
+    TooMany {
+        /// How many there are.
+        count: usize,
+        /// The most that are taken.
+        limit: usize,
+    },
+    /// All of them together are larger than an answer can be.
+    #[error("the record would have {length} bytes, at most {limit} are taken")]
+    RecordTooLong {
+        /// Their bytes.
+        length: usize,
+        /// The most that are taken.
+        limit: usize,
+    },
+    /// No value has this index: 0, or a number that peers take for negative.
+    #[error("has an index that no value can have")]
+    Index,
+    /// Its type is not UTF-8.
+    #[error("has a type that is not UTF-8")]
+    Type,
+    /// Its data is longer than the limit.
+    #[error("has {length} bytes of data, at most {limit} are taken")]
+    TooLong {
+        /// The bytes of its data.
+        length: usize,
+        /// The most that are taken.
+        limit: usize,
+    },
+    /// It should give rights or name members of a group, and cannot be read.
+    #[error("is not what its type says: {0}")]
+    Malformed(DecodeError),
+    /// It is a `URL` that is not taken.
+    #[error("is a URL that {0}")]
+    Url(OddUrl),
+}
+
+impl InvalidValue {
+    pub(crate) const fn none() -> Self {
+        Self { index: None, fault: ValueFault::None }
+    }
+
+    fn of(value: &Value<'_>, fault: ValueFault) -> Self {
+        Self { index: Some(value.index), fault }
+    }
+}
+
+/// How many values there are, and that each has an index of its own: what can be said without a record, and to
+/// everybody.
+pub(crate) fn check_indexes(values: &[Value<'_>], limits: &Limits) -> Result<(), Error> {
+    if values.len() > limits.values {
+        let fault = ValueFault::TooMany { count: values.len(), limit: limits.values };
+        return Err(InvalidValue { index: None, fault }.into());
+    }
+    // Peers take indexes for signed.
+    if let Some(value) = values.iter().find(|value| value.index == 0 || value.index > i32::MAX as u32) {
+        return Err(InvalidValue::of(value, ValueFault::Index).into());
+    }
+    let mut indexes: Vec<u32> = values.iter().map(|value| value.index).collect();
+    indexes.sort_unstable();
+    match indexes.array_windows().find(|[one, two]| one == two) {
+        Some([index, _]) => Err(Error::DuplicateIndex { index: *index }),
+        None => Ok(()),
+    }
+}
+
+/// What a new or changed value says.
+pub(crate) fn check_value(value: &Value<'_>, limits: &Limits) -> Result<(), InvalidValue> {
+    check_form(value, limits)?;
+    let invalid = |fault| Err(InvalidValue::of(value, fault));
+    // What governs rights is to be readable, or a slip of the pen would lock everybody out.
+    let read = if is_admin(value) {
+        Admin::from_bytes(&value.data).map(drop)
+    } else if value.has_type("HS_VLIST") {
+        ValueList::from_bytes(&value.data).map(drop)
+    } else {
+        Ok(())
+    };
+    if let Err(error) = read {
+        return invalid(ValueFault::Malformed(error));
+    }
+    if value.has_type("URL")
+        && let Err(odd) = url::check(&value.data, limits.url_bytes)
+    {
+        return invalid(ValueFault::Url(odd));
+    }
+    Ok(())
+}
+
+/// What a value of any origin has to be.
+pub(super) fn check_form(value: &Value<'_>, limits: &Limits) -> Result<(), InvalidValue> {
+    let invalid = |fault| Err(InvalidValue::of(value, fault));
+    if str::from_utf8(&value.value_type).is_err() {
+        return invalid(ValueFault::Type);
+    }
+    if value.data.len() > limits.value_bytes {
+        return invalid(ValueFault::TooLong { length: value.data.len(), limit: limits.value_bytes });
+    }
+    Ok(())
+}
+
+/// All values of a record as it would be.
+pub(crate) fn check_record(values: &[Value<'_>], limits: &Limits) -> Result<(), InvalidValue> {
+    let invalid = |fault| Err(InvalidValue { index: None, fault });
+    if values.len() > limits.values {
+        return invalid(ValueFault::TooMany { count: values.len(), limit: limits.values });
+    }
+    let length = values.iter().map(length).fold(0, usize::saturating_add);
+    if length > limits.record_bytes {
+        return invalid(ValueFault::RecordTooLong { length, limit: limits.record_bytes });
+    }
+    Ok(())
+}
+
+/// The bytes of a value in a message.
+fn length(value: &Value<'_>) -> usize {
+    let references = value.references.iter().map(|reference| reference.handle.len() + 8).sum::<usize>();
+    26 + value.value_type.len() + value.data.len() + references
+}
+
+#[cfg(test)]
+mod tests {
+    use tendot_proto::{Reference, limits};
+
+    use super::*;
+
+    #[test]
+    fn values_one_by_one() {
+        check("URL", b"https://example.org/", "");
+        check(
+            "URL",
+            b"u",
+            "the value at index 7 is a URL that is relative: it needs a scheme such as `https:`",
+        );
+        check(
+            "url.mobile",
+            b"u",
+            "the value at index 7 is a URL that is relative: it needs a scheme such as `https:`",
+        );
+        check("URLX", b"u", "");
+        check("", b"\xff\0", "");
+        check("HS_ADMIN", b"\x0f\xff\0\0\0\x01x\0\0\x01\x2c", "");
+        check(
+            "HS_ADMIN",
+            b"\x0f\xff",
+            "the value at index 7 is not what its type says: reference handle at byte 2: 4 bytes announced, 0 there",
+        );
+        check("hs_vlist", b"\0\0\0\0", "");
+        check(
+            "HS_VLIST",
+            b"\0\0\0\0\0",
+            "the value at index 7 is not what its type says: HS_VLIST at byte 4: 1 bytes follow where none should",
+        );
+        check("X", &[0; 1_001], "the value at index 7 has 1001 bytes of data, at most 1000 are taken");
+    }
+
+    #[track_caller]
+    fn check(value_type: &'static str, data: &[u8], fault: &str) {
+        let limits = Limits { value_bytes: 1_000, ..Limits::default() };
+        let checked = check_value(&Value::with_data(7, value_type, data), &limits);
+        assert_eq!(checked.map_or_else(|invalid| invalid.to_string(), |()| String::new()), fault);
+    }
+
+    #[test]
+    fn indexes() {
+        let check = |indexes: &[u32], fault: &str| {
+            let values: Vec<_> = indexes.iter().map(|index| Value::new(*index, "X", "")).collect();
+            let checked = check_indexes(&values, &Limits::default());
+            assert_eq!(checked.map_or_else(|error| error.to_string(), |()| String::new()), fault);
+        };
+        check(&[], "");
+        check(&[1, 2, i32::MAX as u32], "");
+        check(&[1, 0], "the value at index 0 has an index that no value can have");
+        check(&[1, 1 << 31], "the value at index 2147483648 has an index that no value can have");
+        check(&[5, 1, 5], "two values have the index 5");
+        check(&(1..=2_048).collect::<Vec<_>>(), "");
+        check(&(1..=2_049).collect::<Vec<_>>(), "2049 values, at most 2048 are taken");
+    }
+
+    /// A record of the most bytes that are taken fits into a message with the longest name.
+    #[test]
+    fn records() {
+        let limits = Limits::default();
+        let reference = Reference::new(1, &b"10.1/x"[..]);
+        let value = Value { references: vec![reference], ..Value::new(1, "DESC", "x".repeat(1_000)) };
+        assert_eq!(length(&value), value.to_bytes().len());
+        let fitting = vec![value; limits.record_bytes / 1_044];
+        assert_eq!(check_record(&fitting, &limits), Ok(()));
+        let too_many = [fitting, vec![Value::new(2, "DESC", "x".repeat(1_018))]].concat();
+        assert!(check_record(&too_many, &limits).is_err());
+        assert!(limits.record_bytes + limits::HANDLE + limits::HEADER + 1_024 < limits::MESSAGE);
+    }
+}

@@ -1,0 +1,426 @@
+//! What comes of what is asked for.
+
+mod scene;
+
+use pollster::block_on;
+use scene::*;
+use tendot_proto::{Handle, Permissions, Reference, Value, Work};
+use tendot_registry::{
+    Error, Operation, Page, Query, Registry, Resolution, Settings, TemplateSettings, Write,
+};
+use tendot_store::{Edit, EditKind, Expect, Memory, Store};
+
+const ONE: &str = "300:0.NA/10.1";
+const ADMIN: &str = "300:10.1/a";
+
+fn home(prefix: &str) -> Write<'_> {
+    Write::Home { prefix: Handle::from(prefix) }
+}
+
+fn unhome(prefix: &str) -> Write<'_> {
+    Write::Unhome { prefix: Handle::from(prefix) }
+}
+
+#[test]
+fn who_is_asked_for_what() {
+    let registry = registry();
+    put(registry.store(), "10.1/x", vec![url(1, "https://a/"), admin(100, 0x0fff, ADMIN)]);
+    let new = || vec![url(2, "https://b/")];
+    for (what, anonymous, stranger, rightful) in [
+        (create("10.1/new", vec![]), 402, 400, ONE),
+        (create("10.1/X", vec![]), 101, 101, ""),
+        (create("10.9/x", vec![]), 301, 301, ""),
+        (overwrite("10.1/x", new()), 402, 400, ADMIN),
+        (overwrite("10.1/x", vec![url(1, "https://a/"), admin(100, 0x0fff, ADMIN)]), 402, 1, ADMIN),
+        (add("10.1/x", false, new()), 402, 400, ADMIN),
+        (add("10.1/none", false, new()), 402, 100, ""),
+        (add("10.9/x", false, new()), 301, 301, ""),
+        (modify("10.1/x", vec![url(1, "https://b/")]), 402, 400, ADMIN),
+        (modify("10.1/x", new()), 200, 200, ""),
+        (modify("10.1/none", new()), 100, 100, ""),
+        (remove("10.1/x", &[1]), 402, 400, ADMIN),
+        (remove("10.1/x", &[7]), 402, 400, ""),
+        (remove("10.1/none", &[1]), 402, 100, ""),
+        (delete("10.1/x"), 402, 400, ADMIN),
+        (delete("10.1/none"), 402, 100, ""),
+        (delete("10.9/x"), 301, 301, ""),
+        (home("10.3"), 402, 400, "operator"),
+        (unhome("10.1"), 402, 400, "operator"),
+        (home("10.1/x"), 102, 102, ""),
+    ] {
+        check(&registry, "anonymous", &what, anonymous);
+        check(&registry, "300:10.1/b", &what, stranger);
+        let claim = Reference::parse("300:10.1/b");
+        let operation = Operation::Write(what.clone());
+        let authorized = block_on(registry.authorize(&operation, &claim, &mut Work::new(20_000)));
+        // Those who pass learn the rest only after the proof.
+        let expected = if anonymous == 402 && stranger != 400 { 1 } else { stranger };
+        assert_eq!(code(&authorized), expected, "{what:?}");
+        if !rightful.is_empty() {
+            let registry = self::registry();
+            put(registry.store(), "10.1/x", vec![url(1, "https://a/"), admin(100, 0x0fff, ADMIN)]);
+            check(&registry, rightful, &what, 1);
+        }
+    }
+    check(&registry, ADMIN, &remove("10.1/x", &[7]), 200);
+    check(&registry, ADMIN, &remove("10.1/x", &[1, 7]), 200);
+}
+
+/// Dates are ours; what does not change keeps its own; the order is that of the record, then that of the deposit.
+#[test]
+fn dates_and_order() {
+    let now = u32::try_from(NOW.unix).unwrap();
+    let check = |what: &Write<'_>, expected: &[(u32, u32)]| {
+        let registry = registry();
+        let record = vec![url(5, "https://a/"), url(2, "https://b/"), admin(100, 0x0fff, ADMIN)];
+        put(registry.store(), "10.1/x", record);
+        let done = write(&registry, "operator", what).unwrap();
+        let values = values(registry.store(), &done.name).unwrap();
+        let found: Vec<_> = values.iter().map(|value| (value.index, value.timestamp)).collect();
+        assert_eq!(found, expected, "{what:?}");
+    };
+    let from_client = Value { timestamp: 7, ..url(9, "https://new/") };
+    let was = BEFORE;
+    let kept = || admin(100, 0x0fff, ADMIN);
+    check(&create("10.1/new", vec![from_client.clone(), url(1, "https://c/")]), &[(9, now), (1, now)]);
+    check(&add("10.1/x", false, vec![from_client.clone()]), &[(5, was), (2, was), (100, was), (9, now)]);
+    check(
+        &add("10.1/x", true, vec![url(2, "https://b/"), from_client.clone(), url(5, "https://c/")]),
+        &[(5, now), (2, was), (100, was), (9, now)],
+    );
+    check(&modify("10.1/x", vec![url(2, "https://c/")]), &[(5, was), (2, now), (100, was)]);
+    check(&remove("10.1/x", &[5, 5]), &[(2, was), (100, was)]);
+    check(
+        &overwrite("10.1/x", vec![url(2, "https://b/"), kept(), from_client]),
+        &[(2, was), (100, was), (9, now)],
+    );
+    let longer = Value { ttl: tendot_proto::Ttl::Relative(5), ..url(2, "https://b/") };
+    check(&overwrite("10.1/x", vec![longer, kept()]), &[(2, now), (100, was)]);
+}
+
+#[test]
+fn what_is_reported() {
+    let registry = registry();
+    let first = write(&registry, ONE, &create("10.1/Abc", vec![admin(100, 0x0fff, ADMIN)])).unwrap();
+    assert_eq!((&*first.name, first.replaced, first.notes.len()), ("10.1/Abc", false, 0));
+    let added = write(&registry, ADMIN, &add("10.1/ABC", true, vec![url(1, "https://a/")])).unwrap();
+    assert!(!added.replaced && added.revision > first.revision);
+    let again = write(&registry, ADMIN, &add("10.1/ABC", true, vec![url(1, "https://b/")])).unwrap();
+    assert!(again.replaced);
+    let same = write(&registry, ADMIN, &add("10.1/ABC", true, vec![url(1, "https://b/")])).unwrap();
+    assert_eq!((same.replaced, same.revision), (true, None), "nothing changed");
+    let error = write(&registry, ONE, &create("10.1/aBC", vec![])).unwrap_err();
+    assert_eq!(error.to_string(), "the handle exists as `10.1/Abc`");
+    let log = block_on(registry.store().changes(0, 1_000)).unwrap();
+    let last = log.last().unwrap();
+    assert_eq!((&*last.by, last.at, last.kind), (ADMIN, NOW.unix * 1_000, EditKind::Update));
+    assert_eq!(&*last.name, "10.1/Abc");
+}
+
+#[test]
+fn new_suffixes() {
+    let registry = registry();
+    let mint = |random| Write::Create {
+        name: Handle::from("10.1/M-"),
+        values: vec![],
+        overwrite: true,
+        mint: Some(random),
+    };
+    let done = write(&registry, ONE, &mint([7; 16])).unwrap();
+    assert_eq!(&*done.name, "10.1/M-07070707-0707-4707-8707-070707070707");
+    check(&registry, ONE, &mint([7; 16]), 101);
+    check(&registry, ONE, &mint([8; 16]), 1);
+    check(&registry, "anonymous", &mint([9; 16]), 402);
+    let without_slash =
+        Write::Create { name: Handle::from("10.1"), values: vec![], overwrite: false, mint: Some([7; 16]) };
+    check(&registry, ONE, &without_slash, 102);
+}
+
+/// Deleted names may be given again, unless they were given for ever.
+#[test]
+fn deleted_names() {
+    let settings = Settings { permanent_prefixes: vec!["10.2".into()], ..Settings::default() };
+    let registry = with(Memory::new(), settings);
+    for name in ["10.1/x", "10.1/y", "10.2/x"] {
+        check(&registry, "operator", &create(name, vec![admin(100, 0x0fff, ADMIN)]), 1);
+    }
+    check(&registry, ADMIN, &delete("10.1/X"), 1);
+    check(&registry, ADMIN, &delete("10.2/x"), 1);
+    check(&registry, ADMIN, &Write::Delete { name: Handle::from("10.1/y"), for_ever: true }, 1);
+    check(&registry, "operator", &create("10.1/x", vec![]), 1);
+    for ended in ["10.2/X", "10.1/y"] {
+        check(&registry, "operator", &create(ended, vec![]), 101);
+        check(&registry, "operator", &overwrite(ended, vec![]), 101);
+        check(&registry, "operator", &delete(ended), 100);
+        check(&registry, "operator", &add(ended, false, vec![url(1, "https://a/")]), 100);
+        let query = Query::new(Handle::from(ended));
+        let outcome = block_on(registry.resolve(&query, &caller("operator"), &mut Work::new(1_000)));
+        assert!(matches!(outcome, Err(Error::Tombstone)), "{outcome:?}");
+    }
+}
+
+#[test]
+fn homed_prefixes() {
+    let settings = Settings {
+        server_admins: vec![Reference::parse("300:10.1/server")],
+        home_only_admins: vec![Reference::parse("0:10.1/homer")],
+        ..Settings::default()
+    };
+    let registry = with(Memory::new(), settings);
+    let listed = |who: &str, after: Option<&str>, limit| {
+        block_on(registry.list_homed(after, limit, &caller(who), &mut Work::new(1_000)))
+    };
+    for who in ["300:10.1/server", "7:10.1/homer", "operator"] {
+        check(&registry, who, &home("0.NA/20.a"), 1);
+        assert_eq!(resolve(&registry, "anonymous", &Query::new(Handle::from("20.A/x"))), Err(100));
+        check(&registry, who, &unhome("20.A"), 1);
+        check(&registry, who, &unhome("20.A"), 1);
+        assert_eq!(resolve(&registry, "anonymous", &Query::new(Handle::from("20.A/x"))), Err(301));
+        let page = listed(who, None, 2).unwrap();
+        assert_eq!(page.names, ["0.NA/0.NA".into(), "0.NA/10.1".into()]);
+        let rest = listed(who, page.next.as_deref(), 2).unwrap();
+        assert_eq!(rest, Page { names: vec!["0.NA/10.2".into()], next: None });
+    }
+    assert_eq!(code(&listed("301:10.1/server", None, 2)), 400);
+    assert_eq!(code(&listed("anonymous", None, 2)), 402);
+    // They administer the server, and no records.
+    put(registry.store(), "10.1/x", vec![admin(100, 0x0fff, ADMIN)]);
+    check(&registry, "300:10.1/server", &delete("10.1/x"), 400);
+    check(&registry, "300:10.1/server", &create("10.1/new", vec![]), 400);
+}
+
+#[test]
+fn server_admins_with_full_access() {
+    let settings = Settings {
+        server_admins: vec![Reference::parse("300:10.1/server")],
+        server_admins_full_access: true,
+        prefix_admins: false,
+        ..Settings::default()
+    };
+    let registry = with(Memory::new(), settings);
+    check(&registry, ONE, &create("10.1/x", vec![]), 400);
+    check(&registry, "300:10.1/server", &create("10.1/x", vec![note(1, 0x0c)]), 1);
+    let query = Query { public_only: false, ..Query::new(Handle::from("10.1/x")) };
+    assert_eq!(resolve(&registry, "300:10.1/server", &query), Ok(vec![1]));
+    check(&registry, "300:10.1/server", &delete("10.1/x"), 1);
+}
+
+#[test]
+fn lists() {
+    let settings =
+        Settings { server_admins: vec![Reference::parse("300:10.1/server")], ..Settings::default() };
+    let registry = with(Memory::new(), settings);
+    for name in ["10.1/b", "10.1/A", "10.1/c", "10.2/x", "0.NA/10.1.2", "0.NA/10.1.2.3", "0.NA/10.11"] {
+        put(registry.store(), name, vec![]);
+    }
+    commit(registry.store(), Edit::Tombstone { name: "10.1/b".into(), expect: Expect::Live });
+    let list = |who: &str, prefix: &str, limit| -> Result<String, u32> {
+        let (mut names, mut after): (Vec<Box<str>>, Option<Box<str>>) = (Vec::new(), None);
+        loop {
+            let (caller, mut work) = (caller(who), Work::new(1_000));
+            let listed = registry.list(Handle::from(prefix), after.as_deref(), limit, &caller, &mut work);
+            let page = block_on(listed).map_err(|error| error.response_code().0)?;
+            names.extend(page.names);
+            after = page.next;
+            if after.is_none() {
+                return Ok(names.iter().map(ToString::to_string).collect::<Vec<_>>().join(" "));
+            }
+        }
+    };
+    for limit in [1, 2, 3, 100] {
+        for prefix in ["10.1", "0.NA/10.1", "0.na/10.1"] {
+            assert_eq!(list(ONE, prefix, limit), Ok("10.1/A 10.1/c".into()));
+        }
+        assert_eq!(list("operator", "0.NA/0.NA/10.1", limit), Ok("0.NA/10.1.2 0.NA/10.1.2.3".into()));
+        assert_eq!(list("operator", "0.NA/0.NA/10.2", limit), Ok(String::new()));
+    }
+    assert_eq!(list("300:10.1/server", "10.2", 10), Ok("10.2/x".into()));
+    assert_eq!(list(ONE, "10.2", 10), Err(400));
+    assert_eq!(list("anonymous", "10.1", 10), Err(402));
+    assert_eq!(list(ONE, "10.9", 10), Err(301));
+    assert_eq!(list(ONE, "10.1/A", 10), Err(102));
+    let closed = with(Memory::new(), Settings { list_handles: false, ..Settings::default() });
+    let listed =
+        block_on(closed.list(Handle::from("10.1"), None, 9, &caller("operator"), &mut Work::new(100)));
+    assert_eq!(code(&listed), 5);
+}
+
+#[test]
+fn names_without_a_slash_and_derived_prefixes() {
+    let registry = registry();
+    let resolved = |name: &str| resolve(&registry, "anonymous", &Query::new(Handle::from(name)));
+    assert_eq!(resolved("10.1"), Ok(vec![100]));
+    assert_eq!(resolved("0.na/10.1"), Ok(vec![100]));
+    assert_eq!(resolved("10.7"), Err(100));
+    // Without 0.NA, only what is derived from a prefix of which all derived ones are kept here.
+    commit(registry.store(), Edit::Unhome { prefix: "0.NA".into() });
+    assert_eq!(resolved("10.1"), Err(301));
+    check(&registry, "operator", &home("0.NA/0.NA/10.1"), 1);
+    assert_eq!(resolved("10.1.2"), Err(100));
+    assert_eq!(resolved("0.NA/10.1"), Err(301));
+    // The prefix's own record is elsewhere now, and what is left of it here gives no rights.
+    check(&registry, ONE, &create("10.1/new", vec![]), 400);
+}
+
+#[test]
+fn referrals() {
+    let registry = registry();
+    let site = |index, value_type: &'static str| Value::new(index, value_type, "x");
+    put(registry.store(), "0.NA/10", vec![site(1, "HS_SERV.PREFIX")]);
+    put(
+        registry.store(),
+        "0.NA/10.1",
+        vec![site(1, "HS_SITE"), site(2, "HS_SITE.PREFIX"), site(3, "HS_NA_DELEGATE")],
+    );
+    put(registry.store(), "0.NA/10.1.5", vec![url(7, "https://a/")]);
+    let referred = |name: &str, refer| {
+        let query = Query { refer, ..Query::new(Handle::from(name)) };
+        match block_on(registry.resolve(&query, &caller("anonymous"), &mut Work::new(1_000))) {
+            Ok(Resolution::Referral(values)) => {
+                Ok(values.iter().map(|value| value.index).collect::<Vec<_>>())
+            }
+            Ok(Resolution::Values(_)) => Err(1),
+            Err(error) => Err(error.response_code().0),
+        }
+    };
+    assert_eq!(referred("0.NA/10.1.2", true), Ok(vec![2, 3]));
+    assert_eq!(referred("10.1.2.3", true), Ok(vec![2, 3]));
+    assert_eq!(referred("0.NA/10.7", true), Ok(vec![1]));
+    assert_eq!(referred("0.NA/10.1.2", false), Err(100));
+    assert_eq!(referred("0.NA/10.1.5", true), Err(1));
+    assert_eq!(referred("0.NA/20.1", true), Err(100));
+    assert_eq!(referred("10.1/none", true), Err(100));
+}
+
+#[test]
+fn sessions_ask_who_it_is() {
+    let registry = registry();
+    put(registry.store(), "10.1/x", vec![url(1, "https://a/")]);
+    let query = |public_only| Query { public_only, in_session: true, ..Query::new(Handle::from("10.1/x")) };
+    assert_eq!(resolve(&registry, "anonymous", &query(false)), Err(402));
+    assert_eq!(resolve(&registry, "anonymous", &query(true)), Ok(vec![1]));
+    assert_eq!(resolve(&registry, "300:10.1/b", &query(false)), Ok(vec![1]));
+}
+
+/// What a server hands to its threads.
+#[test]
+fn futures_can_be_sent() {
+    fn sent<T: Send>(_: T) {}
+    let (registry, work) = (registry(), &mut Work::new(1_000));
+    let (who, prefix) = (caller("operator"), Handle::from("10.1"));
+    sent(registry.resolve(&Query::new(prefix), &who, work));
+    sent(registry.write(&home("10.1"), &who, NOW, work));
+    sent(registry.list(prefix, None, 1, &who, work));
+    sent(registry.list_homed(None, 1, &who, work));
+    sent(registry.authorize(&Operation::ListHomed, &Reference::parse("x"), work));
+    sent(registry.keys(prefix, work));
+}
+
+fn made(registry: &Registry<impl Store>, name: &str) -> Result<String, u32> {
+    let query = Query::new(Handle::from(name));
+    match block_on(registry.resolve(&query, &caller("anonymous"), &mut Work::new(50_000))) {
+        Ok(Resolution::Values(values)) => {
+            Ok(values.iter().map(|value| String::from_utf8_lossy(&value.data)).collect::<Vec<_>>().join(" "))
+        }
+        Ok(_) => Err(303),
+        Err(error) => Err(error.response_code().0),
+    }
+}
+
+#[test]
+fn names_made_by_templates() {
+    let template =
+        |inside: &str| format!("<namespace><template delimiter='@'{inside}</template></namespace>");
+    let namespace = |index, xml: String| Value::new(index, "HS_NAMESPACE", xml);
+    let registry = registry();
+    put(registry.store(), "10.1/x", vec![url(1, "https://a/")]);
+    put(registry.store(), "10.1/x@stored", vec![url(1, "https://stored/")]);
+    assert_eq!(made(&registry, "10.1/x@y"), Err(100));
+    let first = template("><foreach><value data='${data}${extension}'/></foreach>");
+    let second = template("><notfound/>");
+    put(registry.store(), "0.NA/10.1", vec![namespace(2, second), namespace(1, first)]);
+    assert_eq!(made(&registry, "10.1/x@y"), Ok("https://a/y".into()));
+    assert_eq!(made(&registry, "10.1/X@Y@Z"), Ok("https://a/Y@Z".into()));
+    assert_eq!(made(&registry, "10.1/x@stored"), Ok("https://stored/".into()));
+    assert_eq!(made(&registry, "10.1/none@y"), Err(100));
+    assert_eq!(made(&registry, "10.1/none"), Err(100));
+    assert_eq!(made(&registry, "10.2/x@y"), Err(100));
+    // A template that is elsewhere; one that leads in a circle; one that is not here.
+    put(registry.store(), "0.NA/10.1", vec![namespace(1, template(" ref='7:10.2/t'>"))]);
+    assert_eq!(made(&registry, "10.1/x@y"), Err(2));
+    put(
+        registry.store(),
+        "10.2/t",
+        vec![Value::new(7, "X", "<template><value type='A'>b</value></template>")],
+    );
+    assert_eq!(made(&registry, "10.1/x@y"), Ok("b".into()));
+    put(registry.store(), "10.2/t", vec![namespace(7, template(" ref='7:10.2/t'>"))]);
+    assert_eq!(made(&registry, "10.1/x@y"), Err(2));
+    put(registry.store(), "0.NA/10.1", vec![namespace(1, template("><notfound/>"))]);
+    assert_eq!(made(&registry, "10.1/x@y"), Err(100));
+    put(registry.store(), "0.NA/10.1", vec![namespace(1, "not XML".into())]);
+    assert_eq!(made(&registry, "10.1/x@y"), Err(100));
+    // Records of prefixes are never made, whatever the root says.
+    put(registry.store(), "0.NA/0.NA", vec![namespace(1, template("><value type='A'>b</value>"))]);
+    assert_eq!(made(&registry, "0.NA/10.1@y"), Err(100));
+    // What was ended is not made again.
+    put(registry.store(), "0.NA/10.1", vec![namespace(1, template("><value type='A'>b</value>"))]);
+    commit(registry.store(), Edit::Tombstone { name: "10.1/x@stored".into(), expect: Expect::Live });
+    assert_eq!(made(&registry, "10.1/x@stored"), Err(100));
+    commit(registry.store(), Edit::Tombstone { name: "10.1/x".into(), expect: Expect::Live });
+    assert_eq!(made(&registry, "10.1/x@y"), Err(100));
+}
+
+#[test]
+fn templates_of_the_settings() {
+    let registry_with = |templates| {
+        let registry = with(Memory::new(), Settings { templates, ..Settings::default() });
+        put(registry.store(), "10.1/x", vec![url(1, "https://a/")]);
+        let xml = "<namespace><template delimiter='@'><value type='A'>prefix</value></template></namespace>";
+        put(registry.store(), "0.NA/10.2", vec![Value::new(1, "HS_NAMESPACE", xml)]);
+        put(registry.store(), "10.2/x", vec![url(1, "https://b/")]);
+        registry
+    };
+    let namespace =
+        "<namespace><template delimiter='!'><value type='A'>settings</value></template></namespace>";
+    let both = registry_with(TemplateSettings {
+        by_prefix: true,
+        namespace: Some(namespace.into()),
+        delimiter: Some("?".into()),
+    });
+    assert_eq!(made(&both, "10.1/x!y"), Ok("settings".into()));
+    assert_eq!(made(&both, "10.1/x?y"), Err(100));
+    assert_eq!(made(&both, "10.2/x@y"), Ok("prefix".into()));
+    let only_delimiter =
+        registry_with(TemplateSettings { by_prefix: false, namespace: None, delimiter: Some("?".into()) });
+    assert_eq!(made(&only_delimiter, "10.1/x?y"), Ok("https://a/".into()));
+    assert_eq!(made(&only_delimiter, "10.2/x@y"), Err(100));
+}
+
+/// To delete a record and to create it again is to overwrite it.
+#[test]
+fn delete_and_create_is_overwrite() {
+    let registry = registry();
+    put(registry.store(), "0.NA/10.1", vec![admin(100, 0x0001, ADMIN)]);
+    put(registry.store(), "10.1/x", vec![url(1, "https://a/"), admin(100, 0x0002, ADMIN)]);
+    check(&registry, ADMIN, &overwrite("10.1/x", vec![url(1, "https://b/")]), 1);
+}
+
+#[test]
+fn keys_for_proofs() {
+    let registry = registry();
+    let secret = Value { permissions: Permissions(0), ..Value::new(301, "HS_SECKEY", "secret") };
+    put(
+        registry.store(),
+        "10.1/a",
+        vec![url(1, "https://a/"), secret.clone(), Value::new(300, "HS_PUBKEY", "x")],
+    );
+    put(registry.store(), "10.9/a", vec![secret]);
+    let keys = |name| {
+        let keys = block_on(registry.keys(Handle::from(name), &mut Work::new(1_000))).unwrap();
+        keys.iter().map(|value| value.index).collect::<Vec<_>>()
+    };
+    assert_eq!(keys("10.1/A"), [301, 300]);
+    assert!(keys("10.1/none").is_empty());
+    assert!(keys("10.9/a").is_empty(), "what is not ours proves nothing");
+}
