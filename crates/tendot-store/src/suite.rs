@@ -223,6 +223,8 @@ pub async fn lists(store: &impl Store) {
         }
     }
     assert_eq!(store.list(b"10", None, 10).await.unwrap(), []);
+    let beyond = key("10.2/x");
+    assert_eq!(store.list(b"10.1", Some(&beyond), 10).await.unwrap(), [], "after all of them");
 }
 
 /// Prefixes are homed and unhomed, without regard to ASCII case.

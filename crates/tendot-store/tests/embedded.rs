@@ -252,3 +252,73 @@ fn tombstones_keep_their_values() {
     let entry = get(&store, "10.1000/1").unwrap();
     assert_eq!((entry.state, entry.values.len()), (State::Tombstone, 2));
 }
+
+/// Changes of one record that are committed together see each other, also what they share.
+#[test]
+fn changes_of_one_record_in_one_transaction() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = Embedded::open(directory.path()).unwrap();
+    for round in 0..100 {
+        let name = format!("10.1000/{round}");
+        block_on(store.commit(change(vec![put(&name, "https://a/b/c", Expect::Absent)]))).unwrap();
+        let both = std::thread::scope(|scope| {
+            let data = format!("https://example.org/{round}/x/y");
+            let update = put(&name, &data, Expect::Any);
+            let end = Edit::Tombstone { name: name.clone().into(), expect: Expect::Live };
+            let store = &store;
+            [update, end]
+                .map(|edit| scope.spawn(move || block_on(store.commit(change(vec![edit])))))
+                .map(|thread| thread.join().unwrap())
+        });
+        for result in both {
+            assert!(!matches!(result, Err(CommitError::Store(_))), "{result:?}");
+        }
+        assert_eq!(get(&store, &name).unwrap().state, State::Tombstone);
+    }
+    assert_eq!(store.verify(|_| {}).unwrap().damage, [""; 0]);
+}
+
+/// A file that was cut off is told, and not mapped: reading what is not there would end the process.
+#[test]
+fn files_that_were_cut_off() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = Embedded::open(directory.path()).unwrap();
+    for number in 0..500 {
+        let name = format!("10.1000/{number}");
+        block_on(store.commit(change(vec![put(&name, &name, Expect::Absent)]))).unwrap();
+    }
+    drop(store);
+    let file = directory.path().join("data.mdb");
+    let bytes = std::fs::read(&file).unwrap();
+    for length in [bytes.len() - 1, bytes.len() / 2, 8_192, 0] {
+        std::fs::write(&file, &bytes[..length]).unwrap();
+        let readers = Embedded::open_read_only(directory.path()).unwrap_err();
+        let writers = Embedded::open(directory.path()).unwrap_err();
+        for error in [readers, writers] {
+            assert!(matches!(error, OpenError::CutOff { .. }), "{length}: {error}");
+        }
+    }
+    std::fs::write(&file, &bytes).unwrap();
+    assert!(Embedded::open(directory.path()).is_ok());
+}
+
+/// The bytes of a secret are in no part, so that they are gone with their record.
+#[test]
+fn secrets_are_not_shared() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = Embedded::open(directory.path()).unwrap();
+    let parts = |store: &Embedded| store.verify(|_| {}).unwrap().parts;
+    let secret = |name: &str, data: &str| {
+        let values = vec![Value::new(1, "HS_SECKEY", data.to_owned())];
+        Edit::Put { name: name.into(), values, expect: Expect::Any }
+    };
+    for number in 0..4 {
+        block_on(store.commit(change(vec![secret(&format!("10.1000/{number}"), "plain secret")]))).unwrap();
+    }
+    let before = parts(&store);
+    for number in 0..4 {
+        let edit = secret(&format!("10.1000/{number}"), "a/secret/with/slashes/and=equals=");
+        block_on(store.commit(change(vec![edit]))).unwrap();
+    }
+    assert_eq!(parts(&store), before);
+}

@@ -53,7 +53,7 @@ fn what_is_imported_is_there() {
         let directory = tempfile::tempdir().unwrap();
         let imported = import(directory.path(), buffer, &records);
         assert_eq!((imported.created, imported.changed, imported.unchanged), (5_000, 0, 0));
-        assert!(!directory.path().join("import").exists(), "runs are removed");
+        assert!(!directory.path().join("tendot-import-runs").exists(), "runs are removed");
         let store = Embedded::open(directory.path()).unwrap();
         let found: BTreeMap<String, Vec<u8>> = scan(&store)
             .into_iter()
@@ -115,7 +115,7 @@ fn again() {
     );
     assert_eq!(
         (&*get("10.1000/new").name, &*get("10.1000/new").values[0].data),
-        ("10.1000/NEW", &b"https://c/"[..])
+        ("10.1000/new", &b"https://c/"[..])
     );
     assert_eq!(get("10.1000/rec-7").state, State::Tombstone);
 }

@@ -84,7 +84,9 @@ impl<S: Store> Registry<S> {
             let missing = || Error::Template { why: format!("`{reference}` is not here") };
             let entry = self.ours(reference.handle(), work).await?.ok_or_else(missing)?;
             let mut values = entry.values.into_iter();
-            let value = values.find(|value| value.index == reference.index).ok_or_else(missing)?;
+            // Whoever writes a template could read anything otherwise.
+            let is_it = |value: &Value<'_>| value.index == reference.index && value.permissions.is_public();
+            let value = values.find(is_it).ok_or_else(missing)?;
             source = String::from_utf8(value.data.into_owned()).map_err(|_| missing())?;
         }
         Err(Error::Template { why: format!("refers further more than {REFERENCES} times") })

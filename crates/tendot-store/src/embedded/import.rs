@@ -81,7 +81,7 @@ impl Importer {
         let txn = tables.read_txn().map_err(store)?;
         let sharing = Sharing::load(&tables.databases, &txn).map_err(store)?;
         drop(txn);
-        let folder = directory.join("import");
+        let folder = directory.join("tendot-import-runs");
         // What an interrupted import left is of no use: its input comes again.
         let prepared = match std::fs::remove_dir_all(&folder) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
@@ -225,7 +225,7 @@ impl Run {
         record: Waiting,
     ) -> Result<(), StoreError> {
         let tables = &importer.tables;
-        let there = if self.appends { None } else { tables.get(txn, &record.key)? };
+        let there = if self.appends { None } else { tables.get_uncommitted(txn, &record.key)? };
         let values = decode_values(&record.values).ok_or_else(|| StoreError::Damaged {
             what: format!("a run of the import, at `{}`", record.name),
         })?;

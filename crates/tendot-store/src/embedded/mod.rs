@@ -95,7 +95,7 @@ impl Embedded {
         if !directory.join("data.mdb").exists() {
             return Err(OpenError::NoStore { directory: directory.into() });
         }
-        let env = open::environment(directory, true).map_err(failed)?;
+        let env = open::environment(directory, true)?;
         let databases = Databases::open(&env).map_err(failed)?;
         let databases = databases.ok_or_else(|| OpenError::NoStore { directory: directory.into() })?;
         let tables = Arc::new(Tables { env, databases, parts: Parts::new() });
@@ -124,10 +124,15 @@ impl Tables {
         std::fs::create_dir_all(directory)
             .map_err(|error| OpenError::Failed { directory: directory.into(), error: Box::new(error) })?;
         let lock = Lock::take(directory)?;
-        let env = open::environment(directory, false).map_err(failed)?;
+        let env = open::environment(directory, false)?;
         // Readers that were killed would keep old pages from being used again.
         env.clear_stale_readers().map_err(failed)?;
-        let databases = Databases::create(&env).map_err(failed)?;
+        let databases = match Databases::open(&env).map_err(failed)? {
+            Some(databases) => databases,
+            // Only what is empty becomes a store: anything else is somebody's.
+            None if env.unnamed_database_stat().entries == 0 => Databases::create(&env).map_err(failed)?,
+            None => return Err(OpenError::Foreign { directory: directory.into() }),
+        };
         let tables = Arc::new(Self { env, databases, parts: Parts::new() });
         tables.check_format(directory, true)?;
         import::Interrupted::settle(&tables)
@@ -192,14 +197,27 @@ impl Tables {
     }
 
     fn get(&self, txn: &RoTxn<'_>, key: &Key) -> Result<Option<Entry>, StoreError> {
+        self.find(txn, key, |record_key, value| self.entry(txn, record_key, value))
+    }
+
+    /// The same within a transaction that writes. Its parts may come to nothing, so none are kept.
+    fn get_uncommitted(&self, txn: &RwTxn<'_>, key: &Key) -> Result<Option<Entry>, StoreError> {
+        self.find(txn, key, |record_key, value| {
+            let parts = Parts::new();
+            self.decode(record_key, value, |number| parts.get(number, || self.load_part(txn, number)))
+        })
+    }
+
+    fn find(
+        &self,
+        txn: &RoTxn<'_>,
+        key: &Key,
+        read: impl FnOnce(&[u8], &[u8]) -> Result<Entry, StoreError>,
+    ) -> Result<Option<Entry>, StoreError> {
         let record_key = key::record_key(key);
-        let value = self
-            .databases
-            .records
-            .get(txn, &record_key)
-            .map_err(|error| failed("reading a record", error))?;
-        let Some(value) = value else { return Ok(None) };
-        let entry = self.entry(txn, &record_key, value)?;
+        let found = self.databases.records.get(txn, &record_key);
+        let Some(value) = found.map_err(|error| failed("reading a record", error))? else { return Ok(None) };
+        let entry = read(&record_key, value)?;
         // Two long names could have the same key; then only one of them is here.
         let is_it =
             !key::is_shortened(&record_key) || entry.name.as_bytes().eq_ignore_ascii_case(key.as_bytes());
@@ -207,16 +225,22 @@ impl Tables {
     }
 
     fn entry(&self, txn: &RoTxn<'_>, record_key: &[u8], value: &[u8]) -> Result<Entry, StoreError> {
+        self.decode(record_key, value, |number| self.parts.get(number, || self.load_part(txn, number)))
+    }
+
+    fn decode<'p>(
+        &self,
+        record_key: &[u8],
+        value: &[u8],
+        part: impl Fn(u32) -> Result<Option<&'p [u8]>, StoreError>,
+    ) -> Result<Entry, StoreError> {
         let body = checksum::open(record_key, value, "record")?;
         let mut problem = None;
         let entry = record::decode(record_key, body, |number| {
-            match self.parts.get(number, || self.load_part(txn, number)) {
-                Ok(part) => part,
-                Err(error) => {
-                    problem = Some(error);
-                    None
-                }
-            }
+            part(number).unwrap_or_else(|error| {
+                problem = Some(error);
+                None
+            })
         });
         entry.ok_or_else(|| {
             problem.unwrap_or_else(|| checksum::damaged(record_key, "record", "its layout is not known"))
@@ -262,7 +286,7 @@ impl Tables {
         let begin = [&folded[..], b"/"].concat();
         let after = after.map(|key| key::record_key(key).into_owned());
         let from = match &after {
-            Some(after) if after.starts_with(&begin) => Bound::Excluded(&after[..]),
+            Some(after) if *after > begin => Bound::Excluded(&after[..]),
             _ => Bound::Included(&begin[..]),
         };
         for record in self.databases.records.range(&txn, &(from, Bound::Unbounded)).map_err(failed)? {
@@ -375,6 +399,22 @@ pub enum OpenError {
     NoStore {
         /// Where it was looked for.
         directory: PathBuf,
+    },
+    /// There is something else.
+    #[error("data.mdb in {} is not a store of this program", directory.display())]
+    Foreign {
+        /// Where it is.
+        directory: PathBuf,
+    },
+    /// The file has been cut off.
+    #[error("data.mdb in {} has been cut off: {there} bytes are there, {expected} should be", directory.display())]
+    CutOff {
+        /// Where it is.
+        directory: PathBuf,
+        /// How long it should be at least.
+        expected: u64,
+        /// How long it is.
+        there: u64,
     },
     /// It was written by a version of this program that is newer, or by another program.
     #[error("the store in {} has the format `{found}`, which this version does not know", directory.display())]

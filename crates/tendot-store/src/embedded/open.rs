@@ -9,6 +9,8 @@ use std::path::Path;
 use heed::types::Bytes;
 use heed::{CommitOrAbort, Database, Env, EnvFlags, EnvOpenOptions};
 
+use super::OpenError;
+
 /// Address space, not memory and not disk: a store can grow to this without being opened anew.
 const MAP: usize = if cfg!(target_pointer_width = "64") { 1 << 40 } else { 1 << 30 };
 
@@ -16,7 +18,14 @@ const MAP: usize = if cfg!(target_pointer_width = "64") { 1 << 40 } else { 1 << 
 const READERS: u32 = 1_024;
 
 /// The environment of a directory. `read_only` opens one that exists, and never changes it.
-pub(super) fn environment(directory: &Path, read_only: bool) -> Result<Env, heed::Error> {
+pub(super) fn environment(directory: &Path, read_only: bool) -> Result<Env, OpenError> {
+    let failed = |error| OpenError::Failed { directory: directory.into(), error: Box::new(error) };
+    let file = directory.join("data.mdb");
+    // One that is there and empty is none that was never made: LMDB would begin anew, as if nothing had been.
+    let there = std::fs::metadata(&file).map(|metadata| metadata.len()).ok();
+    if there == Some(0) {
+        return Err(OpenError::CutOff { directory: directory.into(), expected: 1, there: 0 });
+    }
     let mut options = EnvOpenOptions::new();
     options.map_size(MAP).max_readers(READERS).max_dbs(8);
     // Records are read one by one; what stands beside one is not wanted.
@@ -26,7 +35,16 @@ pub(super) fn environment(directory: &Path, read_only: bool) -> Result<Env, heed
     unsafe { options.flags(flags) };
     // SAFETY: the file is changed by nobody but LMDB: it has its own lock for writers in all processes, we take another
     // for the directory, and network file systems are ruled out in the documentation.
-    unsafe { options.open(directory) }
+    let env = unsafe { options.open(directory) }.map_err(failed)?;
+    // Reading a page that is not in the file would end the process.
+    if let Some(there) = there {
+        let pages = env.info().last_page_number as u64 + 1;
+        let expected = pages * u64::from(env.unnamed_database_stat().page_size);
+        if there < expected {
+            return Err(OpenError::CutOff { directory: directory.into(), expected, there });
+        }
+    }
+    Ok(env)
 }
 
 /// A new folder that only its owner can look into: records have secrets.
@@ -52,7 +70,6 @@ pub(super) struct Databases {
     pub(super) meta: Bytewise,
     pub(super) records: Bytewise,
     pub(super) parts: Bytewise,
-    pub(super) part_numbers: Bytewise,
     pub(super) homed: Bytewise,
     pub(super) log: Bytewise,
 }
@@ -64,14 +81,8 @@ impl Databases {
     pub(super) fn create(env: &Env) -> Result<Self, heed::Error> {
         let made = env.create_databases_and_commit(env.write_txn()?, |opener, txn| {
             let mut create = |name| opener.create_database::<Bytes, Bytes>(txn, Some(name));
-            let all = [
-                create("meta")?,
-                create("records")?,
-                create("parts")?,
-                create("part-numbers")?,
-                create("homed")?,
-                create("log")?,
-            ];
+            let all =
+                [create("meta")?, create("records")?, create("parts")?, create("homed")?, create("log")?];
             Ok::<_, heed::Error>(CommitOrAbort::<_, ()>::Commit(all))
         })?;
         Ok(Self::from_all(made.unwrap_commit()))
@@ -82,28 +93,14 @@ impl Databases {
         let opened = env.open_databases_and_commit(env.read_txn()?, |opener, txn| {
             let open = |name| opener.open_database::<Bytes, Bytes>(txn, Some(name));
             let all = (|| {
-                let all = [
-                    open("meta"),
-                    open("records"),
-                    open("parts"),
-                    open("part-numbers"),
-                    open("homed"),
-                    open("log"),
-                ];
-                let [meta, records, parts, part_numbers, homed, log] = all.map(Result::transpose);
-                Some([meta?, records?, parts?, part_numbers?, homed?, log?])
+                let all = [open("meta"), open("records"), open("parts"), open("homed"), open("log")];
+                let [meta, records, parts, homed, log] = all.map(Result::transpose);
+                Some([meta?, records?, parts?, homed?, log?])
             })();
-            let Some([meta, records, parts, part_numbers, homed, log]) = all else {
+            let Some([meta, records, parts, homed, log]) = all else {
                 return Ok(CommitOrAbort::Abort(()));
             };
-            Ok::<_, heed::Error>(CommitOrAbort::Commit([
-                meta?,
-                records?,
-                parts?,
-                part_numbers?,
-                homed?,
-                log?,
-            ]))
+            Ok::<_, heed::Error>(CommitOrAbort::Commit([meta?, records?, parts?, homed?, log?]))
         })?;
         Ok(match opened {
             CommitOrAbort::Commit(all) => Some(Self::from_all(all)),
@@ -111,7 +108,7 @@ impl Databases {
         })
     }
 
-    const fn from_all([meta, records, parts, part_numbers, homed, log]: [Bytewise; 6]) -> Self {
-        Self { meta, records, parts, part_numbers, homed, log }
+    const fn from_all([meta, records, parts, homed, log]: [Bytewise; 5]) -> Self {
+        Self { meta, records, parts, homed, log }
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::OnceLock;
 
 /// How many parts there may be.
-pub(super) const MOST: u32 = 1_000_000;
+pub(super) const MOST: u32 = 200_000;
 
 const CHUNK: usize = 1024;
 

@@ -68,7 +68,9 @@ fn encode_data(value: &Value<'_>, suffix: &[u8], share: &mut impl Share, out: &m
     {
         return varint::put(out, token(number, 1));
     }
-    match share.beginning(data) {
+    // Parts stay when records go, and secrets are not to.
+    let beginning = if value.has_type("HS_SECKEY") { None } else { share.beginning(data) };
+    match beginning {
         None => {
             varint::put(out, (data.len() as u64) << 2);
             out.extend_from_slice(data);
@@ -87,7 +89,7 @@ fn encode_data(value: &Value<'_>, suffix: &[u8], share: &mut impl Share, out: &m
     }
 }
 
-/// Administrators, groups and sites are the same for many records; secrets are not to stand in a second place.
+/// Administrators, groups and sites are the same for many records.
 fn is_shared_whole(value: &Value<'_>) -> bool {
     value.data.len() >= 8 && value.value_type.starts_with(b"HS_") && !value.has_type("HS_SECKEY")
 }

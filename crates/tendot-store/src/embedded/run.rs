@@ -24,7 +24,8 @@ impl Waiting {
     }
 }
 
-/// Puts records in order; of several with one key the last one stays. Gives how many do not.
+/// Puts records in order; of several with one key the last one stays, in the spelling of the first. Gives how many do
+/// not.
 pub(super) fn sort(records: &mut Vec<Waiting>) -> u64 {
     // Stable, so that what came later stands later.
     records.sort_by(|one, two| one.key.cmp(&two.key));
@@ -32,7 +33,7 @@ pub(super) fn sort(records: &mut Vec<Waiting>) -> u64 {
     let mut kept: Vec<Waiting> = Vec::with_capacity(before);
     for record in records.drain(..) {
         match kept.last_mut() {
-            Some(last) if last.key == record.key => *last = record,
+            Some(last) if last.key == record.key => last.values = record.values,
             _ => kept.push(record),
         }
     }
@@ -52,7 +53,7 @@ pub(super) fn write(path: &Path, records: &[Waiting]) -> io::Result<()> {
     out.flush()
 }
 
-/// All records of several runs, in order; of several with one key that of the last run.
+/// All records of several runs, in order; of several with one key that of the last run, in the spelling of the first.
 #[derive(Debug)]
 pub(super) struct Merge {
     runs: Vec<Source>,
@@ -107,12 +108,13 @@ impl Merge {
 
     /// The next record.
     pub(super) fn next(&mut self) -> io::Result<Option<Waiting>> {
-        let Some(Reverse(first)) = self.heads.pop() else { return Ok(None) };
+        let Some(Reverse(mut first)) = self.heads.pop() else { return Ok(None) };
         self.pull(first.run)?;
         while self.heads.peek().is_some_and(|Reverse(next)| next.record.key == first.record.key) {
             if let Some(Reverse(older)) = self.heads.pop() {
                 self.superseded += 1;
                 self.pull(older.run)?;
+                first.record.name = older.record.name;
             }
         }
         Ok(Some(first.record))

@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
-use heed::RwTxn;
-use xxhash_rust::xxh3::xxh3_128;
+use heed::{PutFlags, RwTxn};
+use xxhash_rust::xxh3::xxh3_64;
 
 use super::checksum;
 use super::open::Databases;
@@ -18,14 +18,18 @@ const SHORTEST: usize = 8;
 /// How many beginnings of an address are looked at.
 const BEGINNINGS: usize = 6;
 
-/// The writer's view of the parts: their hashes, and what was seen once.
+/// The writer's view of the parts: all of them, and what was seen once.
 #[derive(Debug)]
 pub(super) struct Sharing {
-    numbers: HashMap<u128, u32>,
-    /// Hashes that were seen once, each in the one place where it can be; a newer one takes its place.
-    once: Box<[u128]>,
+    /// By their bytes: no two parts are taken for each other, whatever their hashes.
+    numbers: HashMap<Box<[u8]>, u32>,
+    /// Hashes that were seen once, each in the one place where it can be; a newer one takes its place. That two strings
+    /// have the same hash only makes one of them a part too early.
+    once: Box<[u64]>,
     /// Parts of the transaction under way, which may come to nothing.
-    new: Vec<(u128, Box<[u8]>)>,
+    new: Vec<Box<[u8]>>,
+    /// How many of them have been written.
+    written: usize,
 }
 
 const ONCE: usize = 1 << 16;
@@ -35,51 +39,58 @@ impl Sharing {
     pub(super) fn load(databases: &Databases, txn: &heed::RoTxn<'_>) -> Result<Self, StoreError> {
         let failed = |error| super::failed("reading shared parts", error);
         let mut numbers = HashMap::new();
-        for entry in databases.part_numbers.iter(txn).map_err(failed)? {
+        for entry in databases.parts.iter(txn).map_err(failed)? {
             let (key, value) = entry.map_err(failed)?;
-            let number = checksum::open(key, value, "number of a part")?;
-            if let (Ok(hash), Ok(number)) = (key.try_into(), number.try_into()) {
-                numbers.insert(u128::from_be_bytes(hash), u32::from_be_bytes(number));
+            let part = checksum::open(key, value, "part")?;
+            let number = u32::try_from(numbers.len()).unwrap_or(u32::MAX);
+            // With one missing, new ones would take numbers that records have already.
+            if *key != number.to_be_bytes() {
+                return Err(checksum::damaged(key, "part", "one before it is missing"));
             }
+            numbers.insert(part.into(), number);
         }
-        Ok(Self { numbers, once: vec![0; ONCE].into(), new: Vec::new() })
+        if numbers.len() as u64 != databases.parts.len(txn).map_err(failed)? {
+            return Err(checksum::damaged(b"parts", "list of", "some are not found, or there twice"));
+        }
+        Ok(Self { numbers, once: vec![0; ONCE].into(), new: Vec::new(), written: 0 })
     }
 
-    /// Writes the new parts into the transaction.
-    pub(super) fn write(&self, databases: &Databases, txn: &mut RwTxn<'_>) -> Result<(), heed::Error> {
-        for (hash, part) in &self.new {
-            let number = self.numbers.get(hash).copied().unwrap_or_default().to_be_bytes();
+    /// Writes the new parts into the transaction, before any record that refers to them is read from it.
+    pub(super) fn write(&mut self, databases: &Databases, txn: &mut RwTxn<'_>) -> Result<(), heed::Error> {
+        for part in &self.new[self.written..] {
+            let number = self.numbers.get(part).copied().unwrap_or(u32::MAX).to_be_bytes();
             let mut value = part.to_vec();
             checksum::seal(&number, &mut value);
-            databases.parts.put(txn, &number, &value)?;
-            let mut value = number.to_vec();
-            checksum::seal(&hash.to_be_bytes(), &mut value);
-            databases.part_numbers.put(txn, &hash.to_be_bytes(), &value)?;
+            databases.parts.put_with_flags(txn, PutFlags::APPEND, &number, &value)?;
         }
+        self.written = self.new.len();
         Ok(())
     }
 
     /// The transaction was committed.
     pub(super) fn keep(&mut self) {
         self.new.clear();
+        self.written = 0;
     }
 
     /// The transaction came to nothing, and so did its parts.
     pub(super) fn forget(&mut self) {
-        for (hash, _) in self.new.drain(..) {
-            self.numbers.remove(&hash);
+        for part in self.new.drain(..) {
+            self.numbers.remove(&part);
         }
+        self.written = 0;
     }
 
-    fn add(&mut self, hash: u128, part: &[u8]) -> Option<u32> {
+    fn add(&mut self, part: &[u8]) -> Option<u32> {
         let number = u32::try_from(self.numbers.len()).ok().filter(|number| *number < MOST)?;
-        self.numbers.insert(hash, number);
-        self.new.push((hash, part.into()));
+        self.numbers.insert(part.into(), number);
+        self.new.push(part.into());
         Some(number)
     }
 
     /// Whether this was seen before; it has been now.
-    fn was_seen(&mut self, hash: u128) -> bool {
+    fn was_seen(&mut self, bytes: &[u8]) -> bool {
+        let hash = xxh3_64(bytes);
         match self.once.get_mut(hash as usize % ONCE) {
             Some(place) => std::mem::replace(place, hash) == hash,
             None => false,
@@ -92,37 +103,32 @@ impl Share for Sharing {
         if bytes.len() > LONGEST {
             return None;
         }
-        let hash = xxh3_128(bytes);
-        if let Some(number) = self.numbers.get(&hash) {
+        if let Some(number) = self.numbers.get(bytes) {
             return Some(*number);
         }
-        self.was_seen(hash).then(|| self.add(hash, bytes)).flatten()
+        self.was_seen(bytes).then(|| self.add(bytes)).flatten()
     }
 
     /// The longest beginning that is a part, or that was seen before and now is: up to a slash or an equals sign.
     fn beginning(&mut self, bytes: &[u8]) -> Option<(u32, usize)> {
         let window = &bytes[..bytes.len().min(LONGEST)];
-        let ends = window
-            .iter()
-            .enumerate()
-            .rev()
-            .filter(|(_, byte)| matches!(byte, b'/' | b'='))
-            .map(|(at, _)| at + 1);
+        let ends = window.iter().enumerate().rev();
+        let ends = ends.filter(|(_, byte)| matches!(byte, b'/' | b'=')).map(|(at, _)| at + 1);
         let mut seen = None;
         for end in ends.filter(|end| *end >= SHORTEST).take(BEGINNINGS) {
-            let hash = xxh3_128(&window[..end]);
-            if let Some(number) = self.numbers.get(&hash) {
+            let part = &window[..end];
+            if let Some(number) = self.numbers.get(part) {
                 // A longer one that was seen before will do better from now on.
                 return match seen {
-                    Some((hash, end)) => self.add(hash, &window[..end]).map(|number| (number, end)),
+                    Some(end) => self.add(&window[..end]).map(|number| (number, end)),
                     None => Some((*number, end)),
                 };
             }
-            if self.was_seen(hash) && seen.is_none() {
-                seen = Some((hash, end));
+            if self.was_seen(part) && seen.is_none() {
+                seen = Some(end);
             }
         }
-        let (hash, end) = seen?;
-        Some((self.add(hash, &window[..end])?, end))
+        let end = seen?;
+        Some((self.add(&window[..end])?, end))
     }
 }

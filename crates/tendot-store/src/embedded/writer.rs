@@ -17,6 +17,9 @@ use crate::{
 /// Changes that are committed together at most.
 const TOGETHER: usize = 1_024;
 
+/// Transactions after which killed readers are looked for.
+const CLEARING: u32 = 500;
+
 /// Bytes of the data of one record at most.
 pub(super) const RECORD: usize = 4 << 20;
 
@@ -75,8 +78,13 @@ struct Writing {
     sharing: Sharing,
     revision: u64,
     sequence: u64,
+    /// Whether a transaction is being made durable. What fails before that comes to nothing; what fails then may or may
+    /// not be on the disk.
+    is_committing: bool,
     /// Why nothing is written any more: after a sync that failed nobody knows what is on the disk.
     broken: Option<String>,
+    /// Transactions since readers that were killed were last looked for: they keep old pages from being used again.
+    since_clearing: u32,
 }
 
 impl Writing {
@@ -85,7 +93,15 @@ impl Writing {
         let sharing = Sharing::load(&tables.databases, &txn)?;
         let (revision, sequence) = (tables.counter(&txn, b"revision")?, tables.counter(&txn, b"sequence")?);
         drop(txn);
-        Ok(Self { tables, sharing, revision, sequence, broken: None })
+        Ok(Self {
+            tables,
+            sharing,
+            revision,
+            sequence,
+            is_committing: false,
+            broken: None,
+            since_clearing: 0,
+        })
     }
 
     fn run(mut self, inbox: &Receiver<Job>) {
@@ -107,6 +123,7 @@ impl Writing {
             return jobs.iter().map(|_| Err(StoreError::ReadOnly { why: why.clone() }.into())).collect();
         }
         let before = (self.revision, self.sequence);
+        self.is_committing = false;
         match self.try_commit(jobs) {
             Ok(results) => {
                 self.sharing.keep();
@@ -116,7 +133,7 @@ impl Writing {
                 (self.revision, self.sequence) = before;
                 self.sharing.forget();
                 let why = error.to_string();
-                if is_fatal(&error) {
+                if self.is_committing && !is_full(&error) {
                     self.broken = Some(format!("an earlier change could not be made durable ({why})"));
                 }
                 let failed = || StoreError::Failed { doing: "committing changes", error: why.clone().into() };
@@ -135,6 +152,8 @@ impl Writing {
                 Ok(prepared) => {
                     changed = true;
                     self.write(&mut txn, &job.change, prepared)?;
+                    // What comes next in this transaction may have to read these records.
+                    self.sharing.write(&tables.databases, &mut txn)?;
                     Ok(Committed { revision: self.revision })
                 }
                 Err(error) => Err(error),
@@ -142,10 +161,17 @@ impl Writing {
             results.push(result);
         }
         if changed {
-            self.sharing.write(&tables.databases, &mut txn)?;
             tables.put_counter(&mut txn, b"revision", self.revision)?;
             tables.put_counter(&mut txn, b"sequence", self.sequence)?;
+            self.is_committing = true;
             txn.commit()?;
+            self.is_committing = false;
+        }
+        self.since_clearing += 1;
+        if self.since_clearing >= CLEARING {
+            self.since_clearing = 0;
+            // The next time will do as well.
+            let _ = tables.env.clear_stale_readers();
         }
         Ok(results)
     }
@@ -211,7 +237,7 @@ impl Writing {
             return Ok(entry.clone());
         }
         if with_values {
-            return self.tables.get(txn, key);
+            return self.tables.get_uncommitted(txn, key);
         }
         let head = self.tables.head(txn, &key::record_key(key))?;
         Ok(head.map(|head| Entry {
@@ -266,11 +292,12 @@ struct Prepared {
     lines: Vec<(EditKind, Box<str>)>,
 }
 
-/// Whether nobody knows any more what is on the disk. A disk that is full is none of these: the change came to nothing.
-fn is_fatal(error: &heed::Error) -> bool {
+/// Whether there was no room: the change came to nothing, and the next one may fit.
+fn is_full(error: &heed::Error) -> bool {
+    use std::io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
     match error {
-        heed::Error::Io(error) => error.kind() != std::io::ErrorKind::StorageFull,
-        heed::Error::Mdb(error) => !matches!(error, heed::MdbError::MapFull),
-        _ => true,
+        heed::Error::Io(error) => matches!(error.kind(), StorageFull | QuotaExceeded | FileTooLarge),
+        heed::Error::Mdb(error) => matches!(error, heed::MdbError::MapFull),
+        _ => false,
     }
 }
