@@ -354,6 +354,10 @@ fn names_made_by_templates() {
         vec![Value::new(7, "X", "<template><value type='A'>b</value></template>")],
     );
     assert_eq!(made(&registry, "10.1/x@y"), Ok("b".into()));
+    // One that not everybody may read: whoever writes a template would read it by this.
+    let hidden = Value::new(7, "X", "<template><value type='A'>secret</value></template>");
+    put(registry.store(), "10.2/t", vec![Value { permissions: Permissions(0x0c), ..hidden }]);
+    assert_eq!(made(&registry, "10.1/x@y"), Err(2));
     put(registry.store(), "10.2/t", vec![namespace(7, template(" ref='7:10.2/t'>"))]);
     assert_eq!(made(&registry, "10.1/x@y"), Err(2));
     put(registry.store(), "0.NA/10.1", vec![namespace(1, template("><notfound/>"))]);
