@@ -42,7 +42,7 @@ pub(crate) fn test() -> Result<()> {
     run(&mut cargo(&["test", "--package=tendot-proto"]))?;
     run(cargo(&["doc", "--workspace", "--all-features", "--no-deps"]).env("RUSTDOCFLAGS", "-D warnings"))?;
     // Two minutes for the protocol, less than one for names.
-    fuzz(None, 17, Some(10))
+    fuzz(None, 15, Some(10))
 }
 
 /// The crates that ARCHITECTURE.md describes are those that exist.
