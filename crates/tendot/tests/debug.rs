@@ -112,6 +112,11 @@ fn datagrams_are_put_together() {
         text(&output.stdout).lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!(lines.len(), 3);
     assert_eq!(lines[2]["body"]["values"].as_array().unwrap().len(), 8);
+    // What is encrypted has no header to be shown.
+    let encrypted = hex[0].replacen("020b220b", "020b620b", 1);
+    let output = debug(&["message", "--json", &encrypted]);
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((json.get("opCode"), json["fragmentLength"].as_u64()), (None, Some(492)));
 }
 
 #[test]

@@ -228,8 +228,9 @@ impl<'a> Piece<'a> {
             }
             Self::Fragment { envelope, payload } => {
                 describe_envelope(envelope, &mut description);
-                // The header is in the first datagram.
+                // The header is in the first datagram, unless it is encrypted.
                 if envelope.sequence == 0
+                    && !envelope.flags.has(EnvelopeFlags::ENCRYPTED)
                     && let Ok((header, body_length)) = Header::from_bytes(payload)
                 {
                     describe_header(&header, body_length as usize, &mut description)?;
