@@ -13,6 +13,21 @@ pub struct Change {
     pub edits: Vec<Edit>,
 }
 
+impl Change {
+    /// The memory that it takes, roughly.
+    pub(crate) fn size(&self) -> usize {
+        let values = |edit: &Edit| match edit {
+            Edit::Put { values, .. } => {
+                let size = |value: &Value<'_>| size_of_val(value) + value.data.len() + value.value_type.len();
+                values.iter().map(size).sum()
+            }
+            _ => 0,
+        };
+        let edits = self.edits.iter().map(|edit| size_of_val(edit) + edit.name().len() + values(edit));
+        size_of_val(self) + self.by.len() + edits.sum::<usize>()
+    }
+}
+
 /// One thing to be done.
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[non_exhaustive]

@@ -322,3 +322,27 @@ fn secrets_are_not_shared() {
     }
     assert_eq!(parts(&store), before);
 }
+
+#[test]
+fn who_deposits_little_cannot_use_up_what_all_share() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = Embedded::open(directory.path()).unwrap();
+    for name in ["10.1000/A", "10.1000/B", "10.1000/C"] {
+        // What comes a second time is shared from then on.
+        for _ in 0..2 {
+            let address = |index| Value::new(index, "URL", format!("https://example.org/{name}/{index}/"));
+            let edit = Edit::Put {
+                name: name.into(),
+                values: (1..=2_048).map(address).collect(),
+                expect: Expect::Any,
+            };
+            block_on(store.commit(change(vec![edit]))).unwrap();
+        }
+    }
+    let verified = store.verify(|_| {}).unwrap();
+    assert_eq!(verified.parts, 4_096, "{verified:?}");
+    assert_eq!(
+        get(&store, "10.1000/C").unwrap().values[2_047].data,
+        "https://example.org/10.1000/C/2048/".as_bytes()
+    );
+}

@@ -1,6 +1,6 @@
 //! Entries of the log: see `docs/storage-format.md`.
 
-use heed::RwTxn;
+use heed::{PutFlags, RwTxn};
 
 use super::{Tables, checksum, varint};
 use crate::{EditKind, Logged};
@@ -34,7 +34,8 @@ pub(super) fn append(tables: &Tables, txn: &mut RwTxn<'_>, line: &Logged) -> Res
     let key = line.sequence.to_be_bytes();
     let mut value = encode(line);
     checksum::seal(&key, &mut value);
-    tables.databases.log.put(txn, &key, &value)
+    // A line that is there is never written again: the engine refuses what does not come last.
+    tables.databases.log.put_with_flags(txn, PutFlags::APPEND, &key, &value)
 }
 
 pub(super) fn decode(sequence: u64, mut bytes: &[u8]) -> Option<Logged> {

@@ -143,7 +143,7 @@ impl Tables {
     /// A number that goes up: the last revision, the last line of the log.
     fn counter(&self, txn: &RoTxn<'_>, name: &'static [u8]) -> Result<u64, StoreError> {
         let value = self.databases.meta.get(txn, name).map_err(|error| failed("reading counters", error))?;
-        let Some(value) = value else { return Ok(0) };
+        let value = value.ok_or_else(|| checksum::damaged(name, "counter", "it is missing"))?;
         let body = checksum::open(name, value, "counter")?;
         let number = body.try_into().map(u64::from_le_bytes);
         number.map_err(|_| checksum::damaged(name, "counter", "it has another size"))
@@ -185,6 +185,9 @@ impl Tables {
             let mut txn = self.env.write_txn().map_err(failed)?;
             self.databases.meta.put(&mut txn, b"format", &value).map_err(failed)?;
             self.put_lineage(&mut txn).map_err(failed)?;
+            for counter in [b"revision" as &[u8], b"sequence"] {
+                self.put_counter(&mut txn, counter, 0).map_err(failed)?;
+            }
             return txn.commit().map_err(failed);
         };
         let found = checksum::open(b"format", &found, "format")

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use heed::{PutFlags, RwTxn};
+use heed::{PutFlags, RoTxn, RwTxn};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::checksum;
@@ -14,6 +14,13 @@ use crate::StoreError;
 /// Parts are not longer than this, and not shorter than that.
 const LONGEST: usize = 512;
 const SHORTEST: usize = 8;
+
+/// Parts that any store may have, and records that each further one needs: who deposits little cannot use them up.
+const FREE: u64 = 4_096;
+const RECORDS_PER_PART: u64 = 8;
+
+/// Bytes of all parts together, which writer and readers keep in memory.
+const BYTES: usize = 16 << 20;
 
 /// How many beginnings of an address are looked at.
 const BEGINNINGS: usize = 6;
@@ -30,15 +37,18 @@ pub(super) struct Sharing {
     new: Vec<Box<[u8]>>,
     /// How many of them have been written.
     written: usize,
+    /// How many parts there may be now, and the bytes of those that there are.
+    allowed: u32,
+    bytes: usize,
 }
 
 const ONCE: usize = 1 << 16;
 
 impl Sharing {
     /// Reads which parts there are.
-    pub(super) fn load(databases: &Databases, txn: &heed::RoTxn<'_>) -> Result<Self, StoreError> {
+    pub(super) fn load(databases: &Databases, txn: &RoTxn<'_>) -> Result<Self, StoreError> {
         let failed = |error| super::failed("reading shared parts", error);
-        let mut numbers = HashMap::new();
+        let mut numbers: HashMap<Box<[u8]>, u32> = HashMap::new();
         for entry in databases.parts.iter(txn).map_err(failed)? {
             let (key, value) = entry.map_err(failed)?;
             let part = checksum::open(key, value, "part")?;
@@ -52,7 +62,9 @@ impl Sharing {
         if numbers.len() as u64 != databases.parts.len(txn).map_err(failed)? {
             return Err(checksum::damaged(b"parts", "list of", "some are not found, or there twice"));
         }
-        Ok(Self { numbers, once: vec![0; ONCE].into(), new: Vec::new(), written: 0 })
+        let bytes = numbers.keys().map(|part| part.len()).sum();
+        let allowed = allowed(databases, txn).map_err(failed)?;
+        Ok(Self { numbers, once: vec![0; ONCE].into(), new: Vec::new(), written: 0, allowed, bytes })
     }
 
     /// Writes the new parts into the transaction, before any record that refers to them is read from it.
@@ -64,6 +76,7 @@ impl Sharing {
             databases.parts.put_with_flags(txn, PutFlags::APPEND, &number, &value)?;
         }
         self.written = self.new.len();
+        self.allowed = allowed(databases, txn)?;
         Ok(())
     }
 
@@ -77,12 +90,17 @@ impl Sharing {
     pub(super) fn forget(&mut self) {
         for part in self.new.drain(..) {
             self.numbers.remove(&part);
+            self.bytes -= part.len();
         }
         self.written = 0;
     }
 
     fn add(&mut self, part: &[u8]) -> Option<u32> {
-        let number = u32::try_from(self.numbers.len()).ok().filter(|number| *number < MOST)?;
+        let number = u32::try_from(self.numbers.len()).ok().filter(|number| *number < self.allowed)?;
+        if self.bytes + part.len() > BYTES {
+            return None;
+        }
+        self.bytes += part.len();
         self.numbers.insert(part.into(), number);
         self.new.push(part.into());
         Some(number)
@@ -96,6 +114,12 @@ impl Sharing {
             None => false,
         }
     }
+}
+
+/// How many parts a store may have by the number of its records.
+fn allowed(databases: &Databases, txn: &RoTxn<'_>) -> Result<u32, heed::Error> {
+    let records = databases.records.len(txn)?;
+    Ok(u32::try_from(FREE + records / RECORDS_PER_PART).map_or(MOST, |allowed| allowed.min(MOST)))
 }
 
 impl Share for Sharing {

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 use heed::RwTxn;
-use tokio::sync::oneshot;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 use super::share::Sharing;
 use super::{Tables, checksum, key, log, record};
@@ -16,6 +16,9 @@ use crate::{
 
 /// Changes that are committed together at most.
 const TOGETHER: usize = 1_024;
+
+/// Bytes of changes that wait or are being committed; who comes then waits before the door.
+const WAITING: usize = 64 << 20;
 
 /// Transactions after which killed readers are looked for.
 const CLEARING: u32 = 500;
@@ -28,6 +31,7 @@ pub(super) const RECORD: usize = 4 << 20;
 pub(super) struct Writer {
     /// None when the store is closed.
     jobs: Mutex<Option<Sender<Job>>>,
+    room: Arc<Semaphore>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -35,6 +39,8 @@ pub(super) struct Writer {
 struct Job {
     change: Change,
     reply: oneshot::Sender<Result<Committed, CommitError>>,
+    /// Given back when it is done, also if nobody waits for it any more.
+    _room: OwnedSemaphorePermit,
 }
 
 impl Writer {
@@ -45,15 +51,20 @@ impl Writer {
             std::thread::Builder::new().name("tendot-writer".into()).spawn(move || state.run(&inbox));
         let thread = spawned
             .map_err(|error| StoreError::Failed { doing: "starting the writer", error: Box::new(error) })?;
-        Ok(Self { jobs: Mutex::new(Some(jobs)), thread: Some(thread) })
+        let room = Arc::new(Semaphore::new(WAITING));
+        Ok(Self { jobs: Mutex::new(Some(jobs)), room, thread: Some(thread) })
     }
 
     pub(super) async fn commit(&self, change: Change) -> Result<Committed, CommitError> {
         let gone = || StoreError::ReadOnly { why: "its writer has stopped".into() };
+        let size = change.size().min(WAITING) as u32;
+        let Ok(room) = Arc::clone(&self.room).acquire_many_owned(size).await else {
+            return Err(gone().into());
+        };
         let (reply, answer) = oneshot::channel();
         let sent = {
             let jobs = self.jobs.lock().unwrap_or_else(PoisonError::into_inner);
-            jobs.as_ref().is_some_and(|jobs| jobs.send(Job { change, reply }).is_ok())
+            jobs.as_ref().is_some_and(|jobs| jobs.send(Job { change, reply, _room: room }).is_ok())
         };
         if !sent {
             return Err(gone().into());
