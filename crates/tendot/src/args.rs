@@ -1,6 +1,7 @@
 //! The command line.
 
 use std::ffi::OsString;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::builder::PossibleValue;
@@ -29,6 +30,7 @@ pub(crate) enum Command {
     Name(NameArguments),
     Same(SameArguments),
     Extract(ExtractArguments),
+    Serve(ServeArguments),
     Import(ImportArguments),
     Export(ExportArguments),
     Backup(BackupArguments),
@@ -164,6 +166,33 @@ pub(crate) struct StoreArguments {
     /// The store: `embedded:DIR`
     #[arg(long, value_name = "URL", conflicts_with = "data")]
     pub(crate) store: Option<String>,
+}
+
+/// Answers requests for names
+///
+/// Redirects at `/NAME`, gives and takes records as JSON at `/api/handles/NAME`, and shows pages. SIGTERM finishes what is
+/// under way. At the first start the operator's token is made, in the file `operator.token` of the directory.
+#[derive(Args, Debug)]
+#[command(after_long_help = "\
+Examples:
+  tendot serve --demo
+  tendot serve --data /var/lib/tendot --http [::]:8080
+  curl -H \"Authorization: Bearer $(cat tendot-data/operator.token)\" -H 'Content-Type: application/json' \\
+    -X PUT -d '[{\"index\":1,\"type\":\"URL\",\"data\":\"https://example.org/\"}]' \\
+    http://127.0.0.1:8080/api/handles/10.5555/1
+
+Exit codes: 0 ended as asked, 2 the service could not be started.")]
+pub(crate) struct ServeArguments {
+    #[command(flatten)]
+    pub(crate) store: StoreArguments,
+
+    /// Where HTTP is answered
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8080")]
+    pub(crate) http: SocketAddr,
+
+    /// Put a few records into the store first, to have something to resolve
+    #[arg(long)]
+    pub(crate) demo: bool,
 }
 
 /// Puts records into a store

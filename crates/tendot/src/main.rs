@@ -34,6 +34,7 @@ fn main() -> ExitCode {
         Command::Name(arguments) => command::name::run(arguments),
         Command::Same(arguments) => command::same::run(&arguments),
         Command::Extract(arguments) => command::extract::run(&arguments),
+        Command::Serve(arguments) => command::serve::run(&arguments),
         Command::Import(arguments) => command::import::run(&arguments),
         Command::Export(arguments) => command::export::run(&arguments),
         Command::Backup(arguments) => command::backup::run(&arguments),

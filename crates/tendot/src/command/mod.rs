@@ -10,6 +10,7 @@ pub(crate) mod man;
 pub(crate) mod name;
 pub(crate) mod restore;
 pub(crate) mod same;
+pub(crate) mod serve;
 pub(crate) mod verify;
 
 use tendot_names::Reader;

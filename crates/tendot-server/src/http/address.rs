@@ -1,0 +1,143 @@
+//! The address that a redirect leads to: what stands in the record, made safe for a header.
+
+use std::borrow::Cow;
+
+use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
+use url::Url;
+
+/// Where redirects may lead to. Everything else is shown as text: it could run in a browser, or read a disk.
+pub(crate) const SCHEMES: [&str; 5] = ["http", "https", "ftp", "ftps", "mailto"];
+
+/// What is encoded in an address: all that RFC 3986 has no place for. A percent sign stays, since it may be encoding.
+const UNSAFE: &AsciiSet = &CONTROLS
+    .add(b' ')
+    .add(b'"')
+    .add(b'<')
+    .add(b'>')
+    .add(b'\\')
+    .add(b'^')
+    .add(b'`')
+    .add(b'{')
+    .add(b'|')
+    .add(b'}');
+
+/// Why an address is not redirected to.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
+pub(crate) enum BadAddress {
+    #[error("it has control characters")]
+    Control,
+    #[error("it has no scheme that is redirected to")]
+    Scheme,
+    #[error("its host is not a name")]
+    Host,
+}
+
+/// The address as it can stand in `Location`: spaces around it cut off, its host in ASCII, what needs it encoded.
+pub(crate) fn location(stored: &str) -> Result<Cow<'_, str>, BadAddress> {
+    let address = stored.trim();
+    if address.contains(char::is_control) {
+        return Err(BadAddress::Control);
+    }
+    let scheme = address.split_once(':').map_or("", |(scheme, _)| scheme);
+    if !SCHEMES.iter().any(|known| scheme.eq_ignore_ascii_case(known)) {
+        return Err(BadAddress::Scheme);
+    }
+    // Nearly all are plain.
+    if address.bytes().all(|byte| {
+        byte.is_ascii()
+            && !matches!(byte, b' ' | b'"' | b'<' | b'>' | b'\\' | b'^' | b'`' | b'{' | b'|' | b'}')
+    }) {
+        return Ok(Cow::Borrowed(address));
+    }
+    let (before, host, after) = parts(address);
+    let host = if host.is_ascii() {
+        Cow::Borrowed(host)
+    } else {
+        Cow::Owned(url::Host::parse(host).map_err(|_| BadAddress::Host)?.to_string())
+    };
+    let encoded = |text| utf8_percent_encode(text, UNSAFE);
+    Ok(Cow::Owned(format!("{}{}{}", encoded(before), encoded(&host), encoded(after))))
+}
+
+/// What stands before the host, the host, and what stands after it.
+fn parts(address: &str) -> (&str, &str, &str) {
+    let Some(start) = address.find("://").map(|at| at + 3) else { return (address, "", "") };
+    let end = address[start..].find(['/', '?', '#', '\\']).map_or(address.len(), |at| start + at);
+    let start = address[start..end].rfind('@').map_or(start, |at| start + at + 1);
+    let end = address[start..end].rfind(':').map_or(end, |at| start + at);
+    (&address[..start], &address[start..end], &address[end..])
+}
+
+/// The address with something appended; none if that would lead to another host, or is not plain text.
+pub(crate) fn append(address: &str, more: &str) -> Option<String> {
+    if more.contains(char::is_control) {
+        return None;
+    }
+    let long = location(&format!("{address}{more}")).ok()?.into_owned();
+    let (one, two) = (Url::parse(address).ok()?, Url::parse(&long).ok()?);
+    let authority = |url: &Url| {
+        let whole = (url.scheme().to_owned(), url.host_str().map(str::to_owned), url.port_or_known_default());
+        (whole, url.username().to_owned(), url.password().map(str::to_owned))
+    };
+    (one.has_host() && authority(&one) == authority(&two)).then_some(long)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn safe() {
+        check("https://example.org/one", Ok("https://example.org/one"));
+        check("  https://example.org/ \t", Ok("https://example.org/"));
+        check("https://example.org/a b?x=1&y=%20", Ok("https://example.org/a%20b?x=1&y=%20"));
+        check("https://example.org/例", Ok("https://example.org/%E4%BE%8B"));
+        check("https://bücher.example/x", Ok("https://xn--bcher-kva.example/x"));
+        check("https://me@bücher.example:8443/ü", Ok("https://me@xn--bcher-kva.example:8443/%C3%BC"));
+        check("https://example.org/<a>\"^`{|}\\", Ok("https://example.org/%3Ca%3E%22%5E%60%7B%7C%7D%5C"));
+        check("HTTPS://EXAMPLE.org", Ok("HTTPS://EXAMPLE.org"));
+        check("http://[::1]:80/", Ok("http://[::1]:80/"));
+        check("mailto:me@example.org", Ok("mailto:me@example.org"));
+        check("ftp://example.org/", Ok("ftp://example.org/"));
+        check("https://x/\r\nSet-Cookie:a=1", Err(BadAddress::Control));
+        check("https://x/\0", Err(BadAddress::Control));
+        check("https://x/\u{85}y", Err(BadAddress::Control));
+        check("java\tscript:alert(1)", Err(BadAddress::Control));
+        check(" javascript:alert(1)", Err(BadAddress::Scheme));
+        check("JaVaScript:alert(1)", Err(BadAddress::Scheme));
+        check("data:text/html,x", Err(BadAddress::Scheme));
+        check("vbscript:x", Err(BadAddress::Scheme));
+        check("file:///etc/passwd", Err(BadAddress::Scheme));
+        check("//example.org/", Err(BadAddress::Scheme));
+        check("example.org", Err(BadAddress::Scheme));
+        check("", Err(BadAddress::Scheme));
+        check("https://a\u{3000}b\u{ff0f}é/x", Err(BadAddress::Host));
+    }
+
+    #[track_caller]
+    fn check(stored: &str, expected: Result<&str, BadAddress>) {
+        assert_eq!(location(stored).as_deref().map_err(|error| *error), expected, "{stored:?}");
+    }
+
+    #[test]
+    fn appended() {
+        appends("https://example.org/one", "/x/y", Some("https://example.org/one/x/y"));
+        appends("https://example.org/one", "?a=b c", Some("https://example.org/one?a=b%20c"));
+        appends("https://example.org/one?a", "&b", Some("https://example.org/one?a&b"));
+        appends("https://example.org", "/x", Some("https://example.org/x"));
+        appends("https://example.org", "//evil.net", Some("https://example.org//evil.net"));
+        appends("https://example.org/", "../x", Some("https://example.org/../x"));
+        appends("https://example.org", ".evil.net", None);
+        appends("https://example.org", "@evil.net", None);
+        appends("https://example.org", ":81", None);
+        appends("https://example.org", ":443/x", Some("https://example.org:443/x"));
+        appends("https://example.org", "\\.evil.net", None);
+        appends("https://example.org/", "\r\nX: y", None);
+        appends("mailto:me@example.org", "?subject=x", None);
+    }
+
+    #[track_caller]
+    fn appends(address: &str, more: &str, expected: Option<&str>) {
+        assert_eq!(append(address, more).as_deref(), expected, "{address} {more:?}");
+    }
+}

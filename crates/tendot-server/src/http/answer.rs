@@ -1,0 +1,39 @@
+//! Answers, and what all of them have in common.
+
+use bytes::Bytes;
+use http::header::{self, HeaderName, HeaderValue};
+use http::{HeaderMap, Response, StatusCode};
+
+/// An answer whose body is there, as nearly all are.
+pub(crate) type Answer = Response<Bytes>;
+
+pub(crate) const JSON: HeaderValue = HeaderValue::from_static("application/json;charset=utf-8");
+pub(crate) const HTML: HeaderValue = HeaderValue::from_static("text/html;charset=utf-8");
+pub(crate) const TEXT: HeaderValue = HeaderValue::from_static("text/plain;charset=utf-8");
+
+/// An answer of this kind.
+pub(crate) fn answer(status: StatusCode, kind: HeaderValue, body: impl Into<Bytes>) -> Answer {
+    let mut response = Response::new(body.into());
+    *response.status_mut() = status;
+    response.headers_mut().insert(header::CONTENT_TYPE, kind);
+    response
+}
+
+/// What every answer says: that any page may read it without credentials, and that its type is what it says.
+pub(crate) fn finish(headers: &mut HeaderMap) {
+    const ANY: HeaderValue = HeaderValue::from_static("*");
+    headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, ANY);
+    headers.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, EXPOSED);
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+}
+
+const EXPOSED: HeaderValue = HeaderValue::from_static("ETag, Link, Location");
+
+/// What a page may do: nothing but show itself.
+pub(crate) const PAGE_POLICY: (HeaderName, HeaderValue) = (
+    header::CONTENT_SECURITY_POLICY,
+    HeaderValue::from_static(
+        "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; \
+         frame-ancestors 'none'",
+    ),
+);

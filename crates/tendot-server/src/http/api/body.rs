@@ -1,0 +1,171 @@
+//! What the JSON interface says, and how.
+
+use std::borrow::Cow;
+
+use http::StatusCode;
+use http::header::{CACHE_CONTROL, HeaderValue, WWW_AUTHENTICATE};
+use serde::Serialize;
+use tendot_proto::{ResponseCode, Value};
+use tendot_registry::Error;
+
+use crate::http::answer::{Answer, JSON, answer};
+use crate::http::authenticate::AuthenticationError;
+use crate::http::parameters::Parameters;
+use crate::http::request::Request;
+use crate::http::status;
+
+/// An answer, in the order in which its members are printed.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Body<'a> {
+    response_code: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    message: Option<Cow<'a, str>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    handle: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    values: Option<&'a [Value<'static>]>,
+}
+
+impl<'a> Body<'a> {
+    pub(super) const fn of_handle(code: ResponseCode, handle: &'a str) -> Self {
+        Self { response_code: code.0, message: None, handle: Some(handle), values: None }
+    }
+
+    pub(super) fn with_values(self, values: &'a [Value<'static>]) -> Self {
+        Self { values: Some(values), ..self }
+    }
+}
+
+/// How the body is printed.
+#[derive(Default)]
+pub(super) struct Form<'a> {
+    pretty: bool,
+    callback: Option<&'a str>,
+}
+
+impl<'a> Form<'a> {
+    pub(super) fn asked(parameters: &'a Parameters<'_>) -> Self {
+        Self { pretty: parameters.is_on("pretty"), callback: parameters.get("callback") }
+    }
+}
+
+/// A request that is not understood.
+pub(super) fn refuse(why: &str) -> Answer {
+    refuse_with(ResponseCode::PROTOCOL_ERROR, StatusCode::BAD_REQUEST, why)
+}
+
+/// A path that is not one of ours.
+pub(crate) fn unknown(method: &http::Method, path: &str) -> Answer {
+    let why = format!("Unknown HTTP API endpoint {method} {path}");
+    refuse_with(ResponseCode::PROTOCOL_ERROR, StatusCode::NOT_FOUND, &why)
+}
+
+/// A name that is none.
+pub(super) fn empty_name() -> Answer {
+    refuse_with(ResponseCode::INVALID_HANDLE, StatusCode::BAD_REQUEST, "Empty handle invalid")
+}
+
+/// A name cannot be made up.
+pub(super) fn no_randomness() -> Answer {
+    refuse_with(ResponseCode::ERROR, StatusCode::INTERNAL_SERVER_ERROR, "the system has no randomness")
+}
+
+/// A body that is too large.
+pub(super) fn too_large(limit: usize) -> Answer {
+    let why = format!("at most {limit} bytes are read");
+    refuse_with(ResponseCode::PROTOCOL_ERROR, StatusCode::PAYLOAD_TOO_LARGE, &why)
+}
+
+fn refuse_with(code: ResponseCode, status: StatusCode, why: &str) -> Answer {
+    let body = Body { response_code: code.0, message: Some(why.into()), handle: None, values: None };
+    print(status, &body, &Form::default())
+}
+
+/// Something that was not done.
+pub(super) fn fail(error: &Error, status: StatusCode, name: &str, form: &Form<'_>) -> Answer {
+    let message = match error {
+        // The code says it all.
+        Error::NotFound | Error::NeedsAuthentication | Error::NotAdministrator { .. } => None,
+        Error::AlreadyExists { name: existing } if **existing == *name => None,
+        // What went wrong inside is for the log.
+        Error::Store(_) => Some("the store failed".into()),
+        error => Some(error.to_string().into()),
+    };
+    let body = Body { message, ..Body::of_handle(error.response_code(), name) };
+    let mut response = print(status, &body, form);
+    if status == StatusCode::UNAUTHORIZED {
+        response.headers_mut().insert(WWW_AUTHENTICATE, CHALLENGE);
+    }
+    response
+}
+
+const CHALLENGE: HeaderValue = HeaderValue::from_static("Basic realm=\"handle\", Bearer");
+
+/// Somebody who is not believed to be who they say.
+pub(super) fn unknown_caller(error: AuthenticationError, name: &str, request: &Request<'_>) -> Answer {
+    let code = match error {
+        AuthenticationError::NotHere => ResponseCode::AUTHENTICATION_NEEDED,
+        AuthenticationError::Malformed | AuthenticationError::Failed => ResponseCode::AUTHENTICATION_FAILED,
+    };
+    let status = if request.takes_credentials { StatusCode::UNAUTHORIZED } else { StatusCode::FORBIDDEN };
+    let body = Body { message: Some(error.to_string().into()), ..Body::of_handle(code, name) };
+    let mut response = print(status, &body, &Form::default());
+    if status == StatusCode::UNAUTHORIZED {
+        response.headers_mut().insert(WWW_AUTHENTICATE, CHALLENGE);
+    }
+    response
+}
+
+/// The status of an error in reading or writing: to have asked for values that are not there is wrong only in writing.
+pub(super) const fn status_of_write(error: &Error, takes_credentials: bool) -> StatusCode {
+    match error.response_code() {
+        ResponseCode::VALUES_NOT_FOUND => StatusCode::BAD_REQUEST,
+        code => status::of(code, takes_credentials),
+    }
+}
+
+pub(super) fn print(status: StatusCode, body: &Body<'_>, form: &Form<'_>) -> Answer {
+    let printed = if form.pretty { serde_json::to_vec_pretty(body) } else { serde_json::to_vec(body) };
+    let Ok(json) = printed else { return answer(StatusCode::INTERNAL_SERVER_ERROR, JSON, "") };
+    let Some(callback) = form.callback else {
+        let mut response = answer(status, JSON, json);
+        if status != StatusCode::OK {
+            response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+        }
+        return response;
+    };
+    // To a browser a script with another status is none.
+    let script = format!("{}({});", function(callback), escaped(&json));
+    answer(StatusCode::OK, HeaderValue::from_static("application/javascript;charset=utf-8"), script)
+}
+
+/// The name of a function: what cannot be part of one becomes `_`.
+fn function(callback: &str) -> String {
+    let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '$' | '.');
+    callback.chars().take(128).map(|c| if is_part(c) { c } else { '_' }).collect()
+}
+
+/// JSON as a script may have it: without two ends of lines that JSON allows and old scripts do not.
+fn escaped(json: &[u8]) -> String {
+    String::from_utf8_lossy(json).replace('\u{2028}', "\\u2028").replace('\u{2029}', "\\u2029")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn functions() {
+        assert_eq!(function("my.call_back$1"), "my.call_back$1");
+        assert_eq!(function("alert(1)//"), "alert_1___");
+        assert_eq!(function(&"a".repeat(1_000)).len(), 128);
+    }
+
+    #[test]
+    fn scripts() {
+        let body = Body::of_handle(ResponseCode::SUCCESS, "a\u{2028}b");
+        let response = print(StatusCode::BAD_REQUEST, &body, &Form { pretty: false, callback: Some("f") });
+        assert_eq!(&**response.body(), br#"f({"responseCode":1,"handle":"a\u2028b"});"#);
+    }
+}

@@ -1,0 +1,99 @@
+//! How long an answer may be kept, and whether the one that a client has is still right.
+
+use std::time::{Duration, SystemTime};
+
+use bytes::Bytes;
+use http::header::{CACHE_CONTROL, ETAG, EXPIRES, HeaderMap, HeaderValue, IF_NONE_MATCH};
+use http::{Response, StatusCode};
+use tendot_proto::{Ttl, Value};
+use xxhash_rust::xxh3::xxh3_64;
+
+/// Tags of a request that are looked at.
+const TAGS: usize = 64;
+
+/// Seconds that what was made of these values may be kept.
+pub(crate) fn seconds<'v, 'a: 'v>(values: impl IntoIterator<Item = &'v Value<'a>>, now: SystemTime) -> u64 {
+    let now = unix(now);
+    let kept = |ttl| match ttl {
+        Ttl::Relative(seconds) => u64::from(seconds),
+        Ttl::Absolute(date) => u64::from(date).saturating_sub(now),
+        Ttl::Other { .. } => 0,
+    };
+    let shortest = values.into_iter().map(|value| kept(value.ttl)).min();
+    shortest.unwrap_or_default().min(Ttl::LONGEST.as_secs())
+}
+
+/// Says how long an answer may be kept.
+pub(crate) fn keep(headers: &mut HeaderMap, seconds: u64, now: SystemTime) {
+    let control = if seconds == 0 { "no-cache".to_owned() } else { format!("public, max-age={seconds}") };
+    let expires = httpdate::fmt_http_date(now + Duration::from_secs(seconds));
+    headers.extend(HeaderValue::try_from(control).map(|value| (CACHE_CONTROL, value)));
+    headers.extend(HeaderValue::try_from(expires).map(|value| (EXPIRES, value)));
+}
+
+/// Says that an answer is for nobody else, and not for later.
+pub(crate) fn forbid(headers: &mut HeaderMap) {
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("private, no-store"));
+}
+
+/// Gives an answer a tag, and takes its body away if the client has it.
+pub(crate) fn tag(mut response: Response<Bytes>, of: &[u8], request: &HeaderMap) -> Response<Bytes> {
+    let tag = format!("\"{:016x}\"", xxh3_64(of));
+    if has(request, &tag) {
+        *response.status_mut() = StatusCode::NOT_MODIFIED;
+        *response.body_mut() = Bytes::new();
+        response.headers_mut().remove(http::header::CONTENT_TYPE);
+    }
+    response.headers_mut().extend(HeaderValue::try_from(tag).map(|value| (ETAG, value)));
+    response
+}
+
+fn has(request: &HeaderMap, tag: &str) -> bool {
+    let lines = request.get_all(IF_NONE_MATCH).iter().filter_map(|line| line.to_str().ok());
+    let mut tags = lines.flat_map(|line| line.split(',')).take(TAGS).map(str::trim);
+    tags.any(|one| one == "*" || one.strip_prefix("W/").unwrap_or(one) == tag)
+}
+
+fn unix(now: SystemTime) -> u64 {
+    now.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shortest() {
+        check(&[], 0);
+        check(&[Ttl::Relative(60)], 60);
+        check(&[Ttl::Relative(60), Ttl::Relative(5)], 5);
+        check(&[Ttl::Relative(u32::MAX)], 172_800);
+        check(&[Ttl::Absolute(1_000_030)], 30);
+        check(&[Ttl::Absolute(999_999), Ttl::Relative(5)], 0);
+        check(&[Ttl::Other { kind: 9, seconds: 60 }], 0);
+    }
+
+    #[track_caller]
+    fn check(ttls: &[Ttl], expected: u64) {
+        let values: Vec<_> = ttls.iter().map(|ttl| Value { ttl: *ttl, ..Value::new(1, "URL", "") }).collect();
+        let now = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000);
+        assert_eq!(seconds(&values, now), expected, "{ttls:?}");
+    }
+
+    #[test]
+    fn tags() {
+        let status = |if_none_match: &str| {
+            let mut request = HeaderMap::new();
+            request.insert(IF_NONE_MATCH, if_none_match.parse().unwrap());
+            tag(Response::new("body".into()), b"body", &request).status()
+        };
+        let tagged = tag(Response::new("body".into()), b"body", &HeaderMap::new());
+        let given = tagged.headers()[ETAG].to_str().unwrap().to_owned();
+        assert_eq!((tagged.status(), &**tagged.body()), (StatusCode::OK, &b"body"[..]));
+        assert_eq!(status(&given), StatusCode::NOT_MODIFIED);
+        assert_eq!(status(&format!("\"x\", W/{given}")), StatusCode::NOT_MODIFIED);
+        assert_eq!(status("*"), StatusCode::NOT_MODIFIED);
+        assert_eq!(status("\"x\""), StatusCode::OK);
+        assert_eq!(status(&format!("{}{given}", "\"x\",".repeat(64))), StatusCode::OK);
+    }
+}

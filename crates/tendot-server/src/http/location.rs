@@ -1,0 +1,301 @@
+//! Which of several places wins: `10320/loc`, addresses of the record, and those of its prefix.
+
+use std::borrow::Cow;
+use std::net::IpAddr;
+
+use ipnet::IpNet;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use tendot_proto::Value;
+use tendot_proto::record::Location;
+
+use super::negotiate::Wish;
+
+/// A place that could be redirected to.
+#[derive(Clone, Debug)]
+pub(crate) struct Candidate<'a> {
+    /// The address, not made safe yet.
+    pub(crate) href: Cow<'a, str>,
+    pub(crate) weight: f64,
+    pub(crate) origin: Origin<'a>,
+}
+
+/// Where a place comes from.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Origin<'a> {
+    /// A value with nothing but an address.
+    Url(&'a Value<'a>),
+    /// A location of a record, or of its prefix.
+    Location(&'a Location<'a>),
+}
+
+impl<'a> Candidate<'a> {
+    /// A value of the type `URL` or of one below it.
+    pub(crate) fn of_url(value: &'a Value<'a>, weight: f64) -> Self {
+        Self { href: String::from_utf8_lossy(&value.data), weight, origin: Origin::Url(value) }
+    }
+
+    /// A location, for the record of this name; none if it leads nowhere.
+    pub(crate) fn of_location(location: &'a Location<'a>, name: &str) -> Option<Self> {
+        let href = match (location.href(), location.href_template()) {
+            (Some(href), _) => Cow::Borrowed(href),
+            (None, Some(template)) => Cow::Owned(fill(template, name)),
+            (None, None) => return None,
+        };
+        Some(Self { href, weight: location.weight(), origin: Origin::Location(location) })
+    }
+
+    /// An attribute by which it can be wished for.
+    pub(crate) fn attribute(&self, name: &str) -> Option<&'a str> {
+        match self.origin {
+            Origin::Url(_) => (name == "mode").then_some("legacy"),
+            Origin::Location(location) if name == "media-type" => location.media_type(),
+            Origin::Location(location) => location.attribute(name),
+        }
+    }
+
+    pub(crate) fn http_status(&self) -> Option<u16> {
+        match self.origin {
+            Origin::Url(_) => None,
+            Origin::Location(location) => location.http_status(),
+        }
+    }
+
+    fn grants(&self, wish: &Wish<'_>) -> bool {
+        let Some(found) = self.attribute(wish.attribute) else { return false };
+        wish.value.as_deref().is_none_or(|value| {
+            // A place may have several roles.
+            found.eq_ignore_ascii_case(value)
+                || (wish.attribute == "http_role"
+                    && found.split([',', ' ']).any(|role| role.eq_ignore_ascii_case(value)))
+        })
+    }
+
+    fn is_for_address(&self, client: IpAddr) -> bool {
+        match self.origin {
+            Origin::Url(_) => false,
+            Origin::Location(location) => location
+                .addresses()
+                .any(|network| network.parse::<IpNet>().is_ok_and(|network| network.contains(&client))),
+        }
+    }
+
+    fn score(&self) -> f64 {
+        match self.origin {
+            Origin::Url(_) => 0.0,
+            Origin::Location(location) => location.score().unwrap_or_default(),
+        }
+    }
+}
+
+/// What the choice depends on besides the places.
+#[derive(Clone, Debug)]
+pub(crate) struct Asking<'a> {
+    /// What is wished for, in order; a wish that nothing grants counts for nothing.
+    pub(crate) wishes: Vec<Wish<'a>>,
+    pub(crate) address: Option<IpAddr>,
+    /// Two letters of ISO 3166-1.
+    pub(crate) country: Option<Cow<'a, str>>,
+    /// From 0 to 1, 1 excluded.
+    pub(crate) random: f64,
+}
+
+/// One step of a choice: by what, and which places were left, as their numbers.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) struct Step {
+    pub(crate) by: String,
+    pub(crate) left: Vec<usize>,
+}
+
+/// Chooses by the given methods until one place is left, in the last resort by weight; none only if there was none.
+/// `told` hears of each step.
+pub(crate) fn choose(
+    candidates: &[Candidate<'_>],
+    methods: &[&str],
+    asking: &Asking<'_>,
+    mut told: impl FnMut(Step),
+) -> Option<usize> {
+    let mut left: Vec<usize> = (0..candidates.len()).collect();
+    for method in methods {
+        if left.len() < 2 {
+            break;
+        }
+        match *method {
+            "locatt" => {
+                for wish in &asking.wishes {
+                    let by = || match &wish.value {
+                        Some(value) => format!("locatt {}:{value}", wish.attribute),
+                        None => format!("locatt {}", wish.attribute),
+                    };
+                    keep(&mut left, candidates, by, &mut told, |candidate| candidate.grants(wish));
+                }
+            }
+            "address" => {
+                if let Some(client) = asking.address {
+                    let by = || format!("address {client}");
+                    keep(&mut left, candidates, by, &mut told, |candidate| candidate.is_for_address(client));
+                }
+            }
+            "country" => {
+                if let Some(country) = &asking.country {
+                    let here = |candidate: &Candidate<'_>| {
+                        candidate
+                            .attribute("country")
+                            .is_some_and(|found| found.eq_ignore_ascii_case(country))
+                    };
+                    keep(&mut left, candidates, || format!("country {country}"), &mut told, here);
+                }
+            }
+            "score" => {
+                let scores = left.iter().filter_map(|number| candidates.get(*number)).map(Candidate::score);
+                let best = scores.fold(f64::NEG_INFINITY, f64::max);
+                keep(
+                    &mut left,
+                    candidates,
+                    || "score".into(),
+                    &mut told,
+                    |candidate| candidate.score() >= best,
+                );
+            }
+            "weighted" => break,
+            // A method that nobody knows chooses nothing.
+            _ => {}
+        }
+    }
+    if left.len() > 1 {
+        let chosen = by_weight(&left, candidates, asking.random)?;
+        told(Step { by: "weighted".into(), left: vec![chosen] });
+        return Some(chosen);
+    }
+    left.first().copied()
+}
+
+/// Keeps those that fit, unless that would be none.
+fn keep(
+    left: &mut Vec<usize>,
+    candidates: &[Candidate<'_>],
+    by: impl Fn() -> String,
+    told: &mut impl FnMut(Step),
+    fits: impl Fn(&Candidate<'_>) -> bool,
+) {
+    let fitting: Vec<usize> =
+        left.iter().copied().filter(|number| candidates.get(*number).is_some_and(&fits)).collect();
+    if !fitting.is_empty() {
+        *left = fitting;
+    }
+    told(Step { by: by(), left: left.clone() });
+}
+
+/// At random, as often as they weigh; each as often if none weighs anything.
+fn by_weight(left: &[usize], candidates: &[Candidate<'_>], random: f64) -> Option<usize> {
+    let weight = |number: usize| candidates.get(number).map_or(0.0, |candidate| candidate.weight.max(0.0));
+    let all: f64 = left.iter().map(|number| weight(*number)).sum();
+    if all <= 0.0 {
+        let number = (random * left.len() as f64) as usize;
+        return left.get(number.min(left.len() - 1)).copied();
+    }
+    let mut point = random * all;
+    for number in left {
+        let weight = weight(*number);
+        if weight > 0.0 && point < weight {
+            return Some(*number);
+        }
+        point -= weight;
+    }
+    // Only rounding comes here.
+    left.iter().copied().rfind(|number| weight(*number) > 0.0)
+}
+
+/// All but what RFC 3986 leaves alone, for a component; a path keeps its slashes.
+const COMPONENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+const PATH: &AsciiSet = &COMPONENT.remove(b'/');
+
+/// The address that a template gives for a name.
+fn fill(template: &str, name: &str) -> String {
+    template
+        .replace("{hdl:path}", &utf8_percent_encode(name, PATH).to_string())
+        .replace("{hdl}", &utf8_percent_encode(name, COMPONENT).to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use tendot_proto::record::Locations;
+
+    use super::*;
+
+    const XML: &str = "<locations>\
+        <location href='a' weight='1'/>\
+        <location href='b' weight='0' country='gb'/>\
+        <location href='c' weight='0' role='pdf' score='2'/>\
+        <location href='d' weight='0' http_role='conneg' ctype='application/json'/>\
+        <location href='e' weight='0' addresses='192.0.2.0/24, 2001:db8::/32'/>\
+        <location href='f' weight='3' language='de'/>\
+        </locations>";
+
+    #[test]
+    fn choices() {
+        let all = "locatt,address,country,score,weighted";
+        check("locatt,country,weighted", "", "", "", 0.0, "a");
+        check("locatt,country,weighted", "", "", "", 0.24, "a");
+        check("locatt,country,weighted", "", "", "", 0.26, "f");
+        check("locatt,country,weighted", "", "", "", 0.999, "f");
+        check("country", "", "", "GB", 0.0, "b");
+        check("country", "", "", "fr", 0.0, "a");
+        check("weighted", "", "", "gb", 0.0, "a");
+        check("weighted,country", "", "", "gb", 0.0, "a");
+        check("locatt", "country:gb", "", "", 0.5, "b");
+        check("locatt", "country", "", "", 0.5, "b");
+        check("locatt", "role:pdf", "", "", 0.5, "c");
+        check("locatt", "role:epub", "", "", 0.0, "a");
+        check("locatt", "role:epub country:gb", "", "", 0.0, "b");
+        check("locatt", "media-type:application/json http_role:conneg", "", "", 0.0, "d");
+        check("locatt", "media-type:text/turtle http_role:conneg", "", "", 0.0, "d");
+        check("locatt", "language:de", "", "", 0.0, "f");
+        check("address", "", "192.0.2.7", "", 0.0, "e");
+        check("address", "", "2001:db8::7", "", 0.0, "e");
+        check("address", "", "198.51.100.7", "", 0.0, "a");
+        check(all, "", "", "", 0.0, "c");
+        check(all, "", "192.0.2.7", "gb", 0.0, "e");
+        check("", "", "", "", 0.3, "f");
+        check("fate", "", "", "", 0.0, "a");
+    }
+
+    #[track_caller]
+    fn check(methods: &str, wishes: &str, address: &str, country: &str, random: f64, expected: &str) {
+        let locations = Locations::from_bytes(XML.as_bytes()).unwrap();
+        let candidates: Vec<_> = locations
+            .locations
+            .iter()
+            .filter_map(|location| Candidate::of_location(location, "10.1/x"))
+            .collect();
+        let asking = Asking {
+            wishes: wishes.split(' ').filter(|wish| !wish.is_empty()).map(Wish::parse).collect(),
+            address: address.parse().ok(),
+            country: (!country.is_empty()).then(|| country.into()),
+            random,
+        };
+        let methods: Vec<&str> = methods.split(',').collect();
+        let chosen = choose(&candidates, &methods, &asking, |_| {}).unwrap();
+        assert_eq!(candidates[chosen].href, expected, "{methods:?} {wishes} {address} {country} {random}");
+    }
+
+    #[test]
+    fn weights_that_are_none() {
+        let xml = "<locations><location href='a' weight='NaN'/><location href='b' weight='-1'/>\
+                   <location href='c' weight='1e308'/></locations>";
+        let locations = Locations::from_bytes(xml.as_bytes()).unwrap();
+        let candidates: Vec<_> =
+            locations.locations.iter().filter_map(|location| Candidate::of_location(location, "")).collect();
+        let asking = |random| Asking { wishes: Vec::new(), address: None, country: None, random };
+        for (random, expected) in [(0.0, 0), (0.34, 1), (0.99, 2), (1.0, 2), (f64::NAN, 0)] {
+            assert_eq!(choose(&candidates, &[], &asking(random), |_| {}), Some(expected), "{random}");
+        }
+        assert_eq!(choose(&[], &[], &asking(0.0), |_| {}), None);
+    }
+
+    #[test]
+    fn templates() {
+        assert_eq!(fill("https://x/{hdl}", "10.1/a b"), "https://x/10.1%2Fa%20b");
+        assert_eq!(fill("https://x/{hdl:path}?{hdl}", "10.1/é"), "https://x/10.1/%C3%A9?10.1%2F%C3%A9");
+        assert_eq!(fill("https://x/", "10.1/x"), "https://x/");
+    }
+}

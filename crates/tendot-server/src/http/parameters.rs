@@ -1,0 +1,101 @@
+//! What stands after the question mark.
+
+use std::borrow::Cow;
+
+use super::{BadRequest, percent};
+
+/// The parameters of a request, in their order. They are separated by `&` or `;`, and `+` is a plus sign.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub(crate) struct Parameters<'a>(Vec<(Cow<'a, str>, Cow<'a, str>)>);
+
+impl<'a> Parameters<'a> {
+    /// Nobody needs more.
+    const LIMIT: usize = 256;
+
+    pub(crate) fn parse(query: Option<&'a str>) -> Result<Self, BadRequest> {
+        let mut parameters = Vec::new();
+        let Some(query) = query else { return Ok(Self(parameters)) };
+        for part in query.split(['&', ';']).filter(|part| !part.is_empty()) {
+            if parameters.len() == Self::LIMIT {
+                return Err(BadRequest::new(
+                    "query",
+                    part.as_ptr().addr() - query.as_ptr().addr(),
+                    "too many parameters",
+                ));
+            }
+            let (name, value) = part.split_once('=').unwrap_or((part, ""));
+            let decoded = |text: &'a str| {
+                percent::decode_text(text, "query").map_err(|error| BadRequest {
+                    at: error.at + (text.as_ptr().addr() - query.as_ptr().addr()),
+                    ..error
+                })
+            };
+            parameters.push((decoded(name)?, decoded(value)?));
+        }
+        Ok(Self(parameters))
+    }
+
+    /// Whether it is there, with any value or none.
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.get(name).is_some()
+    }
+
+    /// The first value.
+    pub(crate) fn get(&self, name: &str) -> Option<&str> {
+        self.0.iter().find(|(found, _)| found == name).map(|(_, value)| &**value)
+    }
+
+    /// All values, in their order.
+    pub(crate) fn all<'s>(&'s self, name: &'s str) -> impl Iterator<Item = &'s str> {
+        self.0.iter().filter(move |(found, _)| found == name).map(|(_, value)| &**value)
+    }
+
+    /// What a switch is set to: `pretty` and `pretty=true` are on, `pretty=false` is off.
+    pub(crate) fn switch(&self, name: &str) -> Option<bool> {
+        self.get(name)
+            .map(|value| !["false", "0", "no", "off"].iter().any(|off| value.eq_ignore_ascii_case(off)))
+    }
+
+    /// Whether a switch is there and on.
+    pub(crate) fn is_on(&self, name: &str) -> bool {
+        self.switch(name) == Some(true)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reading() {
+        check("", &[]);
+        check("a", &[("a", "")]);
+        check("a=b&c=d;e", &[("a", "b"), ("c", "d"), ("e", "")]);
+        check("a=1&a=2", &[("a", "1"), ("a", "2")]);
+        check("&&a==b&", &[("a", "=b")]);
+        check("urlappend=%3Fx%3D1+2", &[("urlappend", "?x=1+2")]);
+    }
+
+    #[track_caller]
+    fn check(query: &str, expected: &[(&str, &str)]) {
+        let parameters = Parameters::parse(Some(query)).unwrap();
+        let found: Vec<_> = parameters.0.iter().map(|(name, value)| (&**name, &**value)).collect();
+        assert_eq!(found, expected, "{query}");
+    }
+
+    #[test]
+    fn refusing() {
+        assert_eq!(Parameters::parse(Some("ab=%4&c")).unwrap_err().at, 3);
+        assert_eq!(Parameters::parse(Some("a;b=x%00")).unwrap_err().at, 5);
+        let many = "a&".repeat(257);
+        assert_eq!(Parameters::parse(Some(&many)).unwrap_err().at, 512);
+        assert!(Parameters::parse(Some(&many[..512])).is_ok());
+    }
+
+    #[test]
+    fn switches() {
+        let parameters = Parameters::parse(Some("a&b=true&c=False&d=0")).unwrap();
+        let found = ["a", "b", "c", "d", "e"].map(|name| parameters.switch(name));
+        assert_eq!(found, [Some(true), Some(true), Some(false), Some(false), None]);
+    }
+}

@@ -1,0 +1,80 @@
+//! Percent-decoding, once.
+
+use std::borrow::Cow;
+
+use super::BadRequest;
+
+/// The bytes that a part of a request's target stands for. What is not written as RFC 3986, 2.1 has it is refused, and
+/// so is NUL, which ends names in other programs.
+pub(super) fn decode<'a>(text: &'a str, what: &'static str) -> Result<Cow<'a, [u8]>, BadRequest> {
+    let bytes = text.as_bytes();
+    let Some(first) = bytes.iter().position(|byte| *byte == b'%') else { return Ok(Cow::Borrowed(bytes)) };
+    let mut decoded = Vec::with_capacity(bytes.len());
+    decoded.extend_from_slice(bytes.get(..first).unwrap_or_default());
+    let mut at = first;
+    while let Some(byte) = bytes.get(at) {
+        if *byte != b'%' {
+            decoded.push(*byte);
+            at += 1;
+            continue;
+        }
+        let digits = (bytes.get(at + 1).copied().and_then(digit), bytes.get(at + 2).copied().and_then(digit));
+        match digits {
+            (Some(0), Some(0)) => return Err(BadRequest::new(what, at, "`%00` stands for no character")),
+            (Some(high), Some(low)) => decoded.push(high << 4 | low),
+            _ => return Err(BadRequest::new(what, at, "`%` is not followed by two hexadecimal digits")),
+        }
+        at += 3;
+    }
+    Ok(Cow::Owned(decoded))
+}
+
+/// The same as text. What is not UTF-8 becomes U+FFFD, as with the deployed software: no name has it in its place.
+pub(super) fn decode_text<'a>(text: &'a str, what: &'static str) -> Result<Cow<'a, str>, BadRequest> {
+    Ok(match decode(text, what)? {
+        Cow::Borrowed(_) => Cow::Borrowed(text),
+        Cow::Owned(bytes) => Cow::Owned(
+            String::from_utf8(bytes)
+                .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()),
+        ),
+    })
+}
+
+const fn digit(byte: u8) -> Option<u8> {
+    match byte {
+        b'0'..=b'9' => Some(byte - b'0'),
+        b'a'..=b'f' => Some(byte - b'a' + 10),
+        b'A'..=b'F' => Some(byte - b'A' + 10),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn once() {
+        check("10.1/x", Ok("10.1/x"));
+        check("10.1%2Fx", Ok("10.1/x"));
+        check("10.1%252Fx", Ok("10.1%2Fx"));
+        check("a+b", Ok("a+b"));
+        check("%c3%A9", Ok("é"));
+        check("é", Ok("é"));
+        check("%0d%0a", Ok("\r\n"));
+        check("%2e%2e", Ok(".."));
+        check("%C0%AF", Ok("\u{fffd}\u{fffd}"));
+        check("%FF", Ok("\u{fffd}"));
+        check("%", Err(0));
+        check("a%2", Err(1));
+        check("a%zz", Err(1));
+        check("ab%2+", Err(2));
+        check("ab%00", Err(2));
+    }
+
+    #[track_caller]
+    fn check(text: &str, expected: Result<&str, usize>) {
+        let found = decode_text(text, "path");
+        assert_eq!(found.as_deref().map_err(|error| error.at), expected, "{text}");
+    }
+}

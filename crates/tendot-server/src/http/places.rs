@@ -1,0 +1,130 @@
+//! All places that a record could lead to: its own, those that it includes, and those of its prefix.
+
+use tendot_proto::record::{Locations, Namespace};
+use tendot_proto::{Handle, Value, Work};
+use tendot_registry::{Caller, Query, Resolution};
+use tendot_store::Store;
+
+use super::Http;
+use super::location::Candidate;
+
+/// Records whose locations are put together for one redirect.
+const RECORDS: usize = 20;
+
+/// Places that are chosen among.
+const PLACES: usize = 256;
+
+/// The type of values that have several locations.
+pub(crate) const TYPE: &str = "10320/loc";
+
+/// Values of locations that can be read, the record's own first.
+#[derive(Debug, Default)]
+pub(crate) struct Places {
+    values: Vec<Value<'static>>,
+    /// Whether the first of them is the record's own.
+    has_own: bool,
+}
+
+impl Places {
+    /// What the values say.
+    pub(crate) fn read(&self) -> Vec<Locations<'_>> {
+        self.values.iter().filter_map(|value| Locations::from_bytes(&value.data).ok()).collect()
+    }
+
+    /// The record's own among those.
+    pub(crate) fn own<'l, 'a>(&self, read: &'l [Locations<'a>]) -> Option<&'l Locations<'a>> {
+        if self.has_own { read.first() } else { None }
+    }
+
+    /// All values that have a part in the choice.
+    pub(crate) fn values(&self) -> &[Value<'static>] {
+        &self.values
+    }
+}
+
+impl<S: Store> Http<S> {
+    /// Finds the locations of a record. What cannot be read or is not here is left out: the record has others.
+    pub(crate) async fn places(&self, name: &str, values: &[Value<'static>], work: &mut Work) -> Places {
+        let mut places = Places::default();
+        let mut waiting = Vec::new();
+        let mut without_namespace = false;
+        let own = values.iter().find(|value| value.has_type(TYPE));
+        if let Some((own, read)) = own.and_then(|own| Some((own, Locations::from_bytes(&own.data).ok()?))) {
+            without_namespace = read.is_without_namespace() || read.attribute("nshdl").is_some();
+            waiting = included(&read);
+            waiting.extend(read.attribute("nshdl").into_iter().flat_map(names));
+            places.values.push(own.clone());
+            places.has_own = true;
+        }
+        if !without_namespace {
+            waiting.extend(self.locations_of_prefix(name, work).await);
+        }
+        let mut seen = vec![name.to_owned()];
+        while let Some(handle) = waiting.pop() {
+            if seen.len() > RECORDS || seen.iter().any(|one| one.eq_ignore_ascii_case(&handle)) {
+                continue;
+            }
+            let query = Query { types: vec![TYPE.as_bytes()], ..Query::new(Handle::from(&*handle)) };
+            if let Ok(Resolution::Values(found)) =
+                self.registry.resolve(&query, &Caller::Anonymous, work).await
+            {
+                for value in found {
+                    let Ok(read) = Locations::from_bytes(&value.data) else { continue };
+                    waiting.extend(included(&read));
+                    places.values.push(value);
+                }
+            }
+            seen.push(handle);
+        }
+        places
+    }
+
+    /// The records that a prefix says have locations for all names under it.
+    async fn locations_of_prefix(&self, name: &str, work: &mut Work) -> Vec<String> {
+        let prefix = Handle::from(name).prefix_handle();
+        let query = Query { types: vec![b"HS_NAMESPACE"], ..Query::new(Handle::new(&prefix)) };
+        let resolved = self.registry.resolve(&query, &Caller::Anonymous, work).await;
+        let Ok(Resolution::Values(values)) = resolved else { return Vec::new() };
+        let named = |value: &Value<'_>| {
+            let namespace = Namespace::from_bytes(&value.data).ok()?;
+            Some(names(namespace.locations()?).collect::<Vec<_>>())
+        };
+        values.iter().find_map(named).unwrap_or_default()
+    }
+}
+
+/// The records that locations include.
+fn included(locations: &Locations<'_>) -> Vec<String> {
+    let attributes = ["include", "includeNamespace"].into_iter().filter_map(|name| locations.attribute(name));
+    let elements =
+        locations.others.iter().filter(|other| matches!(other.tag, "include" | "includeNamespace"));
+    attributes.chain(elements.map(|element| &*element.text)).flat_map(names).collect()
+}
+
+fn names(list: &str) -> impl Iterator<Item = String> {
+    list.split([',', ' ', '\n', '\t']).filter(|name| !name.is_empty()).map(str::to_owned)
+}
+
+/// Everything that could be redirected to, in order.
+pub(crate) fn candidates<'a>(
+    name: &str,
+    values: &'a [Value<'a>],
+    own: Option<&Locations<'_>>,
+    read: &'a [Locations<'a>],
+) -> Vec<Candidate<'a>> {
+    let locations = read.iter().flat_map(|locations| &locations.locations);
+    let mut candidates: Vec<Candidate<'_>> =
+        locations.filter_map(|location| Candidate::of_location(location, name)).take(PLACES).collect();
+    if own.is_some_and(Locations::is_without_urls) {
+        return candidates;
+    }
+    // With locations of its own, a record has addresses only for those who know nothing else.
+    let default = if own.is_some() { 0.0 } else { 1.0 };
+    let weight = own.and_then(Locations::url_weight).unwrap_or(default);
+    let weight_below = own.and_then(Locations::url_subtype_weight).unwrap_or_default();
+    for value in values.iter().filter(|value| value.has_type("URL")).take(PLACES) {
+        let is_exact = value.value_type.len() == "URL".len();
+        candidates.push(Candidate::of_url(value, if is_exact { weight } else { weight_below }));
+    }
+    candidates
+}

@@ -1,0 +1,233 @@
+//! `GET /{name}`: the way to what a name stands for.
+
+use std::borrow::Cow;
+use std::hash::{BuildHasher as _, RandomState};
+use std::time::SystemTime;
+
+use http::header::{HeaderMap, HeaderValue, LOCATION, VARY};
+use http::{StatusCode, Version};
+use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
+use tendot_proto::record::Locations;
+use tendot_proto::{Handle, Value, Work};
+use tendot_registry::{Caller, Error, Query, Resolution};
+use tendot_store::Store;
+
+use super::answer::{Answer, HTML, answer};
+use super::location::{Asking, Candidate, Origin, choose};
+use super::negotiate::{Wish, wishes};
+use super::parameters::Parameters;
+use super::places::candidates;
+use super::request::Request;
+use super::{Http, WORK, address, caching, form, page, percent};
+
+/// Names that an alias may lead through.
+const HOPS: usize = 10;
+
+/// What is encoded when a name stands in a path of ours.
+const IN_PATH: &AsciiSet = &CONTROLS
+    .add(b' ')
+    .add(b'"')
+    .add(b'#')
+    .add(b'%')
+    .add(b'<')
+    .add(b'>')
+    .add(b'?')
+    .add(b'[')
+    .add(b'\\')
+    .add(b']')
+    .add(b'^')
+    .add(b'`')
+    .add(b'{')
+    .add(b'|')
+    .add(b'}');
+
+impl<S: Store> Http<S> {
+    /// Answers `GET /{name}`; `path` is not decoded yet.
+    pub(crate) async fn redirect(&self, path: &str, request: &Request<'_>, now: SystemTime) -> Answer {
+        let read = Parameters::parse(request.query)
+            .and_then(|parameters| Ok((percent::decode_text(path, "path")?, parameters)));
+        match read {
+            Err(error) => page::bad_request(&error),
+            Ok((path, parameters)) => {
+                self.redirect_name(&form::name_or_short(&path), &parameters, request, now).await
+            }
+        }
+    }
+
+    /// Answers a request for a name, wherever in the request it stood.
+    pub(crate) async fn redirect_name(
+        &self,
+        name: &str,
+        parameters: &Parameters<'_>,
+        request: &Request<'_>,
+        now: SystemTime,
+    ) -> Answer {
+        let mut work = Work::new(WORK);
+        match self.way(name, parameters, request, now, &mut work).await {
+            Ok(answer) => answer,
+            Err(error) => page::no_way(name, &error),
+        }
+    }
+
+    async fn way(
+        &self,
+        name: &str,
+        parameters: &Parameters<'_>,
+        request: &Request<'_>,
+        now: SystemTime,
+        work: &mut Work,
+    ) -> Result<Answer, Error> {
+        let values = self.selected(name, parameters, work).await?;
+        let action = parameters.get("action").unwrap_or("redirect");
+        if parameters.has("noredirect") || action == "showvalues" {
+            return Ok(page::record(name, &values, None));
+        }
+        if !parameters.has("ignore_aliases")
+            && let Some(alias) = alias_in(&values)
+        {
+            return self.follow(alias, request, caching::seconds(&values, now), now, work).await;
+        }
+        let places = self.places(name, &values, work).await;
+        let read = places.read();
+        let own = places.own(&read);
+        let candidates = candidates(name, &values, own, &read);
+        if action == "showurls" {
+            return Ok(page::places(&candidates));
+        }
+        let chosen = if read.is_empty() {
+            first_url(&candidates)
+        } else {
+            let methods = own.or(read.first()).map(|read| read.choose_by().collect()).unwrap_or_default();
+            let asking = asking(parameters, request, action);
+            by_methods(&candidates, methods, &asking)
+        };
+        let Some(chosen) = chosen else { return Ok(page::record(name, &values, None)) };
+        let address = match address::location(&chosen.href) {
+            Ok(address) => address,
+            Err(error) => return Ok(page::record(name, &values, Some(error))),
+        };
+        let address = match parameters.get("urlappend").filter(|more| !more.is_empty()) {
+            Some(more) => address::append(&address, more).map_or(address, Cow::Owned),
+            None => address,
+        };
+        let status = chosen.http_status().or_else(|| own.and_then(Locations::http_status));
+        let mut response = to(&address, status, request, parameters.has("redirectionHeaders"));
+        let took_part = places.values().iter().chain(match chosen.origin {
+            Origin::Url(value) => Some(value),
+            Origin::Location(_) => None,
+        });
+        caching::keep(response.headers_mut(), caching::seconds(took_part, now), now);
+        vary(response.headers_mut(), &candidates);
+        Ok(caching::tag(response, address.as_bytes(), request.headers))
+    }
+
+    /// The public values of a record, all or those that were asked for.
+    async fn selected(
+        &self,
+        name: &str,
+        parameters: &Parameters<'_>,
+        work: &mut Work,
+    ) -> Result<Vec<Value<'static>>, Error> {
+        let query = Query {
+            indexes: parameters.all("index").filter_map(|index| index.parse().ok()).collect(),
+            types: parameters.all("type").map(str::as_bytes).collect(),
+            ..Query::new(Handle::from(name))
+        };
+        match self.registry.resolve(&query, &Caller::Anonymous, work).await? {
+            Resolution::Values(values) | Resolution::Referral(values) => Ok(values),
+        }
+    }
+
+    /// Answers a name that stands for another: the way to our own path of the last one in the chain.
+    async fn follow(
+        &self,
+        alias: String,
+        request: &Request<'_>,
+        mut seconds: u64,
+        now: SystemTime,
+        work: &mut Work,
+    ) -> Result<Answer, Error> {
+        let mut seen = vec![alias];
+        while let Some(last) = seen.last() {
+            // What is not ours, or not there, is for the next request to find out.
+            let Ok(values) = self.selected(last, &Parameters::default(), work).await else { break };
+            let Some(next) = alias_in(&values) else { break };
+            if seen.len() == HOPS || seen.iter().any(|one| one.eq_ignore_ascii_case(&next)) {
+                return Ok(page::endless(&seen));
+            }
+            seconds = seconds.min(caching::seconds(&values, now));
+            seen.push(next);
+        }
+        let target = seen.pop().unwrap_or_default();
+        let query = request.query.map(|query| format!("?{query}")).unwrap_or_default();
+        let mut response = to(&format!("{}{query}", own_path(&target)), Some(301), request, false);
+        caching::keep(response.headers_mut(), seconds, now);
+        Ok(response)
+    }
+}
+
+/// The answer that leads to our own path of a name.
+pub(super) fn to_own_path(name: &str, request: &Request<'_>) -> Answer {
+    to(&own_path(name), Some(303), request, false)
+}
+
+fn own_path(name: &str) -> String {
+    // Two slashes would begin the name of another host.
+    format!("/{}", utf8_percent_encode(name.trim_start_matches('/'), IN_PATH))
+}
+
+/// The name that a record stands for, if it only stands for another.
+fn alias_in(values: &[Value<'_>]) -> Option<String> {
+    let alias = values.iter().find(|value| value.value_type.eq_ignore_ascii_case(b"HS_ALIAS"))?;
+    Some(str::from_utf8(&alias.data).ok()?.trim().to_owned()).filter(|name| !name.is_empty())
+}
+
+/// Without locations there is nothing to choose: the first address of the record, else the first of a type below.
+fn first_url<'c, 'a>(candidates: &'c [Candidate<'a>]) -> Option<&'c Candidate<'a>> {
+    candidates.iter().find(|candidate| candidate.weight > 0.0).or(candidates.first())
+}
+
+fn by_methods<'c, 'a>(
+    candidates: &'c [Candidate<'a>],
+    methods: Vec<&str>,
+    asking: &Asking<'_>,
+) -> Option<&'c Candidate<'a>> {
+    choose(candidates, &methods, asking, |_| {}).and_then(|number| candidates.get(number))
+}
+
+fn asking<'a>(parameters: &'a Parameters<'_>, request: &Request<'a>, action: &str) -> Asking<'a> {
+    let mut wished: Vec<Wish<'_>> = parameters.all("locatt").map(Wish::parse).collect();
+    if action == "metadata" {
+        wished.push(Wish::parse("role:metadata"));
+    }
+    wished.extend(wishes(request.headers));
+    Asking {
+        wishes: wished,
+        address: parameters.get("ip").and_then(|address| address.parse().ok()).or(request.client),
+        country: parameters.get("country").map(Cow::Borrowed),
+        // Not a secret, only spread evenly.
+        random: (RandomState::new().hash_one(0_u8) >> 11) as f64 / (1_u64 << 53) as f64,
+    }
+}
+
+/// The answer that leads there. HTTP/1.0 knows only two kinds of it.
+fn to(address: &str, status: Option<u16>, request: &Request<'_>, only_headers: bool) -> Answer {
+    let status = status.filter(|status| *status == 301 || request.version > Version::HTTP_10).unwrap_or(302);
+    let status = if only_headers { 200 } else { status };
+    let mut response =
+        answer(StatusCode::from_u16(status).unwrap_or(StatusCode::FOUND), HTML, page::link(address));
+    // All that could not stand in a header is encoded.
+    response.headers_mut().extend(HeaderValue::try_from(address).map(|address| (LOCATION, address)));
+    response
+}
+
+/// Which headers of the request the choice depended on.
+fn vary(headers: &mut HeaderMap, candidates: &[Candidate<'_>]) {
+    let has = |attribute| candidates.iter().any(|candidate| candidate.attribute(attribute).is_some());
+    if has("http_role") || has("media-type") {
+        headers.append(VARY, HeaderValue::from_static("Accept, User-Agent"));
+    }
+    if has("language") {
+        headers.append(VARY, HeaderValue::from_static("Accept-Language"));
+    }
+}

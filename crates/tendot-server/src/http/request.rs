@@ -1,0 +1,16 @@
+use std::net::IpAddr;
+
+use http::{HeaderMap, Version};
+
+/// What an answer depends on besides its path.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Request<'a> {
+    /// What stands after the question mark, not decoded.
+    pub(crate) query: Option<&'a str>,
+    pub(crate) headers: &'a HeaderMap,
+    pub(crate) version: Version,
+    /// Where it comes from.
+    pub(crate) client: Option<IpAddr>,
+    /// Whether passwords and tokens are taken on this connection.
+    pub(crate) takes_credentials: bool,
+}
