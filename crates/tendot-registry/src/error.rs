@@ -20,6 +20,12 @@ pub enum Error {
         /// Its place.
         at: usize,
     },
+    /// A new name is the same text as another, composed otherwise, and the operator does not want that.
+    #[error("the handle can't be told from `{with}`, which exists")]
+    Confusable {
+        /// The other one.
+        with: Box<str>,
+    },
     /// Only a prefix can be homed: `0.NA/10.1000`, or `10.1000`.
     #[error("`{name}` is not a prefix")]
     NotPrefix {
@@ -89,6 +95,9 @@ pub enum Error {
         /// Its index.
         index: u32,
     },
+    /// Nobody would administer the record any more, and that was not asked for expressly.
+    #[error("the record would be left without an administrator who has any right; this has to be forced")]
+    LockedOut,
     /// The operator has switched it off.
     #[error("handles are not listed here")]
     ListingDisabled,
@@ -101,8 +110,8 @@ pub enum Error {
     /// It would cost more than a request may.
     #[error(transparent)]
     Exhausted(#[from] Exhausted),
-    /// Others changed the record again and again in the meantime.
-    #[error("the record was changed by others {tries} times in the meantime")]
+    /// Others changed the record, or what gives the right to it, again and again in the meantime.
+    #[error("the record, or what gives the right to it, was changed by others {tries} times in the meantime")]
     Contended {
         /// How often it was tried.
         tries: u32,

@@ -26,7 +26,8 @@ pub(crate) struct Listing {
 
 impl<S: Store> Registry<S> {
     /// The names under a prefix, which is given as `0.NA/10.1000` or `10.1000`; or as `0.NA/0.NA/10.1000` the records of
-    /// all prefixes derived from it. At most `limit` of them, after `after`. Tombstones are left out.
+    /// all prefixes derived from it. At most `limit` of them, after `after`, which is what they cost. Tombstones are left
+    /// out.
     pub async fn list(
         &self,
         prefix: Handle<'_>,
@@ -40,6 +41,7 @@ impl<S: Store> Registry<S> {
         // Where names begin so; one that is nothing else is no name of a derived prefix.
         let start = std::str::from_utf8(&listing.start).ok().and_then(|start| Key::new(start).ok());
         let after = after.and_then(|after| Key::new(after).ok()).max(start);
+        work.spend(price::names(limit))?;
         let listed = self.store.list(&listing.prefix, after.as_ref(), limit).await?;
         let begins = |name: &str| {
             let start = name.as_bytes().get(..listing.start.len());
@@ -61,6 +63,7 @@ impl<S: Store> Registry<S> {
     ) -> Result<Page, Error> {
         self.settle(&Needed::Server, Asker::of(caller), work).await?;
         let after = after.map(|after| homed(Handle::from(after))).transpose()?;
+        work.spend(price::names(limit))?;
         let homed = self.store.homed(after.as_deref().map(str::as_bytes), limit).await?;
         let names: Vec<Box<str>> = homed.iter().map(|prefix| format!("0.NA/{prefix}").into()).collect();
         let next = names.last().filter(|_| names.len() >= limit).cloned();

@@ -114,9 +114,10 @@ pub(crate) fn having(values: &[Value<'_>], bits: AdminPermissions) -> Right {
     admins.map(|admin| admin.reference.into_owned()).collect()
 }
 
-/// Whether there is anybody who administers the record.
+/// Whether there is anybody who administers the record: an `HS_ADMIN` that gives no right is nobody's.
 pub(crate) fn is_administered(values: &[Value<'_>]) -> bool {
-    admins(values).next().is_some()
+    let rights = AdminPermissions::ALL | AdminPermissions::LIST_DERIVED_PREFIXES;
+    admins(values).any(|admin| admin.permissions.0 & rights.0 != 0)
 }
 
 /// Values that cannot be read as what they should be give no right.
@@ -155,6 +156,9 @@ mod tests {
         check(0x0030, &[3]);
         check(0x1000, &[]);
         check(0, &[1, 2, 3]);
-        assert!(!is_administered(&values[3..]));
+        assert!(is_administered(&values) && !is_administered(&values[3..]));
+        for (bits, expected) in [(0, false), (0xe000, false), (1, true), (0x1000, true)] {
+            assert_eq!(is_administered(&[admin(1, "HS_ADMIN", bits)]), expected, "{bits:x}");
+        }
     }
 }

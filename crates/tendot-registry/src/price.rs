@@ -14,6 +14,11 @@ pub(crate) fn bytes(length: usize) -> u32 {
     u32::try_from(length / 1_024).unwrap_or(u32::MAX).saturating_add(1)
 }
 
+/// So many names listed.
+pub(crate) fn names(count: usize) -> u32 {
+    u32::try_from(count).unwrap_or(u32::MAX)
+}
+
 /// So many values held against so many indexes and types: each pair takes some nanoseconds.
 pub(crate) fn selection(values: usize, asked: usize) -> u32 {
     u32::try_from(values.saturating_mul(asked) / 32).unwrap_or(u32::MAX)

@@ -1,3 +1,5 @@
+use std::sync::Arc;
+
 use tendot_proto::{Handle, Value, Work};
 use tendot_store::{Entry, Key, State, Store};
 
@@ -9,13 +11,13 @@ use crate::{Error, Settings, price};
 #[derive(Debug)]
 pub struct Registry<S> {
     pub(crate) store: S,
-    pub(crate) settings: Settings,
+    pub(crate) settings: Arc<Settings>,
 }
 
 impl<S: Store> Registry<S> {
     /// The rules over `store`.
-    pub const fn new(store: S, settings: Settings) -> Self {
-        Self { store, settings }
+    pub fn new(store: S, settings: Settings) -> Self {
+        Self { store, settings: Arc::new(settings) }
     }
 
     /// The store, for those who have rules of their own: import, export, the change feed.
@@ -24,7 +26,7 @@ impl<S: Store> Registry<S> {
     }
 
     /// What the operator decided.
-    pub const fn settings(&self) -> &Settings {
+    pub fn settings(&self) -> &Settings {
         &self.settings
     }
 

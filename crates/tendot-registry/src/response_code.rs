@@ -17,9 +17,10 @@ impl Error {
     /// ```
     pub const fn response_code(&self) -> ResponseCode {
         match self {
-            Self::Name(_) | Self::InvisibleCharacter { .. } | Self::NotPrefix { .. } => {
-                ResponseCode::INVALID_HANDLE
-            }
+            Self::Name(_)
+            | Self::InvisibleCharacter { .. }
+            | Self::Confusable { .. }
+            | Self::NotPrefix { .. } => ResponseCode::INVALID_HANDLE,
             Self::NotResponsible { .. } => ResponseCode::SERVER_NOT_RESPONSIBLE,
             Self::NotFound | Self::Tombstone => ResponseCode::HANDLE_NOT_FOUND,
             Self::AlreadyExists { .. } | Self::NotGivenAgain { .. } => ResponseCode::HANDLE_ALREADY_EXISTS,
@@ -28,7 +29,9 @@ impl Error {
             Self::Value(_) => ResponseCode::INVALID_VALUE,
             Self::NeedsAuthentication => ResponseCode::AUTHENTICATION_NEEDED,
             Self::NotAdministrator { .. } => ResponseCode::INVALID_ADMIN,
-            Self::ReadOnly { .. } | Self::Unreadable { .. } => ResponseCode::INSUFFICIENT_PERMISSIONS,
+            Self::ReadOnly { .. } | Self::Unreadable { .. } | Self::LockedOut => {
+                ResponseCode::INSUFFICIENT_PERMISSIONS
+            }
             Self::ListingDisabled => ResponseCode::OPERATION_NOT_SUPPORTED,
             Self::Exhausted(_) | Self::Contended { .. } => ResponseCode::SERVER_TOO_BUSY,
             Self::Refused(CommitError::Name { .. }) => ResponseCode::INVALID_HANDLE,

@@ -76,6 +76,8 @@ pub struct Limits {
     pub url_bytes: usize,
     /// Whether new names may have characters that nobody sees: controls, marks of direction, zero-width, tags.
     pub invisible_names: bool,
+    /// Whether a new name may be the same text as another, with accents composed otherwise. If so, who makes it is told.
+    pub confusable_names: bool,
 }
 
 impl Default for Limits {
@@ -86,6 +88,7 @@ impl Default for Limits {
             record_bytes: limits::MESSAGE - 4_096,
             url_bytes: 2_048,
             invisible_names: false,
+            confusable_names: true,
         }
     }
 }

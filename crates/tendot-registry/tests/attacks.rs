@@ -3,16 +3,17 @@
 mod scene;
 
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
 
 use pollster::block_on;
 use scene::*;
 use tendot_proto::record::ValueList;
 use tendot_proto::{Handle, Permissions, Reference, Value, Work};
-use tendot_registry::{Error, Note, Operation, Query, Registry, Settings, Write};
+use tendot_registry::{Error, Limits, Note, Operation, Query, Registry, Settings, Write};
 use tendot_store::{
-    Change, CommitError, Committed, Edit, Embedded, Entry, Expect, Key, Listed, Logged, Memory, Store,
-    StoreError,
+    Change, CommitError, Committed, Counted, Edit, Embedded, Entry, Expect, Key, Listed, Logged, Memory,
+    Piece, Store, StoreError,
 };
 
 const ADMIN: &str = "300:10.1/a";
@@ -37,7 +38,7 @@ fn attack_p1_modify_value_is_not_modify_admin() {
     check_with(0x0210, &modify("10.1/x", vec![become_admin()]), 1);
     // An administrator becomes a value.
     check_with(0x0010, &modify("10.1/x", vec![url(100, "https://b/")]), 400);
-    check_with(0x0110, &modify("10.1/x", vec![url(100, "https://b/")]), 1);
+    check_with(0x0110, &forced(modify("10.1/x", vec![url(100, "https://b/")])), 1);
     // The same by the other ways.
     check_with(0x0050, &add("10.1/x", true, vec![give()]), 400);
     check_with(0x0080, &add("10.1/x", true, vec![give()]), 1);
@@ -46,12 +47,12 @@ fn attack_p1_modify_value_is_not_modify_admin() {
     check_with(0x0200, &add("10.1/x", false, vec![admin(101, 1, ADMIN), url(2, "https://b/")]), 400);
     check_with(0x0240, &add("10.1/x", false, vec![admin(101, 1, ADMIN), url(2, "https://b/")]), 1);
     check_with(0x0020, &remove("10.1/x", &[100]), 400);
-    check_with(0x0100, &remove("10.1/x", &[100]), 1);
+    check_with(0x0100, &forced(remove("10.1/x", &[100])), 1);
     check_with(0x0100, &remove("10.1/x", &[1]), 400);
     check_with(0x0070, &overwrite("10.1/x", vec![url(1, "https://a/"), give()]), 400);
     check_with(0x0080, &overwrite("10.1/x", vec![url(1, "https://a/"), give()]), 1);
     check_with(0x0070, &overwrite("10.1/x", vec![url(2, "https://a/")]), 400);
-    check_with(0x0170, &overwrite("10.1/x", vec![url(2, "https://a/")]), 1);
+    check_with(0x0170, &forced(overwrite("10.1/x", vec![url(2, "https://a/")])), 1);
     check_with(0x0200, &overwrite("10.1/x", vec![url(2, "https://a/"), give()]), 1);
     // To delete and to create would be another way; creating is the prefix's to give.
     check_with(0x0002, &overwrite("10.1/x", vec![url(2, "https://a/"), give()]), 400);
@@ -227,12 +228,54 @@ fn attack_p5_work() {
     panic!("never enough");
 }
 
-/// Who takes away the last administrator is told; those of the prefix can give a new one, others cannot.
+/// The last administrator is taken away, or the last right, only by who says so expressly, and is told even then.
+#[test]
+fn attack_p6_locking_out() {
+    let attempts = [
+        remove("10.1/x", &[100]),
+        modify("10.1/x", vec![url(100, "https://b/")]),
+        modify("10.1/x", vec![admin(100, 0, ADMIN)]),
+        add("10.1/x", true, vec![admin(100, 0xe000, ADMIN)]),
+        overwrite("10.1/x", vec![url(1, "https://a/")]),
+        overwrite("10.1/x", vec![url(1, "https://a/"), admin(100, 0, ADMIN)]),
+    ];
+    for what in attempts {
+        let registry = registry();
+        put(registry.store(), "10.1/x", vec![url(1, "https://a/"), admin(100, 0x0fff, ADMIN)]);
+        for who in [ADMIN, "operator"] {
+            assert!(matches!(write(&registry, who, &what), Err(Error::LockedOut)), "{what:?}");
+            check(&registry, who, &what, 401);
+        }
+        // Those who may not do it do not learn what it would come to.
+        check(&registry, "300:10.1/b", &what, 400);
+        check(&registry, "anonymous", &what, 402);
+        let done = write(&registry, ADMIN, &forced(what.clone())).unwrap();
+        assert_eq!(done.notes, [Note::NoAdministrator], "{what:?}");
+        // Those of the prefix can help; who took it away can not.
+        let rescue = || add("10.1/x", true, vec![admin(100, 0x0fff, ADMIN)]);
+        check(&registry, ADMIN, &rescue(), 400);
+        check(&registry, "300:0.NA/10.2", &rescue(), 400);
+        check(&registry, "300:0.NA/10.1", &rescue(), 1);
+        // With another administrator it is nothing special.
+        check(&registry, ADMIN, &add("10.1/x", false, vec![admin(101, 1, "300:10.1/b")]), 1);
+        check(&registry, ADMIN, &remove("10.1/x", &[100]), 1);
+    }
+    // A record that never had one is told, and can be changed further.
+    let registry = registry();
+    let one = "300:0.NA/10.1";
+    for what in
+        [create("10.1/y", vec![admin(100, 0, ADMIN)]), add("10.1/y", false, vec![url(1, "https://a/")])]
+    {
+        assert_eq!(write(&registry, one, &what).unwrap().notes, [Note::NoAdministrator]);
+    }
+}
+
+/// Where nobody administers a record, those of the prefix can give it somebody who does; others cannot.
 #[test]
 fn attack_p6_locked_out() {
     let registry = registry();
     put(registry.store(), "10.1/x", vec![url(1, "https://a/"), admin(100, 0x0fff, ADMIN)]);
-    let done = write(&registry, ADMIN, &remove("10.1/x", &[100])).unwrap();
+    let done = write(&registry, ADMIN, &forced(remove("10.1/x", &[100]))).unwrap();
     assert_eq!(done.notes, [Note::NoAdministrator]);
     let rescue = || add("10.1/x", false, vec![admin(100, 0x0fff, ADMIN)]);
     check(&registry, ADMIN, &rescue(), 400);
@@ -245,7 +288,7 @@ fn attack_p6_locked_out() {
     check(&registry, "300:0.NA/10.1", &rescue(), 1);
     // With an administrator it is that one's alone again.
     check(&registry, "300:0.NA/10.1", &delete("10.1/x"), 400);
-    let done = write(&registry, ADMIN, &overwrite("10.1/x", vec![url(1, "https://a/")])).unwrap();
+    let done = write(&registry, ADMIN, &forced(overwrite("10.1/x", vec![url(1, "https://a/")]))).unwrap();
     assert_eq!(done.notes, [Note::NoAdministrator]);
     // Reading stays closed.
     put(registry.store(), "10.1/y", vec![note(1, 0x0c)]);
@@ -311,6 +354,24 @@ impl Store for Faster {
         self.store.homed(after, limit).await
     }
 
+    async fn count_under(
+        &self,
+        prefix: &[u8],
+        after: Option<&Key>,
+        limit: usize,
+    ) -> Result<Counted, StoreError> {
+        self.store.count_under(prefix, after, limit).await
+    }
+
+    async fn of_revision(
+        &self,
+        revision: u64,
+        after: Option<&Key>,
+        limit: usize,
+    ) -> Result<Piece, StoreError> {
+        self.store.of_revision(revision, after, limit).await
+    }
+
     async fn commit(&self, change: Change) -> Result<Committed, CommitError> {
         if &*change.by != "test" {
             self.commits.fetch_add(1, Ordering::Relaxed);
@@ -343,7 +404,7 @@ fn attack_p9_right_removed_meanwhile() {
         modify("10.1/x", vec![url(1, "https://e/")]),
         add("10.1/x", false, vec![url(2, "https://e/")]),
         remove("10.1/x", &[1]),
-        overwrite("10.1/x", vec![url(1, "https://e/")]),
+        forced(overwrite("10.1/x", vec![url(1, "https://e/")])),
         delete("10.1/x"),
     ] {
         let registry = faster(vec![taken_away()]);
@@ -361,6 +422,128 @@ fn attack_p9_right_removed_meanwhile() {
     let created = Edit::Put { name: "10.1/NEW".into(), values: vec![], expect: Expect::Absent };
     let registry = faster(vec![created]);
     assert_eq!(code(&write(&registry, "300:0.NA/10.1", &create("10.1/new", vec![]))), 101);
+}
+
+/// A right that comes from elsewhere, a group, a prefix, a prefix that is kept here, counts as it is when the write is
+/// carried out.
+#[test]
+fn attack_p9_what_gives_the_right_changed_meanwhile() {
+    let put = |name: &str, values| Edit::Put { name: name.into(), values, expect: Expect::Any };
+    let end = |name: &str| Edit::Tombstone { name: name.into(), expect: Expect::Live };
+    let gone = |name: &str| Edit::Remove { name: name.into(), expect: Expect::Live };
+    let unhome = |prefix: &str| Edit::Unhome { prefix: prefix.into() };
+    let member = "300:10.1/b";
+    // The group `10.2/g` administers the prefix 10.1 and the record `10.1/x`, and `10.2/h` is in it.
+    let scene = |before: Vec<Edit>| {
+        let registry = faster(before);
+        let store = registry.store();
+        scene::put(store, "0.NA/10.1", vec![admin(100, 0x0fff, "200:10.2/g")]);
+        scene::put(store, "10.1/x", vec![url(1, "https://a/"), admin(100, 0x0fff, "200:10.2/g")]);
+        scene::put(store, "10.1/orphan", vec![url(1, "https://a/")]);
+        scene::put(store, "10.2/g", vec![group(200, &["200:10.2/h"])]);
+        scene::put(store, "10.2/h", vec![group(200, &[member])]);
+        registry
+    };
+    let attempt = |who, what: &Write<'_>, before: &Edit, expected| {
+        assert_eq!(code(&write(&scene(vec![]), who, what)), 1, "{what:?}");
+        let registry = scene(vec![before.clone()]);
+        assert_eq!(code(&write(&registry, who, what)), expected, "{what:?} {before:?}");
+        assert_eq!(registry.store().commits.load(Ordering::Relaxed), 1);
+        let by: Vec<_> = block_on(registry.store().changes(0, 100)).unwrap();
+        assert!(by.iter().all(|line| &*line.by == "test"), "{what:?} {before:?}");
+    };
+    let by_prefix = [
+        create("10.1/new", vec![]),
+        create("0.NA/10.1.5", vec![]),
+        modify("10.1/orphan", vec![url(1, "https://e/")]),
+    ];
+    for what in &by_prefix {
+        attempt(member, what, &put("0.NA/10.1", vec![admin(100, 0x0fff, "300:0.NA/10.1")]), 400);
+        attempt(member, what, &put("0.NA/10.1", vec![admin(100, 0x0800, "200:10.2/g")]), 400);
+        attempt(member, what, &gone("0.NA/10.1"), 400);
+        attempt(member, what, &end("0.NA/10.1"), 400);
+    }
+    let by_group = [
+        delete("10.1/x"),
+        modify("10.1/x", vec![url(1, "https://e/")]),
+        add("10.1/x", false, vec![url(2, "https://e/")]),
+        remove("10.1/x", &[1]),
+        overwrite("10.1/x", vec![url(1, "https://e/"), admin(100, 0x0fff, "200:10.2/g")]),
+    ];
+    for what in by_group.iter().chain(&by_prefix) {
+        attempt(member, what, &put("10.2/h", vec![]), 400);
+        attempt(member, what, &put("10.2/g", vec![group(200, &["300:10.1/c"])]), 400);
+        attempt(member, what, &gone("10.2/h"), 400);
+        attempt(member, what, &end("10.2/g"), 400);
+        attempt(member, what, &unhome("10.2"), 400);
+    }
+    // Names that are no longer kept here are written by nobody.
+    for what in by_group.iter().chain([&by_prefix[0], &by_prefix[2]]) {
+        attempt(member, what, &unhome("10.1"), 301);
+        attempt("operator", what, &unhome("10.1"), 301);
+    }
+    attempt(member, &by_prefix[0], &unhome("0.NA"), 400);
+    // Judged anew, not refused: what changed gives the right still, or again, or has nothing to do with it.
+    for (before, commits) in [
+        (put("10.2/g", vec![group(200, &[member])]), 2),
+        (put("0.NA/10.1", vec![admin(100, 0x0001, member)]), 2),
+        (put("10.2/other", vec![]), 1),
+        (put("10.1/x", vec![]), 1),
+        (unhome("10.9"), 1),
+    ] {
+        let registry = scene(vec![before.clone()]);
+        assert_eq!(code(&write(&registry, member, &by_prefix[0])), 1, "{before:?}");
+        assert_eq!(registry.store().commits.load(Ordering::Relaxed), commits, "{before:?}");
+    }
+}
+
+/// The same at a store on disk, with the right given and taken while others write by it: whatever is written was
+/// allowed at that place of the log.
+#[test]
+fn attack_p9_right_given_and_taken() {
+    let directory = tempfile::tempdir().unwrap();
+    let registry = with(Embedded::open(directory.path()).unwrap(), Settings::default());
+    let prefix = |bits| Edit::Put {
+        name: "0.NA/10.1".into(),
+        values: vec![admin(100, bits, "300:10.1/b")],
+        expect: Expect::Any,
+    };
+    commit(registry.store(), prefix(0));
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for thread in 0..4 {
+            let (registry, is_over) = (&registry, &is_over);
+            scope.spawn(move || {
+                for number in 0.. {
+                    if is_over.load(Ordering::Relaxed) {
+                        break;
+                    }
+                    let name = format!("10.1/{thread}-{number}");
+                    let outcome = write(registry, "300:10.1/b", &create(&name, vec![]));
+                    assert!([1, 3, 400].contains(&code(&outcome)), "{outcome:?}");
+                }
+            });
+        }
+        for number in 0..60 {
+            commit(registry.store(), prefix(number % 2));
+            // Time to use it.
+            std::thread::sleep(Duration::from_millis(10 * u64::from(number % 2)));
+        }
+        is_over.store(true, Ordering::Relaxed);
+    });
+    let (mut changes, mut written, mut may) = (0, 0, false);
+    for line in block_on(registry.store().changes(0, 1_000_000)).unwrap() {
+        if &*line.name == "0.NA/10.1" {
+            // The first makes the scene, the second takes the right; then it is taken, given, taken ...
+            changes += 1;
+            may = changes > 2 && changes % 2 == 0;
+        } else if &*line.by == "300:10.1/b" {
+            written += 1;
+            assert!(may, "{line:?} after {changes} changes");
+        }
+    }
+    assert_eq!(changes, 62);
+    assert!(written > 0);
 }
 
 /// Nobody tries for ever.
@@ -485,14 +668,29 @@ fn attack_r2_other_letters() {
     }
 }
 
-/// The same text composed and decomposed is two names.
+/// The same text composed and decomposed is two names; who makes the second is told, or refused if the operator likes.
 #[test]
 fn attack_r3_composed_and_decomposed() {
     let registry = registry();
-    check(&registry, "operator", &create("10.1/\u{e9}", vec![url(1, "https://composed/")]), 1);
-    check(&registry, "operator", &create("10.1/e\u{301}", vec![url(2, "https://decomposed/")]), 1);
-    assert_eq!(resolve(&registry, "anonymous", &Query::new(Handle::from("10.1/\u{e9}"))), Ok(vec![1]));
-    assert_eq!(resolve(&registry, "anonymous", &Query::new(Handle::from("10.1/E\u{301}"))), Ok(vec![2]));
+    let owner = || admin(100, 0x0fff, ADMIN);
+    let notes = |name: &str, values| write(&registry, "operator", &create(name, values)).unwrap().notes;
+    assert_eq!(notes("10.1/\u{e9}", vec![url(1, "https://composed/"), owner()]), []);
+    let with = |name: &str| Note::ConfusableWith { name: name.into() };
+    assert_eq!(notes("10.1/e\u{301}", vec![url(2, "https://decomposed/"), owner()]), [with("10.1/\u{e9}")]);
+    // The other way round, in another ASCII case, and with what has been ended.
+    assert_eq!(notes("10.1/Xe\u{301}", vec![owner()]), []);
+    assert_eq!(notes("10.1/x\u{e9}", vec![owner()]), [with("10.1/Xe\u{301}")]);
+    assert_eq!(notes("10.1/\u{f6}", vec![owner()]), []);
+    commit(registry.store(), Edit::Tombstone { name: "10.1/\u{f6}".into(), expect: Expect::Live });
+    assert_eq!(notes("10.1/o\u{308}", vec![owner()]), [with("10.1/\u{f6}")]);
+    let limits = Limits { confusable_names: false, ..Limits::default() };
+    let strict = scene::with(Memory::new(), Settings { limits, ..Settings::default() });
+    check(&strict, "operator", &create("10.1/\u{e9}", vec![]), 1);
+    check(&strict, "operator", &create("10.1/e\u{301}", vec![]), 102);
+    check(&strict, "300:0.NA/10.2", &create("10.1/e\u{301}", vec![]), 400);
+    check(&strict, "operator", &create("10.1/a\u{301}", vec![]), 1);
+    assert_eq!(resolve(&registry, "anonymous", &Query::new(Handle::from("10.1/\u{e9}"))), Ok(vec![1, 100]));
+    assert_eq!(resolve(&registry, "anonymous", &Query::new(Handle::from("10.1/E\u{301}"))), Ok(vec![2, 100]));
 }
 
 /// What nobody sees is in no new name, but is looked for if asked.
@@ -504,6 +702,38 @@ fn attack_r4_invisible_characters() {
     check(&registry, "operator", &create("10.1/а", vec![]), 1);
     put(registry.store(), "10.1/a\u{200b}", vec![url(1, "https://a/")]);
     assert_eq!(resolve(&registry, "anonymous", &Query::new(Handle::from("10.1/a\u{200b}"))), Ok(vec![1]));
+}
+
+/// Letters that look like those of another script are taken, and told if they stand beside such.
+#[test]
+fn attack_r4_mixed_scripts() {
+    let registry = registry();
+    let notes = |name: &str| {
+        let create = create(name, vec![admin(100, 0x0fff, ADMIN)]);
+        write(&registry, "operator", &create).unwrap().notes
+    };
+    assert_eq!(notes("10.1/p\u{430}per"), [Note::MixedScripts]);
+    for name in ["10.1/paper", "10.1/дом-1", "10.1/例-paper", "10.1/Ü é"] {
+        assert_eq!(notes(name), [], "{name}");
+    }
+    assert_eq!(resolve(&registry, "anonymous", &Query::new(Handle::from("10.1/p\u{430}per"))), Ok(vec![100]));
+}
+
+/// A list costs what it may list, before any of it is read.
+#[test]
+fn attack_list_of_any_length() {
+    let registry = registry();
+    let list = |limit, steps| {
+        let mut work = Work::new(steps);
+        let prefix = Handle::from("10.1");
+        code(&block_on(registry.list(prefix, None, limit, &caller("operator"), &mut work)))
+    };
+    assert_eq!(list(1_000, 2_000), 1);
+    assert_eq!(list(1_000, 900), 3);
+    assert_eq!(list(usize::MAX, 250_000), 3);
+    let homed =
+        |limit| code(&block_on(registry.list_homed(None, limit, &caller("operator"), &mut Work::new(1_000))));
+    assert_eq!((homed(1_000), homed(1_001), homed(usize::MAX)), (1, 3, 3));
 }
 
 #[test]
@@ -521,12 +751,18 @@ fn attack_n7_n8_names() {
         let handle = Handle::new(&name);
         let values = || vec![url(1, "https://a/")];
         for what in [
-            Write::Create { name: handle, values: values(), overwrite: true, mint: None },
-            Write::Create { name: handle, values: values(), overwrite: false, mint: Some([7; 16]) },
+            Write::Create { name: handle, values: values(), overwrite: true, mint: None, force: false },
+            Write::Create {
+                name: handle,
+                values: values(),
+                overwrite: false,
+                mint: Some([7; 16]),
+                force: false,
+            },
             Write::Delete { name: handle, for_ever: true },
-            Write::Add { name: handle, values: values(), overwrite: true },
-            Write::Modify { name: handle, values: values() },
-            Write::Remove { name: handle, indexes: vec![1] },
+            Write::Add { name: handle, values: values(), overwrite: true, force: false },
+            Write::Modify { name: handle, values: values(), force: false },
+            Write::Remove { name: handle, indexes: vec![1], force: false },
             Write::Home { prefix: handle },
         ] {
             check(&registry, "operator", &what, 102);
@@ -604,6 +840,9 @@ fn attack_h1_h2_d8_addresses() {
         "/relative",
         "//example.org/",
         "https://user:password@example.org/",
+        "https://\u{430}pple.example/",
+        "https://xn--pple-43d.example/",
+        "https://xn--80ak6aa92e.com/",
     ] {
         check(&registry, "operator", &create("10.1/new", vec![url(1, address)]), 202);
         check(&registry, "operator", &add("10.1/x", false, vec![url(3, address)]), 202);

@@ -30,7 +30,7 @@ fn who_is_asked_for_what() {
         (create("10.1/new", vec![]), 402, 400, ONE),
         (create("10.1/X", vec![]), 101, 101, ""),
         (create("10.9/x", vec![]), 301, 301, ""),
-        (overwrite("10.1/x", new()), 402, 400, ADMIN),
+        (forced(overwrite("10.1/x", new())), 402, 400, ADMIN),
         (overwrite("10.1/x", vec![url(1, "https://a/"), admin(100, 0x0fff, ADMIN)]), 402, 1, ADMIN),
         (add("10.1/x", false, new()), 402, 400, ADMIN),
         (add("10.1/none", false, new()), 402, 100, ""),
@@ -125,14 +125,20 @@ fn new_suffixes() {
         values: vec![],
         overwrite: true,
         mint: Some(random),
+        force: false,
     };
     let done = write(&registry, ONE, &mint([7; 16])).unwrap();
     assert_eq!(&*done.name, "10.1/M-07070707-0707-4707-8707-070707070707");
     check(&registry, ONE, &mint([7; 16]), 101);
     check(&registry, ONE, &mint([8; 16]), 1);
     check(&registry, "anonymous", &mint([9; 16]), 402);
-    let without_slash =
-        Write::Create { name: Handle::from("10.1"), values: vec![], overwrite: false, mint: Some([7; 16]) };
+    let without_slash = Write::Create {
+        name: Handle::from("10.1"),
+        values: vec![],
+        overwrite: false,
+        mint: Some([7; 16]),
+        force: false,
+    };
     check(&registry, ONE, &without_slash, 102);
 }
 
@@ -407,7 +413,7 @@ fn delete_and_create_is_overwrite() {
     let registry = registry();
     put(registry.store(), "0.NA/10.1", vec![admin(100, 0x0001, ADMIN)]);
     put(registry.store(), "10.1/x", vec![url(1, "https://a/"), admin(100, 0x0002, ADMIN)]);
-    check(&registry, ADMIN, &overwrite("10.1/x", vec![url(1, "https://b/")]), 1);
+    check(&registry, ADMIN, &forced(overwrite("10.1/x", vec![url(1, "https://b/")])), 1);
 }
 
 #[test]

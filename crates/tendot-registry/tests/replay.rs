@@ -206,13 +206,13 @@ fn operation<'a>(message: &Message<'a>) -> Option<Operation<'a>> {
             let overwrite = flags.has(OpFlags::OVERWRITE);
             let mint = flags.has(OpFlags::MINT_NEW_SUFFIX).then_some([7; 16]);
             Operation::Write(match opcode {
-                Opcode::CREATE_HANDLE => Write::Create { name, values, overwrite, mint },
-                Opcode::ADD_VALUE => Write::Add { name, values, overwrite },
-                _ => Write::Modify { name, values },
+                Opcode::CREATE_HANDLE => Write::Create { name, values, overwrite, mint, force: false },
+                Opcode::ADD_VALUE => Write::Add { name, values, overwrite, force: false },
+                _ => Write::Modify { name, values, force: false },
             })
         }
         (_, Request::RemoveValues { handle: name, indexes }) => {
-            Operation::Write(Write::Remove { name, indexes: indexes.iter().collect() })
+            Operation::Write(Write::Remove { name, indexes: indexes.iter().collect(), force: false })
         }
         (Opcode::DELETE_HANDLE, Request::Named { handle: name }) => {
             Operation::Write(Write::Delete { name, for_ever: false })

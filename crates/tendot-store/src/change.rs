@@ -9,7 +9,8 @@ pub struct Change {
     pub by: Box<str>,
     /// When, in milliseconds since 1970. The order of changes is that of their numbers, not of their times.
     pub at: u64,
-    /// What is to be done, in order.
+    /// What is to be done, in order. Each edit sees what those before it did. Requirements alone come to nothing: such a
+    /// change gets no number of its own.
     pub edits: Vec<Edit>,
 }
 
@@ -28,7 +29,7 @@ impl Change {
     }
 }
 
-/// One thing to be done.
+/// One thing to be done, or to be as it was.
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub enum Edit {
@@ -65,34 +66,53 @@ pub enum Edit {
         /// The prefix, without a slash.
         prefix: Box<str>,
     },
+    /// What is under a name has to be what was read there, or nothing of the change is carried out. Writes nothing, not
+    /// even into the log.
+    Require {
+        /// The name.
+        name: Box<str>,
+        /// The revision of what was read, be it a record or a tombstone; none if there was nothing.
+        revision: Option<u64>,
+    },
+    /// A prefix has to be homed or not, as it was read. Writes nothing either.
+    RequireHomed {
+        /// The prefix.
+        prefix: Box<str>,
+        /// Whether it was.
+        is_homed: bool,
+    },
 }
 
 impl Edit {
     /// The name or prefix that it is about.
     pub fn name(&self) -> &str {
         match self {
-            Self::Put { name, .. } | Self::Tombstone { name, .. } | Self::Remove { name, .. } => name,
-            Self::Home { prefix } | Self::Unhome { prefix } => prefix,
+            Self::Put { name, .. }
+            | Self::Tombstone { name, .. }
+            | Self::Remove { name, .. }
+            | Self::Require { name, .. } => name,
+            Self::Home { prefix } | Self::Unhome { prefix } | Self::RequireHomed { prefix, .. } => prefix,
         }
     }
 
     /// The key of that.
     pub fn key(&self) -> Result<Key, KeyError> {
         match self {
-            Self::Home { prefix } | Self::Unhome { prefix } => Key::of_prefix(prefix),
-            Self::Put { name, .. } | Self::Tombstone { name, .. } | Self::Remove { name, .. } => {
-                Key::new(name)
+            Self::Home { .. } | Self::Unhome { .. } | Self::RequireHomed { .. } => {
+                Key::of_prefix(self.name())
             }
+            _ => Key::new(self.name()),
         }
     }
 
-    /// What has to be there before; nothing in particular for prefixes.
-    pub(crate) const fn expect(&self) -> Expect {
+    /// Whether what is under the name, if anything is, is what has to be there before.
+    pub(crate) fn is_met(&self, there: Option<(u64, State)>) -> bool {
         match self {
             Self::Put { expect, .. } | Self::Tombstone { expect, .. } | Self::Remove { expect, .. } => {
-                *expect
+                expect.is_met(there)
             }
-            Self::Home { .. } | Self::Unhome { .. } => Expect::Any,
+            Self::Require { revision, .. } => there.map(|(revision, _)| revision) == *revision,
+            Self::Home { .. } | Self::Unhome { .. } | Self::RequireHomed { .. } => true,
         }
     }
 }
@@ -112,7 +132,7 @@ pub enum Expect {
 
 impl Expect {
     /// Whether what is there, if anything is, is what was expected.
-    pub(crate) fn is_met(self, there: Option<(u64, State)>) -> bool {
+    fn is_met(self, there: Option<(u64, State)>) -> bool {
         match (self, there) {
             (Self::Any | Self::Absent, None) => true,
             (Self::Any | Self::Live, Some((_, state))) => state == State::Live,
@@ -127,7 +147,7 @@ impl Expect {
 /// A change that is durable.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Committed {
-    /// Its number, which is the revision of all records that it touched.
+    /// Its number, which is the revision of all records that it touched; that of the last change if it touched nothing.
     pub revision: u64,
 }
 
@@ -146,7 +166,8 @@ pub struct Logged {
     pub kind: EditKind,
     /// The name or prefix that it is about, as it was first spelled; empty for an import.
     pub name: Box<str>,
-    /// How many records: 1, but for an import. Those of an import are the records that have its revision.
+    /// How many records: 1, but for an import. Those of an import are the records that have its revision, see
+    /// [`Store::of_revision`](crate::Store::of_revision).
     pub count: u64,
 }
 

@@ -33,6 +33,16 @@ pub enum CommitError {
     /// What was expected is not what is there.
     #[error(transparent)]
     Conflict(#[from] Conflict),
+    /// A prefix is homed that was not to be, or the other way round.
+    #[error("edit {edit}: names under `{prefix}` are {}kept here", if *is_homed { "" } else { "not " })]
+    Homed {
+        /// Which edit, from 0.
+        edit: usize,
+        /// The prefix, as the edit spells it.
+        prefix: Box<str>,
+        /// Whether it is.
+        is_homed: bool,
+    },
     /// A name cannot be kept.
     #[error("edit {edit}: {error}")]
     Name {

@@ -25,6 +25,14 @@ pub use memory::Memory;
 /// A store that is on this machine answers at once: its futures are ready when they are first polled, and no executor
 /// is needed. What is read is a state that once was, all of it: never a change in part. What was committed is there for
 /// every read that begins afterwards, and survives the end of the process and of the power.
+///
+/// # What is to come
+///
+/// Agencies, registrants and tokens will be kept here, too. They are written as records are: an [`Edit`] of their own kind
+/// stands in the same [`Change`] as those of records and prefixes, so that a prefix, its record and its registrant come to
+/// be together or not at all; it expects a revision, gets that of the change, and leaves its line in the same log under an
+/// [`EditKind`] of its own. `Edit` and `EditKind` are open for that. Their secrets are never in a log. They are read by
+/// methods of their own, and no record can be taken for one of them.
 pub trait Store: Send + Sync {
     /// The record of a name, or what is left of it.
     fn get(&self, key: &Key) -> impl Future<Output = Result<Option<Entry>, StoreError>> + Send;
@@ -37,6 +45,15 @@ pub trait Store: Send + Sync {
         after: Option<&Key>,
         limit: usize,
     ) -> impl Future<Output = Result<Vec<Listed>, StoreError>> + Send;
+
+    /// How many names under a prefix resolve: of the next `limit` after `after`, at least one. Who asks for all of them
+    /// goes on at [`Counted::next`], and decides how far. The time is that of walking over the names, values unread.
+    fn count_under(
+        &self,
+        prefix: &[u8],
+        after: Option<&Key>,
+        limit: usize,
+    ) -> impl Future<Output = Result<Counted, StoreError>> + Send;
 
     /// Whether names under a prefix are kept here, as far as that has been said.
     fn is_homed(&self, prefix: &[u8]) -> impl Future<Output = Result<bool, StoreError>> + Send;
@@ -58,6 +75,37 @@ pub trait Store: Send + Sync {
         after: u64,
         limit: usize,
     ) -> impl Future<Output = Result<Vec<Logged>, StoreError>> + Send;
+
+    /// The records that a change made what they are and no later one touched, in the order of their keys: at most `limit`,
+    /// after `after`. By this, the one line that an import has in the log becomes its names; those that are missing are in
+    /// later lines.
+    ///
+    /// One call looks at a bounded number of records, whatever their revision, so that there may be fewer names than were
+    /// asked for, even none, and yet more to come. Walking over all of them takes the time of walking over the store.
+    fn of_revision(
+        &self,
+        revision: u64,
+        after: Option<&Key>,
+        limit: usize,
+    ) -> impl Future<Output = Result<Piece, StoreError>> + Send;
+}
+
+/// How many names there are, in a part of a list.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Counted {
+    /// How many of them resolve.
+    pub live: u64,
+    /// Where to go on, if there may be more.
+    pub next: Option<Key>,
+}
+
+/// A part of a list that is read in pieces.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Piece {
+    /// The names, in the order of their keys.
+    pub names: Vec<Listed>,
+    /// Where to go on, if there may be more.
+    pub next: Option<Key>,
 }
 
 /// A name in a list.

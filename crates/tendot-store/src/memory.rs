@@ -1,9 +1,10 @@
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, btree_map};
+use std::ops::Bound;
 use std::sync::{PoisonError, RwLock};
 
 use crate::{
-    Change, CommitError, Committed, Conflict, Edit, EditKind, Entry, Key, Listed, Logged, State, Store,
-    StoreError,
+    Change, CommitError, Committed, Conflict, Counted, Edit, EditKind, Entry, Key, Listed, Logged, Piece,
+    State, Store, StoreError,
 };
 
 /// A store that is gone with the process: for trying things out, and as the measure of the others.
@@ -47,16 +48,45 @@ impl Store for Memory {
             return Ok(Vec::new());
         }
         Ok(self.read(|tables| {
-            let from = match after {
-                Some(after) => (std::ops::Bound::Excluded(after), std::ops::Bound::Unbounded),
-                None => (std::ops::Bound::Unbounded, std::ops::Bound::Unbounded),
-            };
-            let under =
-                tables.records.range(from).filter(|(key, _)| key.prefix().eq_ignore_ascii_case(prefix));
-            under
-                .take(limit)
-                .map(|(_, entry)| Listed { name: entry.name.clone(), state: entry.state })
-                .collect()
+            let under = tables.after(after).filter(|(key, _)| key.prefix().eq_ignore_ascii_case(prefix));
+            under.take(limit).map(|(_, entry)| listed(entry)).collect()
+        }))
+    }
+
+    async fn count_under(
+        &self,
+        prefix: &[u8],
+        after: Option<&Key>,
+        limit: usize,
+    ) -> Result<Counted, StoreError> {
+        if prefix.len() > Key::LONGEST_PREFIX {
+            return Ok(Counted::default());
+        }
+        Ok(self.read(|tables| {
+            let under = tables.after(after).filter(|(key, _)| key.prefix().eq_ignore_ascii_case(prefix));
+            let mut counted = Counted::default();
+            for (number, (key, entry)) in (1..=limit.max(1)).zip(under) {
+                counted.live += u64::from(entry.state == State::Live);
+                counted.next = (number >= limit).then(|| key.clone());
+            }
+            counted
+        }))
+    }
+
+    async fn of_revision(
+        &self,
+        revision: u64,
+        after: Option<&Key>,
+        limit: usize,
+    ) -> Result<Piece, StoreError> {
+        Ok(self.read(|tables| {
+            let mut piece = Piece::default();
+            let of_it = tables.after(after).filter(|(_, entry)| entry.revision == revision);
+            for (key, entry) in of_it.take(limit.max(1)) {
+                piece.names.push(listed(entry));
+                piece.next = (piece.names.len() >= limit).then(|| key.clone());
+            }
+            piece
         }))
     }
 
@@ -87,7 +117,17 @@ impl Store for Memory {
     }
 }
 
+fn listed(entry: &Entry) -> Listed {
+    Listed { name: entry.name.clone(), state: entry.state }
+}
+
 impl Tables {
+    /// The records after a key, in order.
+    fn after(&self, after: Option<&Key>) -> btree_map::Range<'_, Key, Entry> {
+        let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+        self.records.range((from, Bound::Unbounded))
+    }
+
     fn commit(&mut self, change: Change) -> Result<Committed, CommitError> {
         let revision = self.revision + 1;
         // An edit sees what those before it did; none is seen by anybody else until all have been.
@@ -96,8 +136,15 @@ impl Tables {
         let mut done = Vec::new();
         for (number, edit) in change.edits.into_iter().enumerate() {
             let key = edit.key().map_err(|error| CommitError::Name { edit: number, error })?;
+            if let Edit::RequireHomed { prefix, is_homed: expected } = edit {
+                let is_homed = homed.get(&key).copied().unwrap_or_else(|| self.homed.contains(&key));
+                if is_homed != expected {
+                    return Err(CommitError::Homed { edit: number, prefix, is_homed });
+                }
+                continue;
+            }
             let there = edited.get(&key).map_or_else(|| self.records.get(&key), Option::as_ref);
-            if !edit.expect().is_met(there.map(|entry| (entry.revision, entry.state))) {
+            if !edit.is_met(there.map(|entry| (entry.revision, entry.state))) {
                 let there = there.map(|entry| (entry.name.clone(), entry.revision, entry.state));
                 return Err(Conflict { edit: number, name: edit.name().into(), there }.into());
             }
@@ -124,11 +171,15 @@ impl Tables {
                     homed.insert(key.clone(), false);
                     (EditKind::Unhome, prefix, None)
                 }
+                Edit::Require { .. } | Edit::RequireHomed { .. } => continue,
             };
             if let Some(entry) = entry {
                 edited.insert(key, entry);
             }
             done.push((kind, name));
+        }
+        if done.is_empty() {
+            return Ok(Committed { revision: self.revision });
         }
         for (key, entry) in edited {
             match entry {

@@ -21,6 +21,10 @@ macro_rules! store_suite {
             prefixes
             the_log
             odd_names
+            requirements
+            requirements_leave_nothing
+            counts
+            records_of_a_revision
         }
     };
     (@each $block_on:expr, $store:expr, $($test:ident)*) => {
@@ -316,6 +320,158 @@ pub async fn odd_names(store: &impl Store) {
     assert!(matches!(refused, CommitError::Name { edit: 0, error: KeyError::TooLong { length: 4_097 } }));
     let refused = commit(store, vec![put("", "x", Expect::Any)]).await.unwrap_err();
     assert!(matches!(refused, CommitError::Name { edit: 0, error: KeyError::Empty }));
+}
+
+fn require(name: &str, revision: Option<u64>) -> Edit {
+    Edit::Require { name: name.into(), revision }
+}
+
+fn require_homed(prefix: &str, is_homed: bool) -> Edit {
+    Edit::RequireHomed { prefix: prefix.into(), is_homed }
+}
+
+/// What is required has to be there as it was, at its place among the edits; else nothing is done.
+pub async fn requirements(store: &impl Store) {
+    let first = commit(store, vec![put("10.1000/1", "a", Expect::Absent)]).await.unwrap();
+    let ended = [put("10.1000/2", "a", Expect::Absent), tombstone("10.1000/2")];
+    let end = commit(store, ended.to_vec()).await.unwrap();
+    commit(store, vec![Edit::Home { prefix: "10.1000".into() }]).await.unwrap();
+    let made = || put("10.1000/3", "x", Expect::Absent);
+    let unmet = [
+        require("10.1000/1", None),
+        require("10.1000/1", Some(first + 1)),
+        require("10.1000/2", None),
+        require("10.1000/2", Some(first)),
+        require("10.1000/4", Some(first)),
+        require("10.1000/4", Some(0)),
+        require_homed("10.1000", false),
+        require_homed("10.1001", true),
+    ];
+    for edit in unmet {
+        for edits in [vec![edit.clone(), made()], vec![made(), edit.clone()], vec![edit.clone()]] {
+            let at = edits.iter().position(|one| *one == edit).unwrap();
+            match commit(store, edits).await.unwrap_err() {
+                CommitError::Conflict(conflict) => {
+                    assert_eq!((conflict.edit, &*conflict.name), (at, edit.name()));
+                }
+                CommitError::Homed { edit: number, prefix, is_homed } => {
+                    assert_eq!((number, &*prefix, is_homed), (at, edit.name(), &*prefix == "10.1000"));
+                }
+                other => panic!("{edit:?}: {other}"),
+            }
+            assert_eq!(data(store, "10.1000/3").await, None, "{edit:?}");
+        }
+    }
+    let met = vec![
+        require("10.1000/1", Some(first)),
+        require("10.1000/2", Some(end)),
+        require("10.1000/3", None),
+        require_homed("10.1000", true),
+        require_homed("10.1001", false),
+        made(),
+        put("10.1000/1", "b", Expect::Revision(first)),
+        Edit::Unhome { prefix: "10.1000".into() },
+        require_homed("10.1000", false),
+    ];
+    let revision = commit(store, met).await.unwrap();
+    assert_eq!(data(store, "10.1000/1").await.unwrap(), "b");
+    // An edit of the same change comes before what is required after it.
+    let late = vec![put("10.1000/1", "c", Expect::Any), require("10.1000/1", Some(revision))];
+    assert_eq!(conflict(commit(store, late).await), Some((revision + 1, State::Live)));
+    let gone = Edit::Remove { name: "10.1000/1".into(), expect: Expect::Live };
+    commit(store, vec![gone, require("10.1000/1", None)]).await.unwrap();
+    let refused = commit(store, vec![require("", None)]).await.unwrap_err();
+    assert!(matches!(refused, CommitError::Name { edit: 0, error: KeyError::Empty }));
+}
+
+/// Requirements are in no log and use no number.
+pub async fn requirements_leave_nothing(store: &impl Store) {
+    assert_eq!(commit(store, vec![require("10.1000/1", None)]).await.unwrap(), 0);
+    let first = commit(store, vec![put("10.1000/1", "a", Expect::Absent)]).await.unwrap();
+    let alone = vec![require("10.1000/1", Some(first)), require_homed("10.1000", false)];
+    for _ in 0..3 {
+        assert_eq!(commit(store, alone.clone()).await.unwrap(), first);
+    }
+    let with = vec![require("10.1000/1", Some(first)), put("10.1000/2", "b", Expect::Absent)];
+    assert_eq!(commit(store, with).await.unwrap(), first + 1);
+    let log = store.changes(0, 100).await.unwrap();
+    let lines: Vec<_> = log.iter().map(|line| (line.sequence, line.revision, &*line.name)).collect();
+    assert_eq!(lines, [(1, first, "10.1000/1"), (2, first + 1, "10.1000/2")]);
+    assert_eq!(store.get(&key("10.1000/1")).await.unwrap().unwrap().revision, first);
+}
+
+fn tombstone(name: &str) -> Edit {
+    Edit::Tombstone { name: name.into(), expect: Expect::Live }
+}
+
+/// Names of one prefix, in pieces; those that have ended are not counted.
+pub async fn counts(store: &impl Store) {
+    let mut edits = vec![put("10.1", "x", Expect::Absent)];
+    for prefix in ["10.1", "10.10", "10.1.1"] {
+        edits.extend((0..25).map(|number| put(&format!("{prefix}/n{number}"), "x", Expect::Absent)));
+    }
+    edits.push(put(&format!("10.1/{}", "x".repeat(3_000)), "x", Expect::Absent));
+    edits.extend(["10.1/n3", "10.1/n24", "10.10/n0"].map(tombstone));
+    commit(store, edits).await.unwrap();
+    let counts: [(&[u8], u64); 6] =
+        [(b"10.1", 25), (b"10.10", 24), (b"10.1.1", 25), (b"10", 0), (b"10.2", 0), (b"", 0)];
+    for (prefix, expected) in counts {
+        for limit in [1, 2, 7, 26, 27, 28, usize::MAX] {
+            let (mut live, mut after, mut calls) = (0, None, 0);
+            loop {
+                let counted = store.count_under(prefix, after.as_ref(), limit).await.unwrap();
+                assert!(counted.live <= limit as u64);
+                live += counted.live;
+                calls += 1;
+                after = counted.next;
+                if after.is_none() {
+                    break;
+                }
+            }
+            assert_eq!(live, expected, "{prefix:?} by {limit}");
+            assert!(calls <= 27 / limit + 1, "{prefix:?} by {limit}: {calls} calls");
+        }
+    }
+    let none = store.count_under("1".repeat(5_000).as_bytes(), None, 9).await.unwrap();
+    assert_eq!((none.live, none.next), (0, None));
+}
+
+/// The records that a change made what they are, as long as they are that. An import is one change.
+pub async fn records_of_a_revision(store: &impl Store) {
+    let names: Vec<String> = (0..40).map(|number| format!("10.1000/Rec-{number:02}")).collect();
+    let long = format!("10.1000/{}", "x".repeat(3_000));
+    commit(store, vec![put("10.1000/before", "x", Expect::Absent)]).await.unwrap();
+    let all = names.iter().chain([&long]).map(|name| put(name, "x", Expect::Absent)).collect();
+    let import = commit(store, all).await.unwrap();
+    assert_eq!(revision_in_pieces(store, import, 100).await.len(), 41);
+    let later = vec![
+        put("10.1000/rec-00", "y", Expect::Live),
+        tombstone("10.1000/rec-07"),
+        Edit::Remove { name: "10.1000/rec-08".into(), expect: Expect::Live },
+        put("10.1000/rec-08a", "y", Expect::Absent),
+    ];
+    let later = commit(store, later).await.unwrap();
+    let untouched = |name: &String| !["00", "07", "08"].iter().any(|number| name.ends_with(number));
+    let expected: Vec<_> = names.iter().filter(|name| untouched(name)).chain([&long]).cloned().collect();
+    for limit in [1, 2, 37, 38, 39, 1_000] {
+        assert_eq!(revision_in_pieces(store, import, limit).await, expected, "by {limit}");
+    }
+    let touched = ["10.1000/Rec-00", "10.1000/Rec-07", "10.1000/rec-08a"];
+    assert_eq!(revision_in_pieces(store, later, 2).await, touched);
+    assert!(revision_in_pieces(store, later + 1, 2).await.is_empty());
+}
+
+async fn revision_in_pieces(store: &impl Store, revision: u64, limit: usize) -> Vec<String> {
+    let (mut names, mut after) = (Vec::new(), None);
+    loop {
+        let piece = store.of_revision(revision, after.as_ref(), limit).await.unwrap();
+        assert!(piece.names.len() <= limit);
+        names.extend(piece.names.into_iter().map(|listed| listed.name.into_string()));
+        after = piece.next;
+        if after.is_none() {
+            return names;
+        }
+    }
 }
 
 #[cfg(test)]

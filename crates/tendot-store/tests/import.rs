@@ -175,3 +175,37 @@ fn interrupted() {
     assert_eq!(block_on(store.changes(0, 10)).unwrap().len(), 3);
     assert_eq!(scan(&store).len(), 120_000);
 }
+
+/// The one line that an import has in the log becomes its names: all of them after the import into an empty store, and
+/// by a bounded number of records a call.
+#[test]
+fn names_of_an_import() {
+    let directory = tempfile::tempdir().unwrap();
+    let names = |from: u32, to: u32| -> Vec<(String, String)> {
+        (from..to).map(|number| (format!("10.1000/{number:07}"), "https://a/".into())).collect()
+    };
+    import(directory.path(), 32 << 20, &names(0, 25_000));
+    import(directory.path(), 32 << 20, &names(24_999, 25_002));
+    let store = Embedded::open(directory.path()).unwrap();
+    let log = block_on(store.changes(0, 10)).unwrap();
+    let imports: Vec<_> = log.iter().filter(|line| line.kind == EditKind::Import).collect();
+    let piece = |revision, after: Option<&Key>, limit| {
+        let piece = block_on(store.of_revision(revision, after, limit)).unwrap();
+        (piece.names.len(), piece.next)
+    };
+    let (first, next) = piece(imports[0].revision, None, 9_000);
+    assert_eq!((first, next.as_ref()), (9_000, Some(&Key::new("10.1000/0008999").unwrap())));
+    // Those of the second import come after all others.
+    let (mut found, mut after, mut calls) = (0, None, 0);
+    loop {
+        let (names, next) = piece(imports[1].revision, after.as_ref(), 100_000);
+        found += names;
+        calls += 1;
+        after = next;
+        if after.is_none() {
+            break;
+        }
+    }
+    assert_eq!((found, calls), (2, 3));
+    assert_eq!(imports[1].count, 2);
+}

@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 
 use tendot_proto::record::AdminPermissions;
 use tendot_proto::{Handle, Value, Work};
-use tendot_store::{Entry, Expect, Store};
+use tendot_store::{Entry, Store};
 
 use super::difference::{Difference, is_unchanged};
 use super::{Outcome, Plan, dated};
@@ -93,7 +93,7 @@ impl<S: Store> Registry<S> {
         let needed =
             Needed::right(self.right_over(Handle::from(&*name), &entry.values, difference.bits, work).await?);
         let kept = kept.into_iter().cloned().collect();
-        let outcome = outcome.map(|()| Outcome::put(name, kept, Expect::Revision(entry.revision)));
+        let outcome = outcome.map(|()| Outcome::put(name, kept, Some(&entry)));
         Ok(Plan { needed, outcome })
     }
 
@@ -131,7 +131,7 @@ impl<S: Store> Registry<S> {
         let limits = &self.settings.limits;
         difference.check_writable()?;
         if !difference.any {
-            return Ok(Outcome { name: name.into(), replaced: true, edit: None, notes: Vec::new() });
+            return Ok(Outcome::unchanged(name.into()));
         }
         let after = by_index(given);
         let mut merged = Vec::with_capacity(entry.values.len() + given.len());
@@ -150,7 +150,7 @@ impl<S: Store> Registry<S> {
             merged.push(dated(new, date));
         }
         check_record(&merged, limits)?;
-        Ok(Outcome::put(name.into(), merged, Expect::Revision(entry.revision)))
+        Ok(Outcome::put(name.into(), merged, Some(entry)))
     }
 }
 

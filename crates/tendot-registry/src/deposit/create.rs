@@ -2,14 +2,14 @@
 
 use tendot_proto::record::AdminPermissions;
 use tendot_proto::{Handle, Value, Work};
-use tendot_store::{Entry, Expect, State, Store};
+use tendot_store::{Entry, State, Store};
 
 use super::change::by_index;
 use super::difference::{Difference, is_unchanged};
 use super::{Outcome, Plan, dated};
 use crate::permission::{Needed, Right};
-use crate::validate::{check_indexes, check_name, check_record, check_value};
-use crate::{Error, Registry};
+use crate::validate::{check_indexes, check_name, check_record, check_value, is_mixed, other_forms};
+use crate::{Error, Note, Registry, price};
 
 impl<S: Store> Registry<S> {
     pub(super) async fn plan_create(
@@ -46,9 +46,30 @@ impl<S: Store> Registry<S> {
             .try_for_each(|value| check_value(value, limits))
             .and_then(|()| check_record(values, limits))
             .map(|()| values.iter().map(|value| dated(value, date)).collect())
-            .map(|values| Outcome::put(text.into(), values, Expect::Absent));
+            .map(|values| Outcome::put(text.into(), values, None))
+            .map_err(Error::from);
+        let outcome = match (self.same_text(text, work).await?, outcome) {
+            (Some(with), Ok(_)) if !limits.confusable_names => Err(Error::Confusable { with }),
+            (with, Ok(mut outcome)) => {
+                outcome.notes.extend(with.map(|name| Note::ConfusableWith { name }));
+                outcome.notes.extend(is_mixed(text).then_some(Note::MixedScripts));
+                Ok(outcome)
+            }
+            (_, error) => error,
+        };
         let needed = Needed::right(self.right_to_create(name, work).await?);
-        Ok(Plan { needed, outcome: outcome.map_err(Error::from) })
+        Ok(Plan { needed, outcome })
+    }
+
+    /// A record whose name is the same text, with its accents composed otherwise throughout.
+    async fn same_text(&self, name: &str, work: &mut Work) -> Result<Option<Box<str>>, Error> {
+        work.spend(price::bytes(name.len()))?;
+        for form in other_forms(name) {
+            if let Some(entry) = self.get(&form, work).await? {
+                return Ok(Some(entry.name));
+            }
+        }
+        Ok(None)
     }
 
     /// Derived prefixes by the right of the prefix that they are derived from, all other names by that of their prefix.
@@ -72,9 +93,9 @@ impl<S: Store> Registry<S> {
         let outcome = if difference.any {
             checked
                 .and_then(|()| difference.check_writable())
-                .map(|()| Outcome::put(text.into(), merged, Expect::Revision(entry.revision)))
+                .map(|()| Outcome::put(text.into(), merged, Some(entry)))
         } else {
-            Ok(Outcome { name: text.into(), replaced: true, edit: None, notes: Vec::new() })
+            Ok(Outcome::unchanged(text.into()))
         };
         let needed = self.needed_to_overwrite(name, entry, &difference, work).await?;
         Ok(Plan { needed, outcome })

@@ -25,7 +25,7 @@ impl<S: Store> Registry<S> {
         } else {
             Edit::Remove { name: name.clone(), expect }
         };
-        let outcome = Outcome { name, replaced: true, edit: Some(edit), notes: Vec::new() };
+        let outcome = Outcome { name, replaced: true, edit: Some(edit), locks_out: false, notes: Vec::new() };
         Ok(Plan { needed: Needed::right(right), outcome: Ok(outcome) })
     }
 

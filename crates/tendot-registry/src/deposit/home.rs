@@ -20,8 +20,8 @@ impl<S: Store> Registry<S> {
         work.spend(price::LOOKUP)?;
         let is_homed = self.store.is_homed(prefix.as_bytes()).await?;
         let edit = if home { Edit::Home { prefix } } else { Edit::Unhome { prefix } };
-        let outcome =
-            Outcome { name, replaced: is_homed, edit: (home != is_homed).then_some(edit), notes: Vec::new() };
+        let edit = (home != is_homed).then_some(edit);
+        let outcome = Outcome { name, replaced: is_homed, edit, locks_out: false, notes: Vec::new() };
         Ok(Plan { needed: Needed::Server, outcome: Ok(outcome) })
     }
 }

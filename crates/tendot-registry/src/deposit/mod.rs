@@ -1,8 +1,9 @@
 //! Everything that is written.
 //!
 //! A write is planned on what is there: what is wrong for everybody is said at once, what is needed is asked of who
-//! asks, and only then is told what the write comes to. If somebody else was faster, all of it is done again, so that no
-//! right is used that was taken away in the meantime.
+//! asks, and only then is told what the write comes to. All that was looked at for this, be it a record, a prefix or a
+//! group, has to be the same when it is carried out. If somebody else was faster, all of it is done again, so that no right
+//! is used that was taken away in the meantime.
 //!
 //! - `create`, `delete`, `change` (values added, removed, modified), `home`: a plan each;
 //! - `difference`: which rights it takes to make one record of another; `mint`: new names.
@@ -15,11 +16,13 @@ mod home;
 mod mint;
 
 use std::fmt;
+use std::sync::Arc;
 
 use tendot_proto::{Handle, Now, Value, Work};
 use tendot_store::{Change, CommitError, Edit, Entry, Expect, State, Store};
 
 use crate::caller::Asker;
+use crate::consulted::Consulted;
 use crate::permission::{Needed, is_administered};
 use crate::{Caller, Error, Registry};
 
@@ -37,6 +40,8 @@ pub enum Write<'a> {
         overwrite: bool,
         /// Sixteen random bytes if the name is to end in a new UUID, which is then never one that is there.
         mint: Option<[u8; 16]>,
+        /// Whether a record that was administered may be left to nobody.
+        force: bool,
     },
     /// A record is to be no longer.
     Delete {
@@ -53,6 +58,8 @@ pub enum Write<'a> {
         values: Vec<Value<'a>>,
         /// Whether they may take the place of values with the same index.
         overwrite: bool,
+        /// Whether a record that was administered may be left to nobody.
+        force: bool,
     },
     /// Fewer values for a record.
     Remove {
@@ -60,6 +67,8 @@ pub enum Write<'a> {
         name: Handle<'a>,
         /// Their indexes.
         indexes: Vec<u32>,
+        /// Whether a record that was administered may be left to nobody.
+        force: bool,
     },
     /// Other values for a record, in the place of those with the same index.
     Modify {
@@ -67,6 +76,8 @@ pub enum Write<'a> {
         name: Handle<'a>,
         /// The values.
         values: Vec<Value<'a>>,
+        /// Whether a record that was administered may be left to nobody.
+        force: bool,
     },
     /// Names under a prefix are to be kept here.
     Home {
@@ -78,6 +89,18 @@ pub enum Write<'a> {
         /// The prefix, likewise.
         prefix: Handle<'a>,
     },
+}
+
+impl Write<'_> {
+    const fn is_forced(&self) -> bool {
+        match self {
+            Self::Create { force, .. }
+            | Self::Add { force, .. }
+            | Self::Remove { force, .. }
+            | Self::Modify { force, .. } => *force,
+            Self::Delete { .. } | Self::Home { .. } | Self::Unhome { .. } => false,
+        }
+    }
 }
 
 /// A write that was carried out.
@@ -94,20 +117,31 @@ pub struct Done {
 }
 
 /// Something that is allowed and may yet not be meant.
-#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
 #[non_exhaustive]
 pub enum Note {
     /// Nobody administers the record: only the administrators of its prefix and the operator can change it.
     NoAdministrator,
+    /// The new name is the same text as another, with its accents composed otherwise.
+    ConfusableWith {
+        /// The other one.
+        name: Box<str>,
+    },
+    /// The new name has letters of several scripts, some of which look the same.
+    MixedScripts,
 }
 
 impl fmt::Display for Note {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::NoAdministrator => {
-                "the record has no HS_ADMIN value: only administrators of its prefix can change it"
+        match self {
+            Self::NoAdministrator => f.write_str(
+                "the record has no HS_ADMIN value that gives a right: only administrators of its prefix can change it",
+            ),
+            Self::ConfusableWith { name } => write!(f, "the handle can't be told from `{name}`, which exists"),
+            Self::MixedScripts => {
+                f.write_str("the handle has letters of several scripts, some of which look the same")
             }
-        })
+        }
     }
 }
 
@@ -126,6 +160,8 @@ struct Outcome {
     replaced: bool,
     /// None if everything is already as it should be.
     edit: Option<Edit>,
+    /// Whether the record was administered, and no longer is.
+    locks_out: bool,
     notes: Vec<Note>,
 }
 
@@ -139,20 +175,22 @@ impl<S: Store> Registry<S> {
         work: &mut Work,
     ) -> Result<Done, Error> {
         for _ in 0..TRIES {
-            let plan = self.plan(write, now.unix32(), work).await?;
-            self.settle(&plan.needed, Asker::of(caller), work).await?;
-            let Outcome { name, replaced, edit, notes } = plan.outcome?;
+            let judge = Registry { store: Consulted::new(&self.store), settings: Arc::clone(&self.settings) };
+            let plan = judge.plan(write, now.unix32(), work).await?;
+            judge.settle(&plan.needed, Asker::of(caller), work).await?;
+            let Outcome { name, replaced, edit, locks_out, notes } = plan.outcome?;
+            if locks_out && !write.is_forced() {
+                return Err(Error::LockedOut);
+            }
             let Some(edit) = edit else { return Ok(Done { name, replaced, revision: None, notes }) };
-            let change = Change {
-                by: caller.to_string().into(),
-                at: now.unix.saturating_mul(1_000),
-                edits: vec![edit],
-            };
+            let mut edits = judge.store.requirements();
+            edits.push(edit);
+            let change = Change { by: caller.to_string().into(), at: now.unix.saturating_mul(1_000), edits };
             match self.store.commit(change).await {
                 Ok(committed) => {
                     return Ok(Done { name, replaced, revision: Some(committed.revision), notes });
                 }
-                Err(CommitError::Conflict(_)) => {}
+                Err(CommitError::Conflict(_) | CommitError::Homed { .. }) => {}
                 Err(CommitError::Store(error)) => return Err(error.into()),
                 Err(error) => return Err(Error::Refused(error)),
             }
@@ -163,7 +201,7 @@ impl<S: Store> Registry<S> {
     /// What a write needs and comes to; what is new gets this date. An error here is one for everybody.
     pub(crate) async fn plan(&self, write: &Write<'_>, date: u32, work: &mut Work) -> Result<Plan, Error> {
         match write {
-            Write::Create { name, values, overwrite, mint } => match mint {
+            Write::Create { name, values, overwrite, mint, .. } => match mint {
                 None => self.plan_create(*name, values, *overwrite, date, work).await,
                 Some(random) => {
                     let minted = mint::with_suffix(*name, *random);
@@ -171,11 +209,11 @@ impl<S: Store> Registry<S> {
                 }
             },
             Write::Delete { name, for_ever } => self.plan_delete(*name, *for_ever, work).await,
-            Write::Add { name, values, overwrite } => {
+            Write::Add { name, values, overwrite, .. } => {
                 self.plan_add(*name, values, *overwrite, date, work).await
             }
-            Write::Remove { name, indexes } => self.plan_remove(*name, indexes, work).await,
-            Write::Modify { name, values } => self.plan_modify(*name, values, date, work).await,
+            Write::Remove { name, indexes, .. } => self.plan_remove(*name, indexes, work).await,
+            Write::Modify { name, values, .. } => self.plan_modify(*name, values, date, work).await,
             Write::Home { prefix } => self.plan_home(*prefix, true, work).await,
             Write::Unhome { prefix } => self.plan_home(*prefix, false, work).await,
         }
@@ -200,15 +238,22 @@ impl Plan {
 }
 
 impl Outcome {
-    /// A record gets other values.
-    fn put(name: Box<str>, values: Vec<Value<'static>>, expect: Expect) -> Self {
-        let notes = if is_administered(&values) { Vec::new() } else { vec![Note::NoAdministrator] };
+    /// A record comes, or one that is there gets other values.
+    fn put(name: Box<str>, values: Vec<Value<'static>>, there: Option<&Entry>) -> Self {
+        let expect = there.map_or(Expect::Absent, |entry| Expect::Revision(entry.revision));
+        let is_left = !is_administered(&values);
         Self {
             name: name.clone(),
-            replaced: expect != Expect::Absent,
+            replaced: there.is_some(),
             edit: Some(Edit::Put { name, values, expect }),
-            notes,
+            locks_out: is_left && there.is_some_and(|entry| is_administered(&entry.values)),
+            notes: if is_left { vec![Note::NoAdministrator] } else { Vec::new() },
         }
+    }
+
+    /// Everything is as it should be.
+    const fn unchanged(name: Box<str>) -> Self {
+        Self { name, replaced: true, edit: None, locks_out: false, notes: Vec::new() }
     }
 }
 

@@ -1,15 +1,19 @@
 //! What is taken.
 //!
-//! - `name`: new names; `value`: the values of a deposit; `url`: what stands in a `URL`;
+//! - `name`: new names; `value`: the values of a deposit; `url`: what stands in a `URL`, with `host`;
+//! - `script`: letters that look like others;
 //! - `import`: the same for records that come from elsewhere and have been resolved for years.
 
+mod host;
 mod import;
 mod name;
+mod script;
 mod url;
 mod value;
 
 pub use import::check_import;
-pub(crate) use name::check_name;
+pub(crate) use name::{check_name, other_forms};
+pub(crate) use script::is_mixed;
 pub use url::OddUrl;
 pub use value::{InvalidValue, ValueFault};
 pub(crate) use value::{check_indexes, check_record, check_value};

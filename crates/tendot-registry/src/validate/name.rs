@@ -1,4 +1,5 @@
 use tendot_proto::Handle;
+use unicode_normalization::UnicodeNormalization as _;
 
 use crate::{Error, Limits};
 
@@ -13,6 +14,12 @@ pub(crate) fn check_name<'a>(name: Handle<'a>, limits: &Limits) -> Result<&'a st
         Some((at, character)) => Err(Error::InvisibleCharacter { character, at }),
         None => Ok(text),
     }
+}
+
+/// The same text with its accents and letters in one character each, and in several, where that is another name.
+pub(crate) fn other_forms(name: &str) -> impl Iterator<Item = String> {
+    let forms = (!name.is_ascii()).then(|| [name.nfc().collect::<String>(), name.nfd().collect()]);
+    forms.into_iter().flatten().filter(move |form| form != name)
 }
 
 /// Characters by which two names differ and look the same: controls, marks of direction, zero-width, tags.
@@ -65,6 +72,19 @@ mod tests {
         let lenient = Limits { invisible_names: true, ..Limits::default() };
         let only_invisible = fault.is_none_or(|fault| fault.starts_with("U+"));
         assert_eq!(check_name(Handle::from(name), &lenient).is_ok(), only_invisible, "{name:?}");
+    }
+
+    #[test]
+    fn forms() {
+        let check = |name, expected: &[&str]| {
+            assert_eq!(other_forms(name).collect::<Vec<_>>(), expected, "{name}");
+        };
+        check("10.5555/e", &[]);
+        check("10.5555/дом", &[]);
+        check("10.5555/\u{e9}", &["10.5555/e\u{301}"]);
+        check("10.5555/e\u{301}", &["10.5555/\u{e9}"]);
+        check("10.5555/\u{e9}e\u{301}", &["10.5555/\u{e9}\u{e9}", "10.5555/e\u{301}e\u{301}"]);
+        check("10.5555/\u{212a}", &["10.5555/K", "10.5555/K"]);
     }
 
     /// The same bytes that are no UTF-8 are refused at every door.

@@ -1,5 +1,7 @@
 use tendot_proto::record::Url;
 
+use super::host::homograph;
+
 /// What is odd about the address in a `URL` value.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[non_exhaustive]
@@ -41,6 +43,12 @@ pub enum OddUrl {
     /// It has a name or a password before the host, which hides where it leads, or gives the password away.
     #[error("has a user name or password before the host")]
     Credentials,
+    /// Its host looks like another one.
+    #[error("has `{label}` in its host, which has letters that look like others")]
+    Homograph {
+        /// The part of the host, as it is written.
+        label: Box<str>,
+    },
 }
 
 impl OddUrl {
@@ -90,7 +98,14 @@ fn check_host(after_scheme: &str) -> Result<(), OddUrl> {
     if authority.contains('@') {
         return Err(OddUrl::Credentials);
     }
-    if authority.is_empty() || authority.starts_with(':') { Err(OddUrl::NoHost) } else { Ok(()) }
+    let host = authority.split(':').next().unwrap_or_default();
+    if host.is_empty() {
+        return Err(OddUrl::NoHost);
+    }
+    match homograph(host) {
+        Some(label) => Err(OddUrl::Homograph { label: label.into() }),
+        None => Ok(()),
+    }
 }
 
 #[cfg(test)]
@@ -129,6 +144,12 @@ mod tests {
         check_one("https://:80/", "names no host");
         check_one("https://user:secret@example.org/", "has a user name or password before the host");
         check_one("https://example.org@evil.example/", "has a user name or password before the host");
+        check_one("https://[2001:db8::1]:80/", "");
+        check_one("https://bücher.example:8080/", "");
+        let looks = "which has letters that look like others";
+        check_one("https://\u{430}pple.example:80/x", &format!("has `\u{430}pple` in its host, {looks}"));
+        check_one("https://xn--pple-43d.example", &format!("has `xn--pple-43d` in its host, {looks}"));
+        check_one("https://example.org/\u{430}pple", "");
         let long = format!("https://example.org/{}", "x".repeat(100_000));
         check_one(&long, "has 100020 bytes, at most 2048 are taken");
         check_one(&long[..2_048], "");

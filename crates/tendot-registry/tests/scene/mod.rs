@@ -81,23 +81,35 @@ pub fn caller(written: &str) -> Caller {
 }
 
 pub fn create<'a>(name: &'a str, values: Vec<Value<'a>>) -> Write<'a> {
-    Write::Create { name: Handle::from(name), values, overwrite: false, mint: None }
+    Write::Create { name: Handle::from(name), values, overwrite: false, mint: None, force: false }
 }
 
 pub fn overwrite<'a>(name: &'a str, values: Vec<Value<'a>>) -> Write<'a> {
-    Write::Create { name: Handle::from(name), values, overwrite: true, mint: None }
+    Write::Create { name: Handle::from(name), values, overwrite: true, mint: None, force: false }
 }
 
 pub fn add<'a>(name: &'a str, overwrite: bool, values: Vec<Value<'a>>) -> Write<'a> {
-    Write::Add { name: Handle::from(name), values, overwrite }
+    Write::Add { name: Handle::from(name), values, overwrite, force: false }
 }
 
 pub fn modify<'a>(name: &'a str, values: Vec<Value<'a>>) -> Write<'a> {
-    Write::Modify { name: Handle::from(name), values }
+    Write::Modify { name: Handle::from(name), values, force: false }
 }
 
 pub fn remove<'a>(name: &'a str, indexes: &[u32]) -> Write<'a> {
-    Write::Remove { name: Handle::from(name), indexes: indexes.to_vec() }
+    Write::Remove { name: Handle::from(name), indexes: indexes.to_vec(), force: false }
+}
+
+/// The same, though nobody may administer the record afterwards.
+pub fn forced(mut write: Write<'_>) -> Write<'_> {
+    match &mut write {
+        Write::Create { force, .. }
+        | Write::Add { force, .. }
+        | Write::Remove { force, .. }
+        | Write::Modify { force, .. } => *force = true,
+        _ => {}
+    }
+    write
 }
 
 pub fn delete(name: &str) -> Write<'_> {

@@ -36,7 +36,7 @@ use record::Head;
 pub use verify::Verified;
 use writer::Writer;
 
-use crate::{Change, CommitError, Committed, Entry, Key, Listed, Logged, Store, StoreError};
+use crate::{Change, CommitError, Committed, Counted, Entry, Key, Listed, Logged, Piece, Store, StoreError};
 
 /// A store in a directory of this machine's disk.
 ///
@@ -75,6 +75,9 @@ struct Tables {
     databases: Databases,
     parts: Parts,
 }
+
+/// Records that are looked at in one call for those of a revision: some milliseconds.
+const LOOKED_AT: usize = 10_000;
 
 /// What `format` in `meta` says.
 const FORMAT: &[u8] = b"tendot 1";
@@ -260,31 +263,40 @@ impl Tables {
     fn head(&self, txn: &RoTxn<'_>, record_key: &[u8]) -> Result<Option<Head>, StoreError> {
         let value =
             self.databases.records.get(txn, record_key).map_err(|error| failed("reading a record", error))?;
-        let Some(value) = value else { return Ok(None) };
+        value.map(|value| Self::take_head(record_key, value)).transpose()
+    }
+
+    fn take_head(record_key: &[u8], value: &[u8]) -> Result<Head, StoreError> {
         let body = checksum::open(record_key, value, "record")?;
         let head = Head::take(record_key, body).map(|(head, _)| head);
-        head.map(Some).ok_or_else(|| checksum::damaged(record_key, "record", "its layout is not known"))
+        head.ok_or_else(|| checksum::damaged(record_key, "record", "its layout is not known"))
     }
 
     fn read_txn(&self) -> Result<RoTxn<'_, WithTls>, StoreError> {
         self.env.read_txn().map_err(|error| failed("beginning to read", error))
     }
 
-    fn list(&self, prefix: &[u8], after: Option<&Key>, limit: usize) -> Result<Vec<Listed>, StoreError> {
+    /// Walks over the records under a prefix, after a key, as long as `visit` wants more.
+    fn visit_under(
+        &self,
+        prefix: &[u8],
+        after: Option<&Key>,
+        mut visit: impl FnMut(&[u8], &[u8]) -> Result<bool, StoreError>,
+    ) -> Result<(), StoreError> {
         if prefix.len() > Key::LONGEST_PREFIX {
-            return Ok(Vec::new());
+            return Ok(());
         }
         let txn = self.read_txn()?;
         let failed = |error| failed("listing names", error);
+        let records = self.databases.records;
         let folded = prefix.to_ascii_uppercase();
-        let mut listed = Vec::new();
         // A name that is nothing but the prefix sorts before all that have a slash, though not right before them.
         if after.is_none()
-            && limit > 0
             && !folded.is_empty()
-            && let Some(head) = self.head(&txn, &folded)?
+            && let Some(value) = records.get(&txn, &folded).map_err(failed)?
+            && !visit(&folded, value)?
         {
-            listed.push(Listed { name: head.name, state: head.state });
+            return Ok(());
         }
         let begin = [&folded[..], b"/"].concat();
         let after = after.map(|key| key::record_key(key).into_owned());
@@ -292,28 +304,85 @@ impl Tables {
             Some(after) if *after > begin => Bound::Excluded(&after[..]),
             _ => Bound::Included(&begin[..]),
         };
-        for record in self.databases.records.range(&txn, &(from, Bound::Unbounded)).map_err(failed)? {
+        for record in records.range(&txn, &(from, Bound::Unbounded)).map_err(failed)? {
             let (key, value) = record.map_err(failed)?;
-            if listed.len() >= limit || !key.starts_with(&begin) {
+            if !key.starts_with(&begin) || !visit(key, value)? {
                 break;
             }
-            let body = checksum::open(key, value, "record")?;
-            let (head, _) = Head::take(key, body)
-                .ok_or_else(|| checksum::damaged(key, "record", "its layout is not known"))?;
-            listed.push(Listed { name: head.name, state: head.state });
+        }
+        Ok(())
+    }
+
+    fn list(&self, prefix: &[u8], after: Option<&Key>, limit: usize) -> Result<Vec<Listed>, StoreError> {
+        let mut listed = Vec::new();
+        if limit > 0 {
+            self.visit_under(prefix, after, |key, value| {
+                let head = Self::take_head(key, value)?;
+                listed.push(Listed { name: head.name, state: head.state });
+                Ok(listed.len() < limit)
+            })?;
         }
         Ok(listed)
+    }
+
+    /// Of each record only the first byte is looked at, and of the last one its name.
+    fn count_under(&self, prefix: &[u8], after: Option<&Key>, limit: usize) -> Result<Counted, StoreError> {
+        let mut counted = Counted::default();
+        let mut seen = 0;
+        self.visit_under(prefix, after, |key, value| {
+            seen += 1;
+            counted.live += u64::from(!record::is_tombstone(value));
+            if seen >= limit {
+                counted.next = Key::new(&Self::take_head(key, value)?.name).ok();
+            }
+            Ok(seen < limit)
+        })?;
+        Ok(counted)
+    }
+
+    fn of_revision(&self, revision: u64, after: Option<&Key>, limit: usize) -> Result<Piece, StoreError> {
+        let txn = self.read_txn()?;
+        let failed = |error| failed("reading records", error);
+        let after = after.map(|key| key::record_key(key).into_owned());
+        let from = after.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
+        let records = self.databases.records.range(&txn, &(from, Bound::Unbounded)).map_err(failed)?;
+        let mut piece = Piece::default();
+        for (number, record) in (1..=LOOKED_AT).zip(records) {
+            let (key, value) = record.map_err(failed)?;
+            // Its name only if it is wanted: of many records, few may be.
+            let there = record::revision(checksum::open(key, value, "record")?);
+            let unknown = || checksum::damaged(key, "record", "its layout is not known");
+            let is_of_it = there.ok_or_else(unknown)? == revision;
+            if !is_of_it && number < LOOKED_AT {
+                continue;
+            }
+            let head = Self::take_head(key, value)?;
+            let is_full = is_of_it && piece.names.len() + 1 >= limit;
+            if is_full || number == LOOKED_AT {
+                piece.next = Key::new(&head.name).ok();
+            }
+            if is_of_it {
+                piece.names.push(Listed { name: head.name, state: head.state });
+            }
+            if is_full {
+                break;
+            }
+        }
+        Ok(piece)
     }
 
     fn is_homed(&self, prefix: &[u8]) -> Result<bool, StoreError> {
         if prefix.is_empty() || prefix.len() > Key::LONGEST_PREFIX {
             return Ok(false);
         }
-        let txn = self.read_txn()?;
-        let folded = prefix.to_ascii_uppercase();
+        self.has_homed(&*self.read_txn()?, &prefix.to_ascii_uppercase())
+    }
+
+    /// The same of a prefix in upper case, which is not too long.
+    fn has_homed(&self, txn: &RoTxn<'_>, folded: &[u8]) -> Result<bool, StoreError> {
         let found =
-            self.databases.homed.get(&txn, &folded).map_err(|error| failed("reading a prefix", error))?;
-        found.map_or(Ok(false), |value| checksum::open(&folded, value, "prefix").map(|_| true))
+            self.databases.homed.get(txn, folded).map_err(|error| failed("reading a prefix", error))?;
+        found.map_or(Ok(false), |value| checksum::open(folded, value, "prefix").map(|_| true))
     }
 
     fn homed(&self, after: Option<&[u8]>, limit: usize) -> Result<Vec<Box<str>>, StoreError> {
@@ -366,6 +435,15 @@ impl Store for Embedded {
         self.tables.list(prefix, after, limit)
     }
 
+    async fn count_under(
+        &self,
+        prefix: &[u8],
+        after: Option<&Key>,
+        limit: usize,
+    ) -> Result<Counted, StoreError> {
+        self.tables.count_under(prefix, after, limit)
+    }
+
     async fn is_homed(&self, prefix: &[u8]) -> Result<bool, StoreError> {
         self.tables.is_homed(prefix)
     }
@@ -383,6 +461,15 @@ impl Store for Embedded {
 
     async fn changes(&self, after: u64, limit: usize) -> Result<Vec<Logged>, StoreError> {
         self.tables.changes(after, limit)
+    }
+
+    async fn of_revision(
+        &self,
+        revision: u64,
+        after: Option<&Key>,
+        limit: usize,
+    ) -> Result<Piece, StoreError> {
+        self.tables.of_revision(revision, after, limit)
     }
 }
 

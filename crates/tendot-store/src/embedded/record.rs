@@ -170,6 +170,17 @@ impl Head {
     }
 }
 
+/// The revision of a record, and nothing else of it.
+pub(super) fn revision(bytes: &[u8]) -> Option<u64> {
+    let (header, mut bytes) = bytes.split_first()?;
+    (header & (LAYOUT_BITS | 0x80) == LAYOUT).then(|| varint::take(&mut bytes))?
+}
+
+/// Whether a record, checksum and all, is one of a name that has ended.
+pub(super) fn is_tombstone(value: &[u8]) -> bool {
+    value.first().is_some_and(|header| header & TOMBSTONE != 0)
+}
+
 /// A bit for each letter, set for those in lower case; nothing if there are none of those.
 fn spelling(name: &str) -> Vec<u8> {
     let mut bits = Vec::new();

@@ -160,6 +160,7 @@ impl Writing {
         let mut changed = false;
         for job in jobs {
             let result = match self.prepare(&txn, &mut job.change) {
+                Ok(prepared) if prepared.lines.is_empty() => Ok(Committed { revision: self.revision }),
                 Ok(prepared) => {
                     changed = true;
                     self.write(&mut txn, &job.change, prepared)?;
@@ -194,6 +195,15 @@ impl Writing {
         for (number, edit) in change.edits.iter_mut().enumerate() {
             let key = edit.key().map_err(|error| CommitError::Name { edit: number, error })?;
             let kind = match edit {
+                Edit::RequireHomed { prefix, is_homed: expected } => {
+                    let prepared = prepared.homed.get(&key).copied();
+                    let is_homed = prepared.map_or_else(|| self.tables.has_homed(txn, key.as_bytes()), Ok)?;
+                    if is_homed != *expected {
+                        let prefix = std::mem::take(prefix);
+                        return Err(CommitError::Homed { edit: number, prefix, is_homed });
+                    }
+                    continue;
+                }
                 Edit::Home { .. } | Edit::Unhome { .. } => {
                     let is_homed = matches!(edit, Edit::Home { .. });
                     prepared.homed.insert(key, is_homed);
@@ -201,14 +211,18 @@ impl Writing {
                     prepared.lines.push((kind, edit.name().into()));
                     continue;
                 }
-                Edit::Put { .. } => EditKind::Update,
+                // A requirement has no kind: nothing is done.
+                Edit::Put { .. } | Edit::Require { .. } => EditKind::Update,
                 Edit::Tombstone { .. } => EditKind::Tombstone,
                 Edit::Remove { .. } => EditKind::Remove,
             };
             let there = self.there(txn, &prepared, &key, kind == EditKind::Tombstone)?;
-            if !edit.expect().is_met(there.as_ref().map(|entry| (entry.revision, entry.state))) {
+            if !edit.is_met(there.as_ref().map(|entry| (entry.revision, entry.state))) {
                 let there = there.map(|entry| (entry.name, entry.revision, entry.state));
                 return Err(Conflict { edit: number, name: edit.name().into(), there }.into());
+            }
+            if matches!(edit, Edit::Require { .. }) {
+                continue;
             }
             let (name, old) = match there {
                 Some(entry) => (entry.name, Some(entry.values)),

@@ -112,13 +112,13 @@ impl<S: Store> Http<S> {
             if !values.iter().all(|value| is_asked(value.index)) {
                 return refuse("the body has other indexes than the query");
             }
-            Write::Add { name: handle, values, overwrite }
+            Write::Add { name: handle, values, overwrite, force: parameters.is_on("force") }
         } else {
             let mut mint = parameters.is_on("mintNewSuffix").then_some([0; 16]);
             if mint.as_mut().is_some_and(|random| rand::fill(random).is_err()) {
                 return no_randomness();
             }
-            Write::Create { name: handle, values, overwrite, mint }
+            Write::Create { name: handle, values, overwrite, mint, force: parameters.is_on("force") }
         };
         self.write(&name, &write, &parameters, request, now).await
     }
@@ -143,7 +143,7 @@ impl<S: Store> Http<S> {
         let write = if indexes.is_empty() {
             Write::Delete { name: handle, for_ever: false }
         } else {
-            Write::Remove { name: handle, indexes }
+            Write::Remove { name: handle, indexes, force: parameters.is_on("force") }
         };
         self.write(&name, &write, &parameters, request, now).await
     }
