@@ -2,16 +2,19 @@
 //!
 //! `listen.rs` takes connections, and this file finds out what a request is about. A name's redirect is in `redirect.rs`,
 //! with `form.rs` (how names are written in paths), `places.rs` and `location.rs` (which of several places wins),
-//! `negotiate.rs` (what the client would rather have) and `address.rs` (what is redirected to); its record as JSON is in
+//! `negotiate.rs` (what the client would rather have), `address.rs` (what is redirected to) and `link.rs` (what else is
+//! said of the thing); its record as JSON is in
 //! `api/`, and what people see in `page/`.
 
 mod address;
+mod agency;
 mod answer;
 mod api;
 mod authenticate;
 mod bad_request;
 mod caching;
 mod form;
+mod link;
 mod listen;
 mod location;
 mod negotiate;
@@ -127,6 +130,10 @@ impl<S: Store> Http<S> {
             "/favicon.ico" | "/favicon.svg" => fixed("image/svg+xml", page::ICON),
             "/static/style.css" => fixed("text/css;charset=utf-8", page::STYLE.as_bytes()),
             "/resolve" | "/openurl" => self.open_url(request, now).await,
+            _ if path.starts_with("/doiRA/") || path.starts_with("/ra/") => {
+                let (_, names) = path.trim_start_matches('/').split_once('/').unwrap_or_default();
+                self.agencies(names).await
+            }
             _ if path.starts_with("/api/") => api::unknown(&Method::GET, path),
             _ => self.redirect(path, request, now).await,
         }

@@ -44,7 +44,13 @@ impl Places {
 
 impl<S: Store> Http<S> {
     /// Finds the locations of a record. What cannot be read or is not here is left out: the record has others.
-    pub(crate) async fn places(&self, name: &str, values: &[Value<'static>], work: &mut Work) -> Places {
+    pub(crate) async fn places(
+        &self,
+        name: &str,
+        values: &[Value<'static>],
+        namespace: Option<&Namespace<'_>>,
+        work: &mut Work,
+    ) -> Places {
         let mut places = Places::default();
         let mut waiting = Vec::new();
         let mut without_namespace = false;
@@ -56,8 +62,8 @@ impl<S: Store> Http<S> {
             places.values.push(own.clone());
             places.has_own = true;
         }
-        if !without_namespace {
-            waiting.extend(self.locations_of_prefix(name, work).await);
+        if !without_namespace && let Some(named) = namespace.and_then(Namespace::locations) {
+            waiting.extend(names(named));
         }
         let mut seen = vec![name.to_owned()];
         while let Some(handle) = waiting.pop() {
@@ -79,17 +85,18 @@ impl<S: Store> Http<S> {
         places
     }
 
-    /// The records that a prefix says have locations for all names under it.
-    async fn locations_of_prefix(&self, name: &str, work: &mut Work) -> Vec<String> {
-        let prefix = Handle::from(name).prefix_handle();
-        let query = Query { types: vec![b"HS_NAMESPACE"], ..Query::new(Handle::new(&prefix)) };
-        let resolved = self.registry.resolve(&query, &Caller::Anonymous, work).await;
-        let Ok(Resolution::Values(values)) = resolved else { return Vec::new() };
-        let named = |value: &Value<'_>| {
-            let namespace = Namespace::from_bytes(&value.data).ok()?;
-            Some(names(namespace.locations()?).collect::<Vec<_>>())
+    /// How the prefix of a name, or a prefix itself, wants its names to be treated.
+    pub(crate) async fn namespace_value(&self, name: &str, work: &mut Work) -> Option<Value<'static>> {
+        let prefix = if name.contains('/') {
+            Handle::from(name).prefix_handle()
+        } else {
+            [b"0.NA/", name.as_bytes()].concat()
         };
-        values.iter().find_map(named).unwrap_or_default()
+        let query = Query { types: vec![b"HS_NAMESPACE"], ..Query::new(Handle::new(&prefix)) };
+        match self.registry.resolve(&query, &Caller::Anonymous, work).await {
+            Ok(Resolution::Values(values)) => values.into_iter().next(),
+            _ => None,
+        }
     }
 }
 

@@ -7,7 +7,7 @@ use std::time::SystemTime;
 use http::header::{HeaderMap, HeaderValue, LOCATION, VARY};
 use http::{StatusCode, Version};
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
-use tendot_proto::record::Locations;
+use tendot_proto::record::{Locations, Namespace};
 use tendot_proto::{Handle, Value, Work};
 use tendot_registry::{Caller, Error, Query, Resolution};
 use tendot_store::Store;
@@ -18,7 +18,7 @@ use super::negotiate::{Wish, wishes};
 use super::parameters::Parameters;
 use super::places::candidates;
 use super::request::Request;
-use super::{Http, WORK, address, caching, form, page, percent};
+use super::{Http, WORK, address, caching, form, link, page, percent};
 
 /// Names that an alias may lead through.
 const HOPS: usize = 10;
@@ -87,7 +87,12 @@ impl<S: Store> Http<S> {
         {
             return self.follow(alias, request, caching::seconds(&values, now), now, work).await;
         }
-        let places = self.places(name, &values, work).await;
+        let namespace = self.namespace_value(name, work).await;
+        let namespace = namespace.as_ref().and_then(|value| Namespace::from_bytes(&value.data).ok());
+        if let Some(namespace) = namespace.as_ref().filter(|namespace| !namespace.is_active()) {
+            return Ok(page::inactive(name, namespace));
+        }
+        let places = self.places(name, &values, namespace.as_ref(), work).await;
         let read = places.read();
         let own = places.own(&read);
         let candidates = candidates(name, &values, own, &read);
@@ -118,6 +123,7 @@ impl<S: Store> Http<S> {
         });
         caching::keep(response.headers_mut(), caching::seconds(took_part, now), now);
         vary(response.headers_mut(), &candidates);
+        link::add(response.headers_mut(), &values, &read);
         Ok(caching::tag(response, address.as_bytes(), request.headers))
     }
 

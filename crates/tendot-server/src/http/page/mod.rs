@@ -5,6 +5,7 @@ use bytes::Bytes;
 use http::StatusCode;
 use http::header::{CACHE_CONTROL, HeaderValue};
 use tendot_proto::Value;
+use tendot_proto::record::Namespace;
 use tendot_registry::Error;
 
 use super::address::{self, BadAddress};
@@ -95,6 +96,14 @@ pub(crate) fn no_way(name: &str, error: &Error) -> Answer {
         _ => ("Not possible", vec![format!("{error}.")]),
     };
     show(status, &MessagePage { title, name, reasons })
+}
+
+/// A name whose prefix is not served at present.
+pub(crate) fn inactive(name: &str, namespace: &Namespace<'_>) -> Answer {
+    let message = namespace.status_message().unwrap_or("Names of this prefix are not served at present.");
+    let contact = namespace.contact().map(|contact| format!("Whom to ask: {contact}."));
+    let reasons = [message.to_owned()].into_iter().chain(contact).collect();
+    show(StatusCode::NOT_FOUND, &MessagePage { title: "Not served", name, reasons })
 }
 
 /// A request that is not understood.

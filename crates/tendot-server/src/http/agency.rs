@@ -1,0 +1,85 @@
+//! `/doiRA/{name},{name}…`: which agency looks after a name.
+
+use http::StatusCode;
+use serde::Serialize;
+use tendot_names::Name;
+use tendot_proto::record::Namespace;
+use tendot_proto::{Handle, Work};
+use tendot_registry::{Caller, Error, Query};
+use tendot_store::Store;
+
+use super::answer::{Answer, JSON, answer};
+use super::{Http, WORK, form, percent};
+
+/// Names in one request.
+const NAMES: usize = 100;
+
+#[derive(Serialize)]
+struct Found {
+    #[serde(rename = "DOI")]
+    doi: String,
+    #[serde(rename = "RA", skip_serializing_if = "Option::is_none")]
+    agency: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    status: Option<&'static str>,
+}
+
+/// Agencies as they write themselves, by the names that prefixes have for them.
+const AGENCIES: [(&str, &str); 12] = [
+    ("AIRITI", "Airiti"),
+    ("BSI", "BSI"),
+    ("CNKI", "CNKI"),
+    ("CROSSREF", "Crossref"),
+    ("DATACITE", "DataCite"),
+    ("EIDR", "EIDR"),
+    ("HAND", "HAND"),
+    ("ISTIC", "ISTIC"),
+    ("JALC", "JaLC"),
+    ("KISTI", "KISTI"),
+    ("MEDRA", "mEDRA"),
+    ("OP", "OP"),
+];
+
+impl<S: Store> Http<S> {
+    /// Answers `/doiRA/`; `path` is what stands after it, not decoded: a comma in a name is `%2C`.
+    pub(crate) async fn agencies(&self, path: &str) -> Answer {
+        let mut work = Work::new(WORK);
+        let mut found = Vec::new();
+        for part in path.split(',').filter(|part| !part.is_empty()).take(NAMES) {
+            let (doi, result) = match percent::decode_text(part, "path") {
+                Ok(name) => {
+                    let name = form::name_in(&name).into_owned();
+                    let result = self.agency(&name, &mut work).await;
+                    (name, result)
+                }
+                Err(_) => (part.to_owned(), Err("Invalid DOI")),
+            };
+            let (agency, status) = match result {
+                Ok(agency) => (Some(agency), None),
+                Err(status) => (None, Some(status)),
+            };
+            found.push(Found { doi, agency, status });
+        }
+        answer(StatusCode::OK, JSON, serde_json::to_vec(&found).unwrap_or_default())
+    }
+
+    /// The agency of a name, or of a prefix.
+    async fn agency(&self, name: &str, work: &mut Work) -> Result<String, &'static str> {
+        let is_prefix = name.starts_with("10.") && !name.contains('/');
+        if !is_prefix {
+            Name::new(name).map_err(|_| "Invalid DOI")?;
+            let query = Query::new(Handle::from(name));
+            match self.registry.resolve(&query, &Caller::Anonymous, work).await {
+                Err(Error::NotFound) => return Err("DOI does not exist"),
+                Err(Error::NotResponsible { .. }) => return Err("Unknown"),
+                _ => {}
+            }
+        }
+        let value = self.namespace_value(name, work).await.ok_or("Unknown")?;
+        let namespace = Namespace::from_bytes(&value.data).map_err(|_| "Unknown")?;
+        let agency = namespace.text("DOI.RA").ok_or("Unknown")?;
+        let code = agency.rsplit('/').next().unwrap_or(agency);
+        let known = AGENCIES.iter().find(|(known, _)| known.eq_ignore_ascii_case(code));
+        Ok(known.map_or(code, |(_, name)| name).to_owned())
+    }
+}
