@@ -1,0 +1,12 @@
+#![doc = include_str!("../README.md")]
+#![forbid(unsafe_code)]
+#![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic))]
+
+mod cache;
+mod http;
+mod resolver;
+
+pub use cache::CacheSettings;
+pub use http::{HttpError, HttpUpstream};
+pub use resolver::{Answer, Found, Resolver, Upstream};
