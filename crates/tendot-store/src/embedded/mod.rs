@@ -7,6 +7,7 @@
 
 mod backup;
 mod checksum;
+mod folder;
 mod import;
 mod key;
 mod lock;
@@ -36,7 +37,7 @@ use record::Head;
 pub use verify::Verified;
 use writer::Writer;
 
-use crate::{Change, CommitError, Committed, Entry, Key, Listed, Logged, Store, StoreError};
+use crate::{Change, CommitError, Committed, Entry, Key, Listed, Logged, Store, StoreError, fail_point};
 
 /// A store in a directory of this machine's disk.
 ///
@@ -99,7 +100,7 @@ impl Embedded {
         let databases = Databases::open(&env).map_err(failed)?;
         let databases = databases.ok_or_else(|| OpenError::NoStore { directory: directory.into() })?;
         let tables = Arc::new(Tables { env, databases, parts: Parts::new() });
-        tables.check_format(directory, false)?;
+        tables.check_format(directory)?;
         Ok(Self { tables, writer: None, _lock: None })
     }
 }
@@ -121,23 +122,48 @@ impl Tables {
     /// Opens the store of a directory for the one who writes.
     fn open(directory: &Path) -> Result<(Arc<Self>, Lock), OpenError> {
         let failed = |error| OpenError::Failed { directory: directory.into(), error: Box::new(error) };
-        std::fs::create_dir_all(directory)
-            .map_err(|error| OpenError::Failed { directory: directory.into(), error: Box::new(error) })?;
+        let unmade = |error| OpenError::Failed { directory: directory.into(), error: Box::new(error) };
+        folder::make(directory).map_err(unmade)?;
         let lock = Lock::take(directory)?;
+        backup::settle(directory).map_err(unmade)?;
+        if !directory.join("data.mdb").try_exists().map_err(unmade)? {
+            Self::create(directory)?;
+        }
         let env = open::environment(directory, false)?;
         // Readers that were killed would keep old pages from being used again.
         env.clear_stale_readers().map_err(failed)?;
-        let databases = match Databases::open(&env).map_err(failed)? {
-            Some(databases) => databases,
-            // Only what is empty becomes a store: anything else is somebody's.
-            None if env.unnamed_database_stat().entries == 0 => Databases::create(&env).map_err(failed)?,
-            None => return Err(OpenError::Foreign { directory: directory.into() }),
-        };
+        let databases = Databases::open(&env).map_err(failed)?;
+        let databases = databases.ok_or_else(|| OpenError::Foreign { directory: directory.into() })?;
         let tables = Arc::new(Self { env, databases, parts: Parts::new() });
-        tables.check_format(directory, true)?;
+        tables.check_format(directory)?;
         import::Interrupted::settle(&tables)
             .map_err(|error| OpenError::Store { directory: directory.into(), error })?;
         Ok((tables, lock))
+    }
+
+    /// Makes a store where none is. It is made in a folder of its own and moved when it is whole and durable, so that
+    /// whatever is found under its name once is a store.
+    fn create(directory: &Path) -> Result<(), OpenError> {
+        let failed = |error| OpenError::Failed { directory: directory.into(), error: Box::new(error) };
+        let unmade = |error| OpenError::Failed { directory: directory.into(), error: Box::new(error) };
+        let making = directory.join("creating");
+        folder::renew(&making).map_err(unmade)?;
+        fail_point::pass("create: the folder is made");
+        let env = open::environment(&making, false)?;
+        let databases = Databases::create(&env).map_err(failed)?;
+        let tables = Self { env, databases, parts: Parts::new() };
+        let mut txn = tables.env.write_txn().map_err(failed)?;
+        let mut value = FORMAT.to_vec();
+        checksum::seal(b"format", &mut value);
+        tables.databases.meta.put(&mut txn, b"format", &value).map_err(failed)?;
+        tables.put_lineage(&mut txn).map_err(failed)?;
+        txn.commit().map_err(failed)?;
+        drop(tables);
+        fail_point::pass("create: the store is made");
+        std::fs::rename(making.join("data.mdb"), directory.join("data.mdb")).map_err(unmade)?;
+        folder::sync(directory).map_err(unmade)?;
+        fail_point::pass("create: the store is in place");
+        std::fs::remove_dir_all(&making).map_err(unmade)
     }
 
     /// A number that goes up: the last revision, the last line of the log.
@@ -170,24 +196,13 @@ impl Tables {
             .collect()
     }
 
-    /// Checks what the store says of itself; a new one is told.
-    fn check_format(&self, directory: &Path, may_write: bool) -> Result<(), OpenError> {
+    /// Checks what the store says of itself.
+    fn check_format(&self, directory: &Path) -> Result<(), OpenError> {
         let failed = |error| OpenError::Failed { directory: directory.into(), error: Box::new(error) };
         let txn = self.env.read_txn().map_err(failed)?;
-        let found = self.databases.meta.get(&txn, b"format").map_err(failed)?.map(<[u8]>::to_vec);
-        drop(txn);
-        let Some(found) = found else {
-            if !may_write {
-                return Err(OpenError::NoStore { directory: directory.into() });
-            }
-            let mut value = FORMAT.to_vec();
-            checksum::seal(b"format", &mut value);
-            let mut txn = self.env.write_txn().map_err(failed)?;
-            self.databases.meta.put(&mut txn, b"format", &value).map_err(failed)?;
-            self.put_lineage(&mut txn).map_err(failed)?;
-            return txn.commit().map_err(failed);
-        };
-        let found = checksum::open(b"format", &found, "format")
+        let found = self.databases.meta.get(&txn, b"format").map_err(failed)?;
+        let found = found.ok_or_else(|| OpenError::Foreign { directory: directory.into() })?;
+        let found = checksum::open(b"format", found, "format")
             .map_err(|error| OpenError::Store { directory: directory.into(), error })?;
         if found == FORMAT {
             return Ok(());

@@ -1,9 +1,7 @@
-//! Opening LMDB: the one place where its promises have to be kept by us; and files beside its own.
+//! Opening LMDB: the one place where its promises have to be kept by us.
 
 #![allow(unsafe_code, reason = "LMDB cannot be opened without")]
 
-use std::fs::{DirBuilder, File};
-use std::io;
 use std::path::Path;
 
 use heed::types::Bytes;
@@ -47,23 +45,6 @@ pub(super) fn environment(directory: &Path, read_only: bool) -> Result<Env, Open
     Ok(env)
 }
 
-/// A new folder that only its owner can look into: records have secrets.
-pub(super) fn private_folder(path: &Path) -> io::Result<()> {
-    let mut folder = DirBuilder::new();
-    #[cfg(unix)]
-    std::os::unix::fs::DirBuilderExt::mode(&mut folder, 0o700);
-    folder.create(path)
-}
-
-/// A new file that only its owner can read, as LMDB makes its own.
-pub(super) fn private_file(path: &Path) -> io::Result<File> {
-    let mut options = File::options();
-    options.write(true).create_new(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    options.open(path)
-}
-
 /// The databases, all of bytes under bytes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Databases {
@@ -77,7 +58,7 @@ pub(super) struct Databases {
 pub(super) type Bytewise = Database<'static, Bytes, Bytes>;
 
 impl Databases {
-    /// Makes those that are not there.
+    /// Makes them.
     pub(super) fn create(env: &Env) -> Result<Self, heed::Error> {
         let made = env.create_databases_and_commit(env.write_txn()?, |opener, txn| {
             let mut create = |name| opener.create_database::<Bytes, Bytes>(txn, Some(name));

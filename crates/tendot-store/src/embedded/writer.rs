@@ -12,6 +12,7 @@ use super::share::Sharing;
 use super::{Tables, checksum, key, log, record};
 use crate::{
     Change, CommitError, Committed, Conflict, Edit, EditKind, Entry, Key, Logged, State, StoreError,
+    fail_point,
 };
 
 /// Changes that are committed together at most.
@@ -144,6 +145,7 @@ impl Writing {
 
     fn try_commit(&mut self, jobs: &mut [Job]) -> Result<Vec<Result<Committed, CommitError>>, heed::Error> {
         let tables = Arc::clone(&self.tables);
+        fail_point::pass("commit: before the transaction");
         let mut txn = tables.env.write_txn()?;
         let mut results = Vec::with_capacity(jobs.len());
         let mut changed = false;
@@ -164,7 +166,9 @@ impl Writing {
             tables.put_counter(&mut txn, b"revision", self.revision)?;
             tables.put_counter(&mut txn, b"sequence", self.sequence)?;
             self.is_committing = true;
+            fail_point::pass("commit: before the engine commits");
             txn.commit()?;
+            fail_point::pass("commit: before the answer");
             self.is_committing = false;
         }
         self.since_clearing += 1;
@@ -273,6 +277,7 @@ impl Writing {
                 databases.homed.delete(txn, prefix.as_bytes())?;
             }
         }
+        fail_point::pass("commit: the records are written");
         self.revision += 1;
         for (kind, name) in prepared.lines {
             self.sequence += 1;
@@ -280,6 +285,7 @@ impl Writing {
             let (at, by) = (change.at, change.by.clone());
             log::append(&self.tables, txn, &Logged { sequence, revision, at, by, kind, name, count: 1 })?;
         }
+        fail_point::pass("commit: the log is written");
         Ok(())
     }
 }
