@@ -93,7 +93,11 @@ fn changes_survive() {
     images(root.path(), &events, |image, acknowledged| {
         let found = opened(&image.join(path));
         let may_be = &states[acknowledged..states.len().min(acknowledged + 2)];
-        assert!(may_be.contains(&found), "{acknowledged} changes were acknowledged, this is there: {:?}", found.1);
+        assert!(
+            may_be.contains(&found),
+            "{acknowledged} changes were acknowledged, this is there: {:?}",
+            found.1
+        );
     });
 }
 
@@ -250,9 +254,9 @@ impl Disk {
             Event::Sync { file } => self.files.entry(*file).or_default().sync(),
             Event::SyncFolder { path } => {
                 let is_in = |event: &Event| match event {
-                    Event::Create { path: name, .. } | Event::Unlink { path: name } | Event::Folder { path: name } => {
-                        name.parent() == Some(path)
-                    }
+                    Event::Create { path: name, .. }
+                    | Event::Unlink { path: name }
+                    | Event::Folder { path: name } => name.parent() == Some(path),
                     Event::Rename { from, to } => from.parent() == Some(path) || to.parent() == Some(path),
                     Event::Link { to, .. } => to.parent() == Some(path),
                     _ => false,
@@ -369,7 +373,8 @@ fn images_of(mut disk: Disk, root: &Path, events: &[Event], mut check: impl FnMu
                 .map(|way| (0..pending).map(|page| if way >> page & 1 == 1 { 0xff } else { 0 }).collect())
                 .collect()
         } else {
-            let some = |chance: &mut Chance| (0..pending).map(|_| if chance.flip() { 0xff } else { 0 }).collect();
+            let some =
+                |chance: &mut Chance| (0..pending).map(|_| if chance.flip() { 0xff } else { 0 }).collect();
             let mut ways: Vec<Vec<u8>> = (0..BY_CHANCE).map(|_| some(&mut chance)).collect();
             ways.extend([vec![0xff; pending], vec![0; pending]]);
             ways

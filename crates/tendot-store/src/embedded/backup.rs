@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{self, BufReader, Read, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 
-use heed::{CompactionOption, RwTxn};
+use heed::CompactionOption;
 use xxhash_rust::xxh3::Xxh3;
 
 use super::lock::Lock;
@@ -25,7 +25,7 @@ impl Embedded {
             |error: io::Error| StoreError::Failed { doing: "writing the backup", error: Box::new(error) };
         file.write_all(HEADER).map_err(writing)?;
         file.write_all(&[0; 8]).map_err(writing)?;
-        self.tables
+        self.tables()
             .env
             .copy_to_file(file, CompactionOption::Enabled)
             .map_err(|error| super::failed("copying the store", error))?;
@@ -165,11 +165,11 @@ fn prepare(backup: Backup<'_>, restoring: &Path) -> Result<(), RestoreError> {
     drop(data);
     fail_point::pass("restore: the copy is written");
     let (tables, _lock) = Tables::open(restoring)?;
-    let renewed = tables.env.write_txn().and_then(|mut txn| {
-        tables.put_lineage(&mut txn)?;
-        txn.commit()
-    });
-    renewed.map_err(|error| OpenError::Failed { directory: restoring.into(), error: Box::new(error) })?;
+    let renewed = tables.renew_lineage();
+    // Twice, because the engine keeps two states, and both are to be of this store.
+    renewed
+        .and_then(|()| tables.renew_lineage())
+        .map_err(|error| OpenError::Failed { directory: restoring.into(), error: Box::new(error) })?;
     fail_point::pass("restore: the copy is a store");
     Ok(())
 }
@@ -232,13 +232,15 @@ fn copy(file: &mut File, length: u64, to: &mut impl io::Write) -> io::Result<[u8
 
 impl Tables {
     /// Gives the store a lineage that no other has.
-    pub(super) fn put_lineage(&self, txn: &mut RwTxn<'_>) -> Result<(), heed::Error> {
+    pub(super) fn renew_lineage(&self) -> Result<(), heed::Error> {
         use std::hash::{BuildHasher as _, RandomState};
         // Not a secret, only never the same twice: the keys of hash maps come from the system's source of randomness.
         let random = || RandomState::new().hash_one(std::time::SystemTime::now()).to_le_bytes();
         let mut value = [random(), random()].concat();
         checksum::seal(b"lineage", &mut value);
-        self.databases.meta.put(txn, b"lineage", &value)
+        let mut txn = self.env.write_txn()?;
+        self.databases.meta.put(&mut txn, b"lineage", &value)?;
+        self.commit(txn)
     }
 }
 

@@ -223,7 +223,7 @@ impl Run {
         if is_last {
             fail_point::pass("import: before the last commit");
         }
-        txn.commit().map_err(committing)?;
+        tables.commit(txn).map_err(committing)?;
         fail_point::pass(if is_last {
             "import: after the last commit"
         } else {
@@ -337,7 +337,7 @@ impl Interrupted {
         tables.put_counter(&mut txn, b"sequence", sequence).map_err(settling)?;
         tables.databases.meta.delete(&mut txn, Self::NAME).map_err(settling)?;
         fail_point::pass("import: before it is settled");
-        txn.commit().map_err(settling)?;
+        tables.commit(txn).map_err(settling)?;
         fail_point::pass("import: after it is settled");
         Ok(())
     }

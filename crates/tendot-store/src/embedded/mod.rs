@@ -7,6 +7,7 @@
 
 mod backup;
 mod checksum;
+mod commit;
 mod folder;
 mod import;
 mod key;
@@ -24,7 +25,7 @@ mod writer;
 
 use std::ops::Bound;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 pub use backup::{RestoreError, restore};
 use heed::{Env, RoTxn, RwTxn, WithTls};
@@ -75,6 +76,8 @@ struct Tables {
     env: Env,
     databases: Databases,
     parts: Parts,
+    /// The same once more, for reading, if the engine is lost to us.
+    standby: OnceLock<Box<Self>>,
 }
 
 /// What `format` in `meta` says.
@@ -99,22 +102,28 @@ impl Embedded {
         let env = open::environment(directory, true)?;
         let databases = Databases::open(&env).map_err(failed)?;
         let databases = databases.ok_or_else(|| OpenError::NoStore { directory: directory.into() })?;
-        let tables = Arc::new(Tables { env, databases, parts: Parts::new() });
+        let tables = Arc::new(Tables { env, databases, parts: Parts::new(), standby: OnceLock::new() });
         tables.check_format(directory)?;
         Ok(Self { tables, writer: None, _lock: None })
     }
 }
 
 impl Embedded {
+    /// What is read from.
+    fn tables(&self) -> &Tables {
+        self.tables.standby.get().map_or(&self.tables, |standby| standby)
+    }
+
     /// Records in the order of their keys, tombstones among them: at most `limit`, after `after`.
     pub fn scan(&self, after: Option<&Key>, limit: usize) -> Result<Vec<Entry>, StoreError> {
-        self.tables.scan(after, limit)
+        self.tables().scan(after, limit)
     }
 
     /// How many records there are, tombstones among them.
     pub fn count(&self) -> Result<u64, StoreError> {
-        let txn = self.tables.read_txn()?;
-        self.tables.databases.records.len(&txn).map_err(|error| failed("counting records", error))
+        let tables = self.tables();
+        let txn = tables.read_txn()?;
+        tables.databases.records.len(&txn).map_err(|error| failed("counting records", error))
     }
 }
 
@@ -134,7 +143,7 @@ impl Tables {
         env.clear_stale_readers().map_err(failed)?;
         let databases = Databases::open(&env).map_err(failed)?;
         let databases = databases.ok_or_else(|| OpenError::Foreign { directory: directory.into() })?;
-        let tables = Arc::new(Self { env, databases, parts: Parts::new() });
+        let tables = Arc::new(Self { env, databases, parts: Parts::new(), standby: OnceLock::new() });
         tables.check_format(directory)?;
         import::Interrupted::settle(&tables)
             .map_err(|error| OpenError::Store { directory: directory.into(), error })?;
@@ -151,13 +160,13 @@ impl Tables {
         fail_point::pass("create: the folder is made");
         let env = open::environment(&making, false)?;
         let databases = Databases::create(&env).map_err(failed)?;
-        let tables = Self { env, databases, parts: Parts::new() };
+        let tables = Self { env, databases, parts: Parts::new(), standby: OnceLock::new() };
         let mut txn = tables.env.write_txn().map_err(failed)?;
         let mut value = FORMAT.to_vec();
         checksum::seal(b"format", &mut value);
         tables.databases.meta.put(&mut txn, b"format", &value).map_err(failed)?;
-        tables.put_lineage(&mut txn).map_err(failed)?;
-        txn.commit().map_err(failed)?;
+        tables.commit(txn).map_err(failed)?;
+        tables.renew_lineage().map_err(failed)?;
         drop(tables);
         fail_point::pass("create: the store is made");
         std::fs::rename(making.join("data.mdb"), directory.join("data.mdb")).map_err(unmade)?;
@@ -365,8 +374,9 @@ impl Tables {
 
 impl Store for Embedded {
     async fn get(&self, key: &Key) -> Result<Option<Entry>, StoreError> {
-        let txn = self.tables.read_txn()?;
-        self.tables.get(&txn, key)
+        let tables = self.tables();
+        let txn = tables.read_txn()?;
+        tables.get(&txn, key)
     }
 
     async fn list(
@@ -375,15 +385,15 @@ impl Store for Embedded {
         after: Option<&Key>,
         limit: usize,
     ) -> Result<Vec<Listed>, StoreError> {
-        self.tables.list(prefix, after, limit)
+        self.tables().list(prefix, after, limit)
     }
 
     async fn is_homed(&self, prefix: &[u8]) -> Result<bool, StoreError> {
-        self.tables.is_homed(prefix)
+        self.tables().is_homed(prefix)
     }
 
     async fn homed(&self, after: Option<&[u8]>, limit: usize) -> Result<Vec<Box<str>>, StoreError> {
-        self.tables.homed(after, limit)
+        self.tables().homed(after, limit)
     }
 
     async fn commit(&self, change: Change) -> Result<Committed, CommitError> {
@@ -394,7 +404,7 @@ impl Store for Embedded {
     }
 
     async fn changes(&self, after: u64, limit: usize) -> Result<Vec<Logged>, StoreError> {
-        self.tables.changes(after, limit)
+        self.tables().changes(after, limit)
     }
 }
 

@@ -45,6 +45,17 @@ pub(super) fn environment(directory: &Path, read_only: bool) -> Result<Env, Open
     Ok(env)
 }
 
+/// An environment that is there and that nobody writes any more, once more in this process, for reading.
+pub(super) fn standby(directory: &Path) -> Result<Env, heed::Error> {
+    let mut options = EnvOpenOptions::new();
+    options.map_size(MAP).max_dbs(8);
+    let flags = EnvFlags::READ_ONLY | EnvFlags::NO_LOCK | EnvFlags::NO_SUB_DIR | EnvFlags::NO_READ_AHEAD;
+    // SAFETY: no lock is needed where nobody writes: the engine refuses us, and we keep others from it.
+    unsafe { options.flags(flags) };
+    // SAFETY: as above. The path is that of the file, so this is another environment than that of the directory.
+    unsafe { options.open(directory.join("data.mdb")) }
+}
+
 /// The databases, all of bytes under bytes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Databases {

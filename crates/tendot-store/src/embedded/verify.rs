@@ -71,10 +71,10 @@ impl Embedded {
     /// ```
     pub fn verify(&self, mut progress: impl FnMut(&Verified)) -> Result<Verified, StoreError> {
         let mut inspection = Inspection {
-            tables: &self.tables,
+            tables: self.tables(),
             verified: Verified::default(),
             progress: &mut progress,
-            started: self.tables.env.info().last_txn_id,
+            started: self.tables().env.info().last_txn_id,
         };
         inspection.meta()?;
         inspection.parts()?;
@@ -164,7 +164,7 @@ impl Inspection<'_> {
             let Some(body) = this.verified.check(checksum::open(key, value, "setting")) else { return };
             let is_right = match key {
                 b"format" => body == FORMAT,
-                b"revision" | b"sequence" => body.len() == 8,
+                b"revision" | b"sequence" | b"transaction" => body.len() == 8,
                 b"lineage" => body.len() == 16,
                 import::Interrupted::NAME => log::decode(0, body).is_some(),
                 _ => false,

@@ -8,6 +8,7 @@ use std::thread::JoinHandle;
 use heed::RwTxn;
 use tokio::sync::oneshot;
 
+use super::commit::is_full;
 use super::share::Sharing;
 use super::{Tables, checksum, key, log, record};
 use crate::{
@@ -134,8 +135,13 @@ impl Writing {
                 (self.revision, self.sequence) = before;
                 self.sharing.forget();
                 let why = error.to_string();
-                if self.is_committing && !is_full(&error) {
+                let is_lost = self.tables.is_lost();
+                if is_lost || self.is_committing && !is_full(&error) {
                     self.broken = Some(format!("an earlier change could not be made durable ({why})"));
+                }
+                if is_lost {
+                    // Without, readers are told why nothing can be read.
+                    let _ = self.tables.stand_by();
                 }
                 let failed = || StoreError::Failed { doing: "committing changes", error: why.clone().into() };
                 jobs.iter().map(|_| Err(failed().into())).collect()
@@ -167,7 +173,7 @@ impl Writing {
             tables.put_counter(&mut txn, b"sequence", self.sequence)?;
             self.is_committing = true;
             fail_point::pass("commit: before the engine commits");
-            txn.commit()?;
+            tables.commit(txn)?;
             fail_point::pass("commit: before the answer");
             self.is_committing = false;
         }
@@ -296,14 +302,4 @@ struct Prepared {
     records: BTreeMap<Key, Option<Entry>>,
     homed: BTreeMap<Key, bool>,
     lines: Vec<(EditKind, Box<str>)>,
-}
-
-/// Whether there was no room: the change came to nothing, and the next one may fit.
-fn is_full(error: &heed::Error) -> bool {
-    use std::io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
-    match error {
-        heed::Error::Io(error) => matches!(error.kind(), StorageFull | QuotaExceeded | FileTooLarge),
-        heed::Error::Mdb(error) => matches!(error, heed::MdbError::MapFull),
-        _ => false,
-    }
 }

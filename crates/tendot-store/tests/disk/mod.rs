@@ -3,7 +3,11 @@
 //! LMDB is linked into this program, so its calls and those of the standard library come here first. They are looked at
 //! only for files under one directory, and only by one test at a time.
 
-#![allow(unsafe_code, dead_code, reason = "functions of the C library are replaced; each test uses some of this")]
+#![allow(
+    unsafe_code,
+    dead_code,
+    reason = "functions of the C library are replaced; each test uses some of this"
+)]
 
 use std::ffi::{CStr, OsStr, c_char, c_int, c_uint, c_void};
 use std::os::unix::ffi::OsStrExt as _;
@@ -169,7 +173,8 @@ fn given(watch: &Watch, folder: c_int, path: *const c_char) -> Option<PathBuf> {
     // SAFETY: callers give text that ends with zero.
     let path = Path::new(OsStr::from_bytes(unsafe { CStr::from_ptr(path) }.to_bytes()));
     let path = if path.is_absolute() { path.to_owned() } else { path_of(folder)?.join(path) };
-    let watched = path.starts_with(&watch.root) && !path.ends_with("lock.mdb") && !path.ends_with("tendot.lock");
+    let watched =
+        path.starts_with(&watch.root) && !path.ends_with("lock.mdb") && !path.ends_with("tendot.lock");
     watched.then_some(path)
 }
 
