@@ -14,6 +14,7 @@ mod key;
 mod lock;
 mod log;
 mod open;
+mod pages;
 mod parts;
 mod record;
 mod run;

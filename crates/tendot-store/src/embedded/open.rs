@@ -8,6 +8,7 @@ use heed::types::Bytes;
 use heed::{CommitOrAbort, Database, Env, EnvFlags, EnvOpenOptions};
 
 use super::OpenError;
+use super::pages::Pages;
 
 /// Address space, not memory and not disk: a store can grow to this without being opened anew.
 const MAP: usize = if cfg!(target_pointer_width = "64") { 1 << 40 } else { 1 << 30 };
@@ -37,8 +38,12 @@ pub(super) fn environment(directory: &Path, read_only: bool) -> Result<Env, Open
     // Reading a page that is not in the file would end the process.
     if let Some(there) = there {
         let pages = env.info().last_page_number as u64 + 1;
-        let expected = pages * u64::from(env.unnamed_database_stat().page_size);
-        if there < expected {
+        let page_size = env.unnamed_database_stat().page_size;
+        let expected = pages * u64::from(page_size);
+        // But pages that were free again before the end of their transaction were never written.
+        let end = there / u64::from(page_size);
+        let is_whole = || Pages::open(&file, page_size).and_then(|mut pages| pages.are_free_from(end));
+        if there < expected && is_whole() != Ok(true) {
             return Err(OpenError::CutOff { directory: directory.into(), expected, there });
         }
     }
