@@ -37,9 +37,9 @@ pub(super) fn environment(directory: &Path, read_only: bool) -> Result<Env, Open
     let env = unsafe { options.open(directory) }.map_err(failed)?;
     // Reading a page that is not in the file would end the process.
     if let Some(there) = there {
-        let pages = env.info().last_page_number as u64 + 1;
+        let pages = (env.info().last_page_number as u64).saturating_add(1);
         let page_size = env.unnamed_database_stat().page_size;
-        let expected = pages * u64::from(page_size);
+        let expected = pages.saturating_mul(u64::from(page_size));
         // But pages that were free again before the end of their transaction were never written.
         let end = there / u64::from(page_size);
         let is_whole = || Pages::open(&file, page_size).and_then(|mut pages| pages.are_free_from(end));
