@@ -150,6 +150,7 @@ fn check_changes(directory: &Path, output: &Output) {
         }
     }
     block_on(store.commit(put("afterwards", 1))).unwrap();
+    assert!(!directory.join("store/creating").exists());
 }
 
 /// Not a test by itself: an import in several runs and several transactions.

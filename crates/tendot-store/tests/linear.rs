@@ -1,6 +1,8 @@
 //! Many at once: whatever they do at the same time, what each of them saw could have been seen if all had been done one
 //! after the other, each at some moment between its beginning and its end.
 
+#![allow(clippy::print_stdout, reason = "the seed is told when a test fails")]
+
 mod chance;
 
 use std::collections::{BTreeSet, HashSet};
@@ -168,7 +170,7 @@ fn act(
     operations
 }
 
-fn check(store: &(impl Store + Sync), histories: u64) {
+fn check(store: &impl Store, histories: u64) {
     let seed = seed();
     println!("TENDOT_SEED={seed}");
     let mut overlaps = 0;
@@ -211,7 +213,7 @@ fn fast() -> tempfile::TempDir {
 }
 
 /// Changes of several names are seen whole: no list has a part of one, and who sees a change sees all before it.
-fn check_whole(store: &(impl Store + Sync)) {
+fn check_whole(store: &impl Store) {
     const GROUP: usize = 5;
     const ROUNDS: u64 = 150;
     let names: Vec<String> = (0..GROUP).map(|number| format!("10.1/name-{number}")).collect();

@@ -11,6 +11,7 @@
 //! they are written, and file systems that reorder the changes of names.
 
 #![cfg(target_os = "linux")]
+#![allow(clippy::print_stdout, reason = "the seed is told when a test fails")]
 
 mod chance;
 mod disk;

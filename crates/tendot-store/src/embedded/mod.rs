@@ -2,8 +2,9 @@
 //!
 //! `open.rs` opens LMDB, `record.rs` is the layout of records (with `shape.rs`, `varint.rs`, `checksum.rs` and `key.rs`),
 //! `parts.rs` and `share.rs` keep what records have in common, `writer.rs` commits the changes of all callers together,
-//! `lock.rs` lets one process write, `verify.rs` reads
-//! everything, and `backup.rs` copies it. The layout is drawn in `docs/storage-format.md`.
+//! `commit.rs` ends each transaction, `lock.rs` lets one process write, `folder.rs` keeps folders durable, `verify.rs` reads
+//! everything (with `pages.rs`, which reads the engine's own), and `backup.rs` copies it. The layout is drawn in
+//! `docs/storage-format.md`.
 
 mod backup;
 mod checksum;
@@ -84,6 +85,9 @@ struct Tables {
 /// What `format` in `meta` says.
 const FORMAT: &[u8] = b"tendot 1";
 
+/// Where a store is made.
+const CREATING: &str = "creating";
+
 impl Embedded {
     /// Opens the store of a directory, and makes both if they are not there. No other process may have it open for
     /// writing.
@@ -136,7 +140,9 @@ impl Tables {
         folder::make(directory).map_err(unmade)?;
         let lock = Lock::take(directory)?;
         backup::settle(directory).map_err(unmade)?;
-        if !directory.join("data.mdb").try_exists().map_err(unmade)? {
+        if directory.join("data.mdb").try_exists().map_err(unmade)? {
+            folder::remove(&directory.join(CREATING)).map_err(unmade)?;
+        } else {
             Self::create(directory)?;
         }
         let env = open::environment(directory, false)?;
@@ -156,7 +162,7 @@ impl Tables {
     fn create(directory: &Path) -> Result<(), OpenError> {
         let failed = |error| OpenError::Failed { directory: directory.into(), error: Box::new(error) };
         let unmade = |error| OpenError::Failed { directory: directory.into(), error: Box::new(error) };
-        let making = directory.join("creating");
+        let making = directory.join(CREATING);
         folder::renew(&making).map_err(unmade)?;
         fail_point::pass("create: the folder is made");
         let env = open::environment(&making, false)?;

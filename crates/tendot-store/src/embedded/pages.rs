@@ -55,8 +55,14 @@ struct Tree {
 type Checked<T> = Result<T, String>;
 
 impl Pages {
+    /// Numbers of pages take as many bytes as addresses; only those of eight are read here.
+    pub(super) const ARE_KNOWN: bool = cfg!(target_pointer_width = "64");
+
     /// Reads the first two pages, which tell where all else is.
     pub(super) fn open(file: &Path, page_size: u32) -> Checked<Self> {
+        if !Self::ARE_KNOWN {
+            return Err("the engine's pages are not known on this machine".into());
+        }
         let file = File::open(file).map_err(unread)?;
         let state = State { transaction: 0, last: 0, free: Tree::default(), main: Tree::default() };
         let mut pages = Self { file, size: page_size as usize, states: [state; 2] };
