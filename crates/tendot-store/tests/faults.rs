@@ -11,7 +11,9 @@ use std::fs::File;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use disk::{Call, Watching};
 use pollster::block_on;
@@ -135,6 +137,7 @@ fn commits() {
                 }
                 other => panic!("{call}, {failed:?}: {other:?}"),
             }
+            assert!(store.verify(|_| {}).is_ok() && store.backup(&mut tempfile::tempfile().unwrap()).is_ok());
             let (_, last) = refused.last().unwrap();
             assert!(
                 goes_on || refused.len() == 1 || last.starts_with("the store can only be read: "),
@@ -149,6 +152,38 @@ fn commits() {
             block_on(Embedded::open(&path).unwrap().commit(put(61, 10))).unwrap();
         }
         assert_eq!(failed_calls.len(), 3, "writes, syncs and the last page: {failed_calls:?}");
+    }
+}
+
+/// Who reads while the page fails that tells the last state notices nothing.
+#[test]
+fn readers_meanwhile() {
+    let _alone = alone();
+    for call in 1..CALLS {
+        let root = memory();
+        let store = Embedded::open(&root.path().join("store")).unwrap();
+        block_on(store.commit(put(1, 10))).unwrap();
+        let watching = Watching::begin(root.path());
+        watching.fail(call, libc::EIO, false);
+        let is_over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    while !is_over.load(Ordering::SeqCst) {
+                        let key = Key::new("10.1/name-1").unwrap();
+                        assert!(block_on(store.get(&key)).unwrap().is_some());
+                        assert!(!block_on(store.list(b"10.1", None, 9)).unwrap().is_empty());
+                    }
+                });
+            }
+            let _ = block_on(store.commit(put(2, 10)));
+            std::thread::sleep(Duration::from_millis(5));
+            is_over.store(true, Ordering::SeqCst);
+        });
+        if watching.lift().is_none() {
+            assert!(call > 3);
+            break;
+        }
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, Seek as _, SeekFrom, Write as _};
+use std::sync::OnceLock;
 
 use heed::{MdbError, RwTxn};
 
@@ -39,13 +40,17 @@ impl Tables {
         matches!(self.env.read_txn(), Err(heed::Error::Mdb(MdbError::Panic)))
     }
 
-    /// Opens the store once more, for reading, when the engine is lost and nobody writes any more.
-    pub(super) fn stand_by(&self) -> Result<(), heed::Error> {
-        let env = open::standby(self.env.path())?;
-        let Some(databases) = open::Databases::open(&env)? else { return Ok(()) };
-        let standby = Self { env, databases, parts: Parts::new(), standby: Default::default() };
-        let _ = self.standby.set(Box::new(standby));
-        Ok(())
+    /// The store, opened once more for reading when the engine is lost; then nobody writes any more.
+    pub(super) fn standby(&self) -> Option<&Self> {
+        let open = || {
+            let env = open::standby(self.env.path())?;
+            let databases = open::Databases::open(&env)?;
+            Ok::<_, heed::Error>(databases.map(|databases| {
+                Box::new(Self { env, databases, parts: Parts::new(), standby: OnceLock::new() })
+            }))
+        };
+        // Without, readers are told that nothing can be read.
+        self.standby.get_or_init(|| open().unwrap_or_default()).as_deref()
     }
 }
 

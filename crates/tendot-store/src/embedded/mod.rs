@@ -79,7 +79,7 @@ struct Tables {
     databases: Databases,
     parts: Parts,
     /// The same once more, for reading, if the engine is lost to us.
-    standby: OnceLock<Box<Self>>,
+    standby: OnceLock<Option<Box<Self>>>,
 }
 
 /// What `format` in `meta` says.
@@ -116,19 +116,28 @@ impl Embedded {
 impl Embedded {
     /// What is read from.
     fn tables(&self) -> &Tables {
-        self.tables.standby.get().map_or(&self.tables, |standby| standby)
+        self.tables.standby.get().and_then(Option::as_deref).unwrap_or(&self.tables)
+    }
+
+    /// Reads; once more if the engine is lost to us.
+    fn read<T>(&self, read: impl Fn(&Tables) -> Result<T, StoreError>) -> Result<T, StoreError> {
+        read(self.tables()).or_else(|error| match self.tables.is_lost().then(|| self.tables.standby()) {
+            Some(Some(standby)) => read(standby),
+            _ => Err(error),
+        })
     }
 
     /// Records in the order of their keys, tombstones among them: at most `limit`, after `after`.
     pub fn scan(&self, after: Option<&Key>, limit: usize) -> Result<Vec<Entry>, StoreError> {
-        self.tables().scan(after, limit)
+        self.read(|tables| tables.scan(after, limit))
     }
 
     /// How many records there are, tombstones among them.
     pub fn count(&self) -> Result<u64, StoreError> {
-        let tables = self.tables();
-        let txn = tables.read_txn()?;
-        tables.databases.records.len(&txn).map_err(|error| failed("counting records", error))
+        self.read(|tables| {
+            let txn = tables.read_txn()?;
+            tables.databases.records.len(&txn).map_err(|error| failed("counting records", error))
+        })
     }
 }
 
@@ -381,9 +390,10 @@ impl Tables {
 
 impl Store for Embedded {
     async fn get(&self, key: &Key) -> Result<Option<Entry>, StoreError> {
-        let tables = self.tables();
-        let txn = tables.read_txn()?;
-        tables.get(&txn, key)
+        self.read(|tables| {
+            let txn = tables.read_txn()?;
+            tables.get(&txn, key)
+        })
     }
 
     async fn list(
@@ -392,15 +402,15 @@ impl Store for Embedded {
         after: Option<&Key>,
         limit: usize,
     ) -> Result<Vec<Listed>, StoreError> {
-        self.tables().list(prefix, after, limit)
+        self.read(|tables| tables.list(prefix, after, limit))
     }
 
     async fn is_homed(&self, prefix: &[u8]) -> Result<bool, StoreError> {
-        self.tables().is_homed(prefix)
+        self.read(|tables| tables.is_homed(prefix))
     }
 
     async fn homed(&self, after: Option<&[u8]>, limit: usize) -> Result<Vec<Box<str>>, StoreError> {
-        self.tables().homed(after, limit)
+        self.read(|tables| tables.homed(after, limit))
     }
 
     async fn commit(&self, change: Change) -> Result<Committed, CommitError> {
@@ -411,7 +421,7 @@ impl Store for Embedded {
     }
 
     async fn changes(&self, after: u64, limit: usize) -> Result<Vec<Logged>, StoreError> {
-        self.tables().changes(after, limit)
+        self.read(|tables| tables.changes(after, limit))
     }
 }
 

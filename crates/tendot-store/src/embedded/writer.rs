@@ -140,8 +140,7 @@ impl Writing {
                     self.broken = Some(format!("an earlier change could not be made durable ({why})"));
                 }
                 if is_lost {
-                    // Without, readers are told why nothing can be read.
-                    let _ = self.tables.stand_by();
+                    self.tables.standby();
                 }
                 let failed = || StoreError::Failed { doing: "committing changes", error: why.clone().into() };
                 jobs.iter().map(|_| Err(failed().into())).collect()
