@@ -91,6 +91,7 @@ fn changes_survive() {
     }
     let events = watching.events();
     drop((store, watching));
+    let mut number = 0;
     images(root.path(), &events, |image, acknowledged| {
         let found = opened(&image.join(path));
         let may_be = &states[acknowledged..states.len().min(acknowledged + 2)];
@@ -99,6 +100,16 @@ fn changes_survive() {
             "{acknowledged} changes were acknowledged, this is there: {:?}",
             found.1
         );
+        // And it goes on from there.
+        number += 1;
+        if number % 5 == 0 {
+            let store = Embedded::open(&image.join(path)).unwrap();
+            for number in [100, 102, 104] {
+                block_on(store.commit(change(number))).unwrap();
+            }
+            drop(store);
+            assert_eq!(opened(&image.join(path)).1.len(), found.1.len() + 7);
+        }
     });
 }
 
