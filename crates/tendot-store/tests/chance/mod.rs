@@ -7,7 +7,7 @@ pub(crate) struct Chance {
 }
 
 impl Chance {
-    /// Of `TENDOT_SEED`, or of this number.
+    /// The same for the same number.
     pub(crate) fn new(seed: u64) -> Self {
         Self { state: seed }
     }
