@@ -6,6 +6,7 @@
 mod chance;
 
 use std::collections::{BTreeSet, HashSet};
+use std::sync::Barrier;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use chance::{Chance, seed};
@@ -141,7 +142,12 @@ fn act(
             }
         };
         let choice = chance.below(12);
+        let (waits_before, waits_after) = (chance.flip(), chance.flip());
         let begin = clock.fetch_add(1, Ordering::SeqCst);
+        // So that others come between, however quick the store is and few the processors are.
+        if waits_before {
+            std::thread::yield_now();
+        }
         let done = match choice {
             0..=4 => {
                 let values = vec![Value::new(1, "DATA", data.to_string())];
@@ -159,6 +165,9 @@ fn act(
                 Done::Listed { found }
             }
         };
+        if waits_after {
+            std::thread::yield_now();
+        }
         let end = clock.fetch_add(1, Ordering::SeqCst);
         if let Done::Get { found: Some((revision, ..)) }
         | Done::Put { result: Ok(revision) | Err(Some((revision, _))), .. } = done
@@ -175,13 +184,16 @@ fn check(store: &impl Store, histories: u64) {
     println!("TENDOT_SEED={seed}");
     let mut overlaps = 0;
     for history in 0..histories {
-        let clock = AtomicU64::new(0);
+        let (clock, start) = (AtomicU64::new(0), Barrier::new(THREADS));
         let operations: Vec<Operation> = std::thread::scope(|scope| {
             let threads: Vec<_> = (0..THREADS)
                 .map(|thread| {
                     let chance = Chance::new(seed ^ history << 20 ^ (thread as u64) << 50);
-                    let clock = &clock;
-                    scope.spawn(move || act(store, history, clock, chance, thread))
+                    let (clock, start) = (&clock, &start);
+                    scope.spawn(move || {
+                        start.wait();
+                        act(store, history, clock, chance, thread)
+                    })
                 })
                 .collect();
             threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
@@ -193,6 +205,7 @@ fn check(store: &impl Store, histories: u64) {
             assert!(is_linear(&of_name), "seed {seed}, history {history}: {of_name:#?}");
         }
     }
+    println!("{overlaps} operations met others in {histories} histories");
     assert!(overlaps as u64 > histories, "only {overlaps} operations met others");
 }
 
