@@ -4,6 +4,7 @@ mod change;
 mod embedded;
 mod entry;
 mod error;
+mod fail_point;
 mod key;
 mod memory;
 #[cfg(any(test, feature = "suite"))]
@@ -17,6 +18,8 @@ pub use embedded::{
 };
 pub use entry::{Entry, State};
 pub use error::{CommitError, Conflict, StoreError};
+#[cfg(feature = "fail-points")]
+pub use fail_point::FAIL_POINTS;
 pub use key::{Key, KeyError};
 pub use memory::Memory;
 

@@ -4,12 +4,12 @@ use std::fs::File;
 use std::io::{self, BufReader, Read, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 
-use heed::{CompactionOption, RwTxn};
+use heed::CompactionOption;
 use xxhash_rust::xxh3::Xxh3;
 
 use super::lock::Lock;
-use super::{Embedded, OpenError, Tables, checksum, open};
-use crate::{LockError, StoreError};
+use super::{Embedded, OpenError, Tables, checksum, folder};
+use crate::{LockError, StoreError, fail_point};
 
 const HEADER: &[u8; 16] = b"tendot backup 1\n";
 
@@ -25,7 +25,7 @@ impl Embedded {
             |error: io::Error| StoreError::Failed { doing: "writing the backup", error: Box::new(error) };
         file.write_all(HEADER).map_err(writing)?;
         file.write_all(&[0; 8]).map_err(writing)?;
-        self.tables
+        self.tables()
             .env
             .copy_to_file(file, CompactionOption::Enabled)
             .map_err(|error| super::failed("copying the store", error))?;
@@ -65,63 +65,113 @@ pub fn restore(file: &mut File, directory: &Path, replace: bool) -> Result<Optio
     let failed = |error| RestoreError::Failed { path: directory.into(), error };
     file.rewind().map_err(RestoreError::Read)?;
     let backup = Backup::open(file)?;
-    std::fs::create_dir_all(directory).map_err(failed)?;
+    folder::make(directory).map_err(failed)?;
     let _lock = Lock::take(directory)?;
-    let data = directory.join("data.mdb");
-    let is_occupied = data.try_exists().map_err(failed)?;
+    settle(directory).map_err(failed)?;
+    let is_occupied = directory.join("data.mdb").try_exists().map_err(failed)?;
     if is_occupied && !replace {
         return Err(RestoreError::Occupied { directory: directory.into() });
     }
-    let folder = directory.join("restoring");
-    match std::fs::remove_dir_all(&folder) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(error)),
-        _ => open::private_folder(&folder).map_err(failed)?,
-    }
-    let prepared = prepare(backup, &folder);
+    let restoring = directory.join(RESTORING);
+    folder::renew(&restoring).map_err(failed)?;
+    fail_point::pass("restore: the folder is made");
+    let prepared = prepare(backup, &restoring);
     if let Err(error) = prepared {
-        // The reason matters; what is left is removed by the next attempt at the latest.
-        let _ = std::fs::remove_dir_all(&folder);
+        // The reason matters; what is left is removed by the next one who writes at the latest.
+        let _ = std::fs::remove_dir_all(&restoring);
         return Err(error);
     }
-    let aside = if is_occupied { Some(move_aside(directory).map_err(failed)?) } else { None };
-    std::fs::rename(folder.join("data.mdb"), &data).map_err(failed)?;
-    File::open(directory).and_then(|directory| directory.sync_all()).map_err(failed)?;
-    std::fs::remove_dir_all(&folder).map_err(failed)?;
-    Ok(aside)
+    replace_with(&restoring, directory, is_occupied).map_err(|error| {
+        // Else the next one who writes does it.
+        let _ = settle(directory);
+        failed(error)
+    })
+}
+
+/// Where a store is made ready to take the place of another.
+const RESTORING: &str = "restoring";
+
+/// Where the other waits meanwhile, within that folder.
+const ASIDE: &str = "aside";
+
+/// Lets a store take the place of the one that is there. At every moment there is one, the old or the new; which of them
+/// is settled by one renaming. Until then the old one has two names.
+fn replace_with(restoring: &Path, directory: &Path, is_occupied: bool) -> io::Result<Option<PathBuf>> {
+    let aside = restoring.join(ASIDE);
+    if is_occupied {
+        folder::renew(&aside)?;
+        std::fs::hard_link(directory.join("data.mdb"), aside.join("data.mdb"))?;
+        fail_point::pass("restore: the old store is linked");
+        // Readers of the old store have their places in it, and the new one is not to find them.
+        rename_if_there(&directory.join("lock.mdb"), &aside.join("lock.mdb"))?;
+        fail_point::pass("restore: the old lock is moved");
+        folder::sync(&aside)?;
+        folder::sync(restoring)?;
+    }
+    std::fs::rename(restoring.join("data.mdb"), directory.join("data.mdb"))?;
+    folder::sync(directory)?;
+    fail_point::pass("restore: the new store is in place");
+    settle(directory)
+}
+
+/// Brings to its end what `replace_with` began, if it was interrupted: undone if the new store is still waiting, else
+/// the old one gets a folder of its own, which is told.
+pub(super) fn settle(directory: &Path) -> io::Result<Option<PathBuf>> {
+    let restoring = directory.join(RESTORING);
+    let aside = restoring.join(ASIDE);
+    let is_replaced = !restoring.join("data.mdb").try_exists()?;
+    let mut kept = None;
+    if aside.join("data.mdb").try_exists()? {
+        if is_replaced {
+            kept = Some(keep(&aside, directory)?);
+            fail_point::pass("restore: the old store is aside");
+        } else {
+            rename_if_there(&aside.join("lock.mdb"), &directory.join("lock.mdb"))?;
+            // Before the new store, which tells that this one is still in its place.
+            folder::remove(&aside)?;
+        }
+    }
+    folder::remove(&restoring)?;
+    Ok(kept)
+}
+
+/// Gives a store that was replaced a folder that is not taken.
+fn keep(aside: &Path, directory: &Path) -> io::Result<PathBuf> {
+    let mut number = 1;
+    loop {
+        let folder = directory.join(format!("old-{number}"));
+        if !folder.try_exists()? {
+            std::fs::rename(aside, &folder)?;
+            folder::sync(directory)?;
+            return Ok(folder);
+        }
+        number += 1;
+    }
+}
+
+fn rename_if_there(from: &Path, to: &Path) -> io::Result<()> {
+    match std::fs::rename(from, to) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
 }
 
 /// A store of its own, with a lineage of its own.
-fn prepare(backup: Backup<'_>, folder: &Path) -> Result<(), RestoreError> {
-    let failed = |error| RestoreError::Failed { path: folder.into(), error };
-    let mut data = open::private_file(&folder.join("data.mdb")).map_err(failed)?;
+fn prepare(backup: Backup<'_>, restoring: &Path) -> Result<(), RestoreError> {
+    let failed = |error| RestoreError::Failed { path: restoring.into(), error };
+    let mut data = folder::private_file(&restoring.join("data.mdb")).map_err(failed)?;
     backup.copy_to(&mut data)?;
     data.sync_all().map_err(failed)?;
     drop(data);
-    let (tables, _lock) = Tables::open(folder)?;
-    let renewed = tables.env.write_txn().and_then(|mut txn| {
-        tables.put_lineage(&mut txn)?;
-        txn.commit()
-    });
-    renewed.map_err(|error| OpenError::Failed { directory: folder.into(), error: Box::new(error) }.into())
-}
-
-fn move_aside(directory: &Path) -> io::Result<PathBuf> {
-    let mut number = 1;
-    let aside = loop {
-        let aside = directory.join(format!("old-{number}"));
-        match std::fs::create_dir(&aside) {
-            Ok(()) => break aside,
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => number += 1,
-            Err(error) => return Err(error),
-        }
-    };
-    for name in ["lock.mdb", "data.mdb"] {
-        match std::fs::rename(directory.join(name), aside.join(name)) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => {}
-        }
-    }
-    Ok(aside)
+    fail_point::pass("restore: the copy is written");
+    let (tables, _lock) = Tables::open(restoring)?;
+    let renewed = tables.renew_lineage();
+    // Twice, because the engine keeps two states, and both are to be of this store.
+    renewed
+        .and_then(|()| tables.renew_lineage())
+        .map_err(|error| OpenError::Failed { directory: restoring.into(), error: Box::new(error) })?;
+    fail_point::pass("restore: the copy is a store");
+    Ok(())
 }
 
 /// A file that is a backup, as far as its header and length tell.
@@ -182,13 +232,15 @@ fn copy(file: &mut File, length: u64, to: &mut impl io::Write) -> io::Result<[u8
 
 impl Tables {
     /// Gives the store a lineage that no other has.
-    pub(super) fn put_lineage(&self, txn: &mut RwTxn<'_>) -> Result<(), heed::Error> {
+    pub(super) fn renew_lineage(&self) -> Result<(), heed::Error> {
         use std::hash::{BuildHasher as _, RandomState};
         // Not a secret, only never the same twice: the keys of hash maps come from the system's source of randomness.
         let random = || RandomState::new().hash_one(std::time::SystemTime::now()).to_le_bytes();
         let mut value = [random(), random()].concat();
         checksum::seal(b"lineage", &mut value);
-        self.databases.meta.put(txn, b"lineage", &value)
+        let mut txn = self.env.write_txn()?;
+        self.databases.meta.put(&mut txn, b"lineage", &value)?;
+        self.commit(txn)
     }
 }
 

@@ -11,13 +11,13 @@ use tendot_proto::wire::{Item as _, Reader, Writer};
 
 use super::run::{self, Merge, Waiting};
 use super::share::Sharing;
-use super::{Lock, OpenError, Tables, checksum, failed, key, log, open, record, writer};
-use crate::{EditKind, Entry, Key, KeyError, Logged, State, StoreError};
+use super::{Lock, OpenError, Tables, checksum, failed, folder, key, log, record, writer};
+use crate::{EditKind, Entry, Key, KeyError, Logged, State, StoreError, fail_point};
 
 /// Bytes of records that wait in memory, unless told otherwise.
 const BUFFER: usize = 32 << 20;
 
-/// Records that are committed together.
+/// Records that are committed together, unless told otherwise.
 const TOGETHER: usize = 50_000;
 
 /// An import under way. It has the store for itself.
@@ -51,6 +51,7 @@ pub struct Importer {
     waiting: Vec<Waiting>,
     waiting_size: usize,
     buffer: usize,
+    together: usize,
     /// Sorted runs, oldest first, in a folder of their own.
     folder: PathBuf,
     runs: Vec<PathBuf>,
@@ -83,11 +84,7 @@ impl Importer {
         drop(txn);
         let folder = directory.join("tendot-import-runs");
         // What an interrupted import left is of no use: its input comes again.
-        let prepared = match std::fs::remove_dir_all(&folder) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-            _ => open::private_folder(&folder),
-        };
-        prepared
+        folder::renew(&folder)
             .map_err(|error| OpenError::Failed { directory: directory.into(), error: Box::new(error) })?;
         Ok(Self {
             tables,
@@ -98,6 +95,7 @@ impl Importer {
             waiting: Vec::new(),
             waiting_size: 0,
             buffer: BUFFER,
+            together: TOGETHER,
             folder,
             runs: Vec::new(),
             superseded: 0,
@@ -109,6 +107,13 @@ impl Importer {
     #[must_use]
     pub const fn buffer(mut self, bytes: usize) -> Self {
         self.buffer = bytes;
+        self
+    }
+
+    /// Commits so many records together.
+    #[must_use]
+    pub const fn together(mut self, records: usize) -> Self {
+        self.together = if records == 0 { 1 } else { records };
         self
     }
 
@@ -132,6 +137,7 @@ impl Importer {
             run::write(&path, &self.waiting)
                 .map_err(|error| ImportError::Run { path: path.clone(), error })?;
             self.runs.push(path);
+            fail_point::pass("import: a run is written");
             self.waiting.clear();
             self.waiting_size = 0;
         }
@@ -153,12 +159,12 @@ impl Importer {
         let mut run = Run::begin(&self)?;
         loop {
             let mut records = Vec::with_capacity(1_024);
-            while records.len() < TOGETHER
+            while records.len() < self.together
                 && let Some(record) = merge.next().map_err(in_runs)?
             {
                 records.push(record);
             }
-            let is_last = records.len() < TOGETHER;
+            let is_last = records.len() < self.together;
             run.imported.superseded = self.superseded + merge.superseded();
             run.write(&mut self, records, is_last)?;
             progress(&run.imported);
@@ -196,6 +202,7 @@ impl Run {
     ) -> Result<(), StoreError> {
         let tables = Arc::clone(&importer.tables);
         let committing = |error| failed("committing an import", error);
+        fail_point::pass("import: before a transaction");
         let mut txn = tables.env.write_txn().map_err(committing)?;
         for record in records {
             self.write_record(importer, &mut txn, record)?;
@@ -213,7 +220,15 @@ impl Run {
                 Interrupted { revision: self.revision, count, at: importer.at, by: importer.by.clone() };
             interrupted.put(&tables, &mut txn).map_err(committing)?;
         }
-        txn.commit().map_err(committing)?;
+        if is_last {
+            fail_point::pass("import: before the last commit");
+        }
+        tables.commit(txn).map_err(committing)?;
+        fail_point::pass(if is_last {
+            "import: after the last commit"
+        } else {
+            "import: between two transactions"
+        });
         importer.sharing.keep();
         Ok(())
     }
@@ -321,7 +336,10 @@ impl Interrupted {
         log::append(tables, &mut txn, &Logged { sequence, ..line }).map_err(settling)?;
         tables.put_counter(&mut txn, b"sequence", sequence).map_err(settling)?;
         tables.databases.meta.delete(&mut txn, Self::NAME).map_err(settling)?;
-        txn.commit().map_err(settling)
+        fail_point::pass("import: before it is settled");
+        tables.commit(txn).map_err(settling)?;
+        fail_point::pass("import: after it is settled");
+        Ok(())
     }
 
     fn put(self, tables: &Tables, txn: &mut RwTxn<'_>) -> Result<(), heed::Error> {

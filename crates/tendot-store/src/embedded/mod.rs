@@ -2,16 +2,20 @@
 //!
 //! `open.rs` opens LMDB, `record.rs` is the layout of records (with `shape.rs`, `varint.rs`, `checksum.rs` and `key.rs`),
 //! `parts.rs` and `share.rs` keep what records have in common, `writer.rs` commits the changes of all callers together,
-//! `lock.rs` lets one process write, `verify.rs` reads
-//! everything, and `backup.rs` copies it. The layout is drawn in `docs/storage-format.md`.
+//! `commit.rs` ends each transaction, `lock.rs` lets one process write, `folder.rs` keeps folders durable, `verify.rs` reads
+//! everything (with `pages.rs`, which reads the engine's own), and `backup.rs` copies it. The layout is drawn in
+//! `docs/storage-format.md`.
 
 mod backup;
 mod checksum;
+mod commit;
+mod folder;
 mod import;
 mod key;
 mod lock;
 mod log;
 mod open;
+mod pages;
 mod parts;
 mod record;
 mod run;
@@ -23,7 +27,7 @@ mod writer;
 
 use std::ops::Bound;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 pub use backup::{RestoreError, restore};
 use heed::{Env, RoTxn, RwTxn, WithTls};
@@ -36,7 +40,9 @@ use record::Head;
 pub use verify::Verified;
 use writer::Writer;
 
-use crate::{Change, CommitError, Committed, Counted, Entry, Key, Listed, Logged, Piece, Store, StoreError};
+use crate::{
+    Change, CommitError, Committed, Counted, Entry, Key, Listed, Logged, Piece, Store, StoreError, fail_point,
+};
 
 /// A store in a directory of this machine's disk.
 ///
@@ -74,6 +80,8 @@ struct Tables {
     env: Env,
     databases: Databases,
     parts: Parts,
+    /// The same once more, for reading, if the engine is lost to us.
+    standby: OnceLock<Option<Box<Self>>>,
 }
 
 /// Records that are looked at in one call for those of a revision: some milliseconds.
@@ -81,6 +89,9 @@ const LOOKED_AT: usize = 10_000;
 
 /// What `format` in `meta` says.
 const FORMAT: &[u8] = b"tendot 1";
+
+/// Where a store is made.
+const CREATING: &str = "creating";
 
 impl Embedded {
     /// Opens the store of a directory, and makes both if they are not there. No other process may have it open for
@@ -101,22 +112,37 @@ impl Embedded {
         let env = open::environment(directory, true)?;
         let databases = Databases::open(&env).map_err(failed)?;
         let databases = databases.ok_or_else(|| OpenError::NoStore { directory: directory.into() })?;
-        let tables = Arc::new(Tables { env, databases, parts: Parts::new() });
-        tables.check_format(directory, false)?;
+        let tables = Arc::new(Tables { env, databases, parts: Parts::new(), standby: OnceLock::new() });
+        tables.check_format(directory)?;
         Ok(Self { tables, writer: None, _lock: None })
     }
 }
 
 impl Embedded {
+    /// What is read from.
+    fn tables(&self) -> &Tables {
+        self.tables.standby.get().and_then(Option::as_deref).unwrap_or(&self.tables)
+    }
+
+    /// Reads; once more if the engine is lost to us.
+    fn read<T>(&self, read: impl Fn(&Tables) -> Result<T, StoreError>) -> Result<T, StoreError> {
+        read(self.tables()).or_else(|error| match self.tables.is_lost().then(|| self.tables.standby()) {
+            Some(Some(standby)) => read(standby),
+            _ => Err(error),
+        })
+    }
+
     /// Records in the order of their keys, tombstones among them: at most `limit`, after `after`.
     pub fn scan(&self, after: Option<&Key>, limit: usize) -> Result<Vec<Entry>, StoreError> {
-        self.tables.scan(after, limit)
+        self.read(|tables| tables.scan(after, limit))
     }
 
     /// How many records there are, tombstones among them.
     pub fn count(&self) -> Result<u64, StoreError> {
-        let txn = self.tables.read_txn()?;
-        self.tables.databases.records.len(&txn).map_err(|error| failed("counting records", error))
+        self.read(|tables| {
+            let txn = tables.read_txn()?;
+            tables.databases.records.len(&txn).map_err(|error| failed("counting records", error))
+        })
     }
 }
 
@@ -124,23 +150,53 @@ impl Tables {
     /// Opens the store of a directory for the one who writes.
     fn open(directory: &Path) -> Result<(Arc<Self>, Lock), OpenError> {
         let failed = |error| OpenError::Failed { directory: directory.into(), error: Box::new(error) };
-        std::fs::create_dir_all(directory)
-            .map_err(|error| OpenError::Failed { directory: directory.into(), error: Box::new(error) })?;
+        let unmade = |error| OpenError::Failed { directory: directory.into(), error: Box::new(error) };
+        folder::make(directory).map_err(unmade)?;
         let lock = Lock::take(directory)?;
+        backup::settle(directory).map_err(unmade)?;
+        if directory.join("data.mdb").try_exists().map_err(unmade)? {
+            folder::remove(&directory.join(CREATING)).map_err(unmade)?;
+        } else {
+            Self::create(directory)?;
+        }
         let env = open::environment(directory, false)?;
         // Readers that were killed would keep old pages from being used again.
         env.clear_stale_readers().map_err(failed)?;
-        let databases = match Databases::open(&env).map_err(failed)? {
-            Some(databases) => databases,
-            // Only what is empty becomes a store: anything else is somebody's.
-            None if env.unnamed_database_stat().entries == 0 => Databases::create(&env).map_err(failed)?,
-            None => return Err(OpenError::Foreign { directory: directory.into() }),
-        };
-        let tables = Arc::new(Self { env, databases, parts: Parts::new() });
-        tables.check_format(directory, true)?;
+        let databases = Databases::open(&env).map_err(failed)?;
+        let databases = databases.ok_or_else(|| OpenError::Foreign { directory: directory.into() })?;
+        let tables = Arc::new(Self { env, databases, parts: Parts::new(), standby: OnceLock::new() });
+        tables.check_format(directory)?;
         import::Interrupted::settle(&tables)
             .map_err(|error| OpenError::Store { directory: directory.into(), error })?;
         Ok((tables, lock))
+    }
+
+    /// Makes a store where none is. It is made in a folder of its own and moved when it is whole and durable, so that
+    /// whatever is found under its name once is a store.
+    fn create(directory: &Path) -> Result<(), OpenError> {
+        let failed = |error| OpenError::Failed { directory: directory.into(), error: Box::new(error) };
+        let unmade = |error| OpenError::Failed { directory: directory.into(), error: Box::new(error) };
+        let making = directory.join(CREATING);
+        folder::renew(&making).map_err(unmade)?;
+        fail_point::pass("create: the folder is made");
+        let env = open::environment(&making, false)?;
+        let databases = Databases::create(&env).map_err(failed)?;
+        let tables = Self { env, databases, parts: Parts::new(), standby: OnceLock::new() };
+        let mut txn = tables.env.write_txn().map_err(failed)?;
+        let mut value = FORMAT.to_vec();
+        checksum::seal(b"format", &mut value);
+        tables.databases.meta.put(&mut txn, b"format", &value).map_err(failed)?;
+        for counter in [b"revision" as &[u8], b"sequence"] {
+            tables.put_counter(&mut txn, counter, 0).map_err(failed)?;
+        }
+        tables.commit(txn).map_err(failed)?;
+        tables.renew_lineage().map_err(failed)?;
+        drop(tables);
+        fail_point::pass("create: the store is made");
+        std::fs::rename(making.join("data.mdb"), directory.join("data.mdb")).map_err(unmade)?;
+        folder::sync(directory).map_err(unmade)?;
+        fail_point::pass("create: the store is in place");
+        std::fs::remove_dir_all(&making).map_err(unmade)
     }
 
     /// A number that goes up: the last revision, the last line of the log.
@@ -173,27 +229,13 @@ impl Tables {
             .collect()
     }
 
-    /// Checks what the store says of itself; a new one is told.
-    fn check_format(&self, directory: &Path, may_write: bool) -> Result<(), OpenError> {
+    /// Checks what the store says of itself.
+    fn check_format(&self, directory: &Path) -> Result<(), OpenError> {
         let failed = |error| OpenError::Failed { directory: directory.into(), error: Box::new(error) };
         let txn = self.env.read_txn().map_err(failed)?;
-        let found = self.databases.meta.get(&txn, b"format").map_err(failed)?.map(<[u8]>::to_vec);
-        drop(txn);
-        let Some(found) = found else {
-            if !may_write {
-                return Err(OpenError::NoStore { directory: directory.into() });
-            }
-            let mut value = FORMAT.to_vec();
-            checksum::seal(b"format", &mut value);
-            let mut txn = self.env.write_txn().map_err(failed)?;
-            self.databases.meta.put(&mut txn, b"format", &value).map_err(failed)?;
-            self.put_lineage(&mut txn).map_err(failed)?;
-            for counter in [b"revision" as &[u8], b"sequence"] {
-                self.put_counter(&mut txn, counter, 0).map_err(failed)?;
-            }
-            return txn.commit().map_err(failed);
-        };
-        let found = checksum::open(b"format", &found, "format")
+        let found = self.databases.meta.get(&txn, b"format").map_err(failed)?;
+        let found = found.ok_or_else(|| OpenError::Foreign { directory: directory.into() })?;
+        let found = checksum::open(b"format", found, "format")
             .map_err(|error| OpenError::Store { directory: directory.into(), error })?;
         if found == FORMAT {
             return Ok(());
@@ -422,8 +464,10 @@ impl Tables {
 
 impl Store for Embedded {
     async fn get(&self, key: &Key) -> Result<Option<Entry>, StoreError> {
-        let txn = self.tables.read_txn()?;
-        self.tables.get(&txn, key)
+        self.read(|tables| {
+            let txn = tables.read_txn()?;
+            tables.get(&txn, key)
+        })
     }
 
     async fn list(
@@ -432,7 +476,7 @@ impl Store for Embedded {
         after: Option<&Key>,
         limit: usize,
     ) -> Result<Vec<Listed>, StoreError> {
-        self.tables.list(prefix, after, limit)
+        self.read(|tables| tables.list(prefix, after, limit))
     }
 
     async fn count_under(
@@ -441,15 +485,15 @@ impl Store for Embedded {
         after: Option<&Key>,
         limit: usize,
     ) -> Result<Counted, StoreError> {
-        self.tables.count_under(prefix, after, limit)
+        self.read(|tables| tables.count_under(prefix, after, limit))
     }
 
     async fn is_homed(&self, prefix: &[u8]) -> Result<bool, StoreError> {
-        self.tables.is_homed(prefix)
+        self.read(|tables| tables.is_homed(prefix))
     }
 
     async fn homed(&self, after: Option<&[u8]>, limit: usize) -> Result<Vec<Box<str>>, StoreError> {
-        self.tables.homed(after, limit)
+        self.read(|tables| tables.homed(after, limit))
     }
 
     async fn commit(&self, change: Change) -> Result<Committed, CommitError> {
@@ -460,7 +504,7 @@ impl Store for Embedded {
     }
 
     async fn changes(&self, after: u64, limit: usize) -> Result<Vec<Logged>, StoreError> {
-        self.tables.changes(after, limit)
+        self.read(|tables| tables.changes(after, limit))
     }
 
     async fn of_revision(
@@ -469,7 +513,7 @@ impl Store for Embedded {
         after: Option<&Key>,
         limit: usize,
     ) -> Result<Piece, StoreError> {
-        self.tables.of_revision(revision, after, limit)
+        self.read(|tables| tables.of_revision(revision, after, limit))
     }
 }
 

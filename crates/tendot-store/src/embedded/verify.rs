@@ -5,6 +5,7 @@ use std::ops::Bound;
 use heed::RoTxn;
 
 use super::open::Bytewise;
+use super::pages::Pages;
 use super::{Embedded, FORMAT, Tables, checksum, import, key, log};
 use crate::{Key, State, StoreError};
 
@@ -71,11 +72,16 @@ impl Embedded {
     /// ```
     pub fn verify(&self, mut progress: impl FnMut(&Verified)) -> Result<Verified, StoreError> {
         let mut inspection = Inspection {
-            tables: &self.tables,
+            tables: self.tables(),
             verified: Verified::default(),
             progress: &mut progress,
-            started: self.tables.env.info().last_txn_id,
+            started: self.tables().env.info().last_txn_id,
         };
+        inspection.pages()?;
+        if inspection.verified.damaged > 0 {
+            // The engine would trust them.
+            return Ok(inspection.verified);
+        }
         inspection.meta()?;
         inspection.parts()?;
         inspection.records()?;
@@ -94,6 +100,35 @@ struct Inspection<'a> {
 }
 
 impl Inspection<'_> {
+    /// Looks at the pages of the engine, while nobody changes those of the last state.
+    fn pages(&mut self) -> Result<(), StoreError> {
+        if !Pages::ARE_KNOWN {
+            return Ok(());
+        }
+        let env = &self.tables.env;
+        let file = if env.path().is_dir() { env.path().join("data.mdb") } else { env.path().to_owned() };
+        let page_size = env.unnamed_database_stat().page_size;
+        let mut tries = 0;
+        let checked = loop {
+            let txn = self.tables.read_txn()?;
+            let pages = Pages::open(&file, page_size);
+            tries += 1;
+            // Somebody may have written meanwhile, but not each time.
+            match pages {
+                Ok(pages) if pages.transaction() != txn.id() as u64 && tries < 1_000 => {}
+                Ok(pages) if pages.transaction() != txn.id() as u64 => {
+                    break Err("the engine reads another state than the last".to_owned());
+                }
+                Ok(mut pages) => break pages.check(),
+                Err(error) => break Err(error),
+            }
+        };
+        if let Err(damage) = checked {
+            self.verified.damage(damage);
+        }
+        Ok(())
+    }
+
     /// Gives every entry of a database to `check`, and looks each up as a reader would: a key that is damaged above the
     /// leaves leads readers astray, though who goes through all leaves sees nothing of it.
     fn walk(
@@ -164,7 +199,7 @@ impl Inspection<'_> {
             let Some(body) = this.verified.check(checksum::open(key, value, "setting")) else { return };
             let is_right = match key {
                 b"format" => body == FORMAT,
-                b"revision" | b"sequence" => body.len() == 8,
+                b"revision" | b"sequence" | b"transaction" => body.len() == 8,
                 b"lineage" => body.len() == 16,
                 import::Interrupted::NAME => log::decode(0, body).is_some(),
                 _ => false,

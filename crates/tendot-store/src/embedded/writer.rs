@@ -8,10 +8,12 @@ use std::thread::JoinHandle;
 use heed::RwTxn;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
+use super::commit::is_full;
 use super::share::Sharing;
 use super::{Tables, checksum, key, log, record};
 use crate::{
     Change, CommitError, Committed, Conflict, Edit, EditKind, Entry, Key, Logged, State, StoreError,
+    fail_point,
 };
 
 /// Changes that are committed together at most.
@@ -144,8 +146,12 @@ impl Writing {
                 (self.revision, self.sequence) = before;
                 self.sharing.forget();
                 let why = error.to_string();
-                if self.is_committing && !is_full(&error) {
+                let is_lost = self.tables.is_lost();
+                if is_lost || self.is_committing && !is_full(&error) {
                     self.broken = Some(format!("an earlier change could not be made durable ({why})"));
+                }
+                if is_lost {
+                    self.tables.standby();
                 }
                 let failed = || StoreError::Failed { doing: "committing changes", error: why.clone().into() };
                 jobs.iter().map(|_| Err(failed().into())).collect()
@@ -155,6 +161,7 @@ impl Writing {
 
     fn try_commit(&mut self, jobs: &mut [Job]) -> Result<Vec<Result<Committed, CommitError>>, heed::Error> {
         let tables = Arc::clone(&self.tables);
+        fail_point::pass("commit: before the transaction");
         let mut txn = tables.env.write_txn()?;
         let mut results = Vec::with_capacity(jobs.len());
         let mut changed = false;
@@ -176,7 +183,9 @@ impl Writing {
             tables.put_counter(&mut txn, b"revision", self.revision)?;
             tables.put_counter(&mut txn, b"sequence", self.sequence)?;
             self.is_committing = true;
-            txn.commit()?;
+            fail_point::pass("commit: before the engine commits");
+            tables.commit(txn)?;
+            fail_point::pass("commit: before the answer");
             self.is_committing = false;
         }
         self.since_clearing += 1;
@@ -298,6 +307,7 @@ impl Writing {
                 databases.homed.delete(txn, prefix.as_bytes())?;
             }
         }
+        fail_point::pass("commit: the records are written");
         self.revision += 1;
         for (kind, name) in prepared.lines {
             self.sequence += 1;
@@ -305,6 +315,7 @@ impl Writing {
             let (at, by) = (change.at, change.by.clone());
             log::append(&self.tables, txn, &Logged { sequence, revision, at, by, kind, name, count: 1 })?;
         }
+        fail_point::pass("commit: the log is written");
         Ok(())
     }
 }
@@ -315,14 +326,4 @@ struct Prepared {
     records: BTreeMap<Key, Option<Entry>>,
     homed: BTreeMap<Key, bool>,
     lines: Vec<(EditKind, Box<str>)>,
-}
-
-/// Whether there was no room: the change came to nothing, and the next one may fit.
-fn is_full(error: &heed::Error) -> bool {
-    use std::io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
-    match error {
-        heed::Error::Io(error) => matches!(error.kind(), StorageFull | QuotaExceeded | FileTooLarge),
-        heed::Error::Mdb(error) => matches!(error, heed::MdbError::MapFull),
-        _ => false,
-    }
 }

@@ -1,0 +1,48 @@
+//! Places where a test ends the process, to see what is on the disk then. Without the feature `fail-points` there are
+//! none.
+
+/// All of them, so that a test can go through them one by one.
+#[cfg(feature = "fail-points")]
+pub const FAIL_POINTS: [&str; 22] = [
+    "create: the folder is made",
+    "create: the store is made",
+    "create: the store is in place",
+    "commit: before the transaction",
+    "commit: the records are written",
+    "commit: the log is written",
+    "commit: before the engine commits",
+    "commit: before the answer",
+    "import: a run is written",
+    "import: before a transaction",
+    "import: between two transactions",
+    "import: before the last commit",
+    "import: after the last commit",
+    "import: before it is settled",
+    "import: after it is settled",
+    "restore: the folder is made",
+    "restore: the copy is written",
+    "restore: the copy is a store",
+    "restore: the old store is linked",
+    "restore: the old lock is moved",
+    "restore: the new store is in place",
+    "restore: the old store is aside",
+];
+
+/// Ends the process here, without a word, if that was asked for: by `TENDOT_FAIL_POINT`, the name, and
+/// `TENDOT_FAIL_PASS`, the how-manieth time.
+#[cfg(feature = "fail-points")]
+pub(crate) fn pass(name: &'static str) {
+    use std::sync::atomic::{AtomicU32, Ordering};
+    static PASSES: AtomicU32 = AtomicU32::new(0);
+    assert!(FAIL_POINTS.contains(&name), "`{name}` is not in the list");
+    if std::env::var("TENDOT_FAIL_POINT").is_ok_and(|wanted| wanted == name) {
+        let pass = PASSES.fetch_add(1, Ordering::SeqCst) + 1;
+        if std::env::var("TENDOT_FAIL_PASS").is_ok_and(|wanted| wanted == pass.to_string()) {
+            std::process::abort();
+        }
+    }
+}
+
+#[cfg(not(feature = "fail-points"))]
+#[inline(always)]
+pub(crate) const fn pass(_: &'static str) {}

@@ -1,0 +1,253 @@
+//! A bit flips, anywhere in the file: `verify` finds it, or it does not matter; and no record is ever served that is not
+//! right.
+//!
+//! What cannot be excluded, because LMDB's pages have no checksums and none is looked for with each read: a flipped bit in
+//! the number of a page can lead to an older page with the same key, and so to the record as it once was. Then `verify`
+//! tells. It does not matter where no page is in use, or what is between entries; that is tried by writing.
+
+#![cfg(target_os = "linux")]
+#![allow(clippy::print_stdout, reason = "the seed is told when a test fails")]
+
+mod chance;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
+use std::io::Write as _;
+use std::os::unix::fs::FileExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use chance::{Chance, seed};
+use pollster::block_on;
+use tempfile::TempDir;
+use tendot_proto::Value;
+use tendot_store::{Change, Edit, Embedded, Entry, Expect, Importer, Key, Store};
+
+/// Set in the process that flips: where, from which flip on, and the seed.
+const PLACE: &str = "TENDOT_BITS_PLACE";
+const FIRST: &str = "TENDOT_BITS_FIRST";
+
+/// Bytes at the beginning of the two first pages whose bits are all flipped: they tell where everything is.
+const TOLD: usize = 160;
+
+/// Flips elsewhere, by chance; more with `TENDOT_FLIPS=100000`.
+const FLIPS: usize = 3_000;
+
+fn flips() -> usize {
+    let given = std::env::var("TENDOT_FLIPS").ok().and_then(|flips| flips.parse().ok());
+    2 * TOLD * 8 + given.unwrap_or(FLIPS)
+}
+
+/// Which byte, and which bit of it.
+fn place(flip: usize, length: usize, seed: u64) -> (usize, u8) {
+    if flip < 2 * TOLD * 8 {
+        let (byte, bit) = (flip / 8, flip % 8);
+        return (byte / TOLD * 4_096 + byte % TOLD, 1 << bit);
+    }
+    let mut chance = Chance::new(seed ^ (flip as u64) << 32);
+    (chance.below(length), 1 << chance.below(8))
+}
+
+fn memory() -> TempDir {
+    tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap()
+}
+
+fn key(name: &str) -> Key {
+    Key::new(name).unwrap()
+}
+
+fn put(name: &str, data: String) -> Edit {
+    let values =
+        vec![Value::new(1, "URL", format!("https://example.org/{data}")), Value::new(2, "EMAIL", data)];
+    Edit::Put { name: name.into(), values, expect: Expect::Any }
+}
+
+fn commit(store: &Embedded, edits: Vec<Edit>) {
+    block_on(store.commit(Change { by: "somebody".into(), at: 1, edits })).unwrap();
+}
+
+/// Everything that ever was under each name, the last at the end.
+type Versions = BTreeMap<String, Vec<Option<Entry>>>;
+
+/// A store with all that there can be: branches, large records, free pages, tombstones, shared parts.
+fn make(directory: &Path) -> Versions {
+    let names: Vec<String> = (0..120).map(|number| format!("10.1/Name-{number:03}")).collect();
+    let mut importer = Importer::open(directory, "importer", 1).unwrap();
+    for name in &names {
+        importer
+            .put((**name).into(), &[Value::new(1, "URL", format!("https://example.org/{name}"))])
+            .unwrap();
+    }
+    importer.home("10.1").unwrap();
+    importer.finish(|_| {}).unwrap();
+    let store = Embedded::open(directory).unwrap();
+    let mut versions = Versions::new();
+    let note = |versions: &mut Versions| {
+        for name in &names {
+            let entry = block_on(store.get(&key(name))).unwrap();
+            let known = versions.entry(name.clone()).or_default();
+            if known.last() != Some(&entry) {
+                known.push(entry);
+            }
+        }
+    };
+    note(&mut versions);
+    // So many that the number of the last transaction and that of the one before are told wrong by one bit without a
+    // gap between them.
+    for round in 0..42 {
+        let name = &names[round * 7 % names.len()];
+        let edit = match round % 8 {
+            3 => put(name, "x".repeat(9_000 + round)),
+            5 => Edit::Remove { name: (**name).into(), expect: Expect::Live },
+            7 => Edit::Tombstone { name: (**name).into(), expect: Expect::Live },
+            _ => put(name, format!("again/{round}")),
+        };
+        let twin = put(&names[(round * 7 + 3) % names.len()], format!("twin/{round}"));
+        commit(&store, if round % 16 < 8 { vec![edit, twin] } else { vec![edit] });
+        note(&mut versions);
+    }
+    assert_eq!(store.verify(|_| {}).unwrap().damage, [""; 0]);
+    versions
+}
+
+#[test]
+fn every_flip_is_found_or_does_not_matter() {
+    let seed = seed();
+    println!("TENDOT_SEED={seed}");
+    let root = memory();
+    make(&root.path().join("store"));
+    let mut outcomes: BTreeMap<String, usize> = BTreeMap::new();
+    let mut first = 0;
+    while first < flips() {
+        let output = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "flips_until_it_ends", "--nocapture"])
+            .env(PLACE, root.path())
+            .env(FIRST, first.to_string())
+            .env("TENDOT_SEED", seed.to_string())
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&output.stdout);
+        let mut last = None;
+        for line in said.lines() {
+            let words: Vec<&str> = line.split(' ').collect();
+            match words[..] {
+                ["flip", number, "."] => last = Some((number.parse::<usize>().unwrap(), "crashed")),
+                // What readers then meet is damage that can be told.
+                ["found", "."] => last = last.map(|(number, _)| (number, "found, and readers crashed")),
+                ["outcome", outcome, "."] => {
+                    *outcomes.entry(outcome.to_owned()).or_default() += 1;
+                    last = None;
+                }
+                _ => {}
+            }
+        }
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(!errors.contains("panicked"), "flip {last:?}: {errors}");
+        let Some((number, outcome)) = last else {
+            assert!(output.status.success(), "{errors}");
+            break;
+        };
+        // The process that read it is gone: `tendot verify` reads in one of its own, and tells.
+        *outcomes.entry(outcome.to_owned()).or_default() += 1;
+        first = number + 1;
+    }
+    println!("{outcomes:?}");
+    assert_eq!(outcomes.values().sum::<usize>(), flips());
+    for outcome in ["found", "harmless"] {
+        assert!(outcomes.get(outcome).is_some_and(|count| *count > 100), "{outcomes:?}");
+    }
+}
+
+/// Not a test by itself: flips one bit after the other until a page ends the process.
+#[test]
+fn flips_until_it_ends() {
+    let Some(root) = std::env::var_os(PLACE).map(PathBuf::from) else { return };
+    let first: usize = std::env::var(FIRST).unwrap().parse().unwrap();
+    let versions = make(&root.join(format!("versions-{first}")));
+    std::fs::remove_dir_all(root.join(format!("versions-{first}"))).unwrap();
+    let good = std::fs::read(root.join("store/data.mdb")).unwrap();
+    let path = root.join("flipped");
+    let _ = std::fs::remove_dir_all(&path);
+    std::fs::create_dir(&path).unwrap();
+    std::fs::write(path.join("data.mdb"), &good).unwrap();
+    let file = File::options().write(true).open(path.join("data.mdb")).unwrap();
+    let seed = seed();
+    for flip in first..flips() {
+        let (byte, bit) = place(flip, good.len(), seed);
+        say(&format!("flip {flip}"));
+        file.write_all_at(&[good[byte] ^ bit], byte as u64).unwrap();
+        let outcome = look(&path, &versions, &format!("byte {byte}, bit {bit}"));
+        file.write_all_at(&good[byte..=byte], byte as u64).unwrap();
+        if outcome == "harmless" && (flip < 2 * TOLD * 8 || flip % 4 == 0) {
+            file.write_all_at(&[good[byte] ^ bit], byte as u64).unwrap();
+            write(&path, &versions, &format!("byte {byte}, bit {bit}"));
+            std::fs::write(path.join("data.mdb"), &good).unwrap();
+        }
+        say(&format!("outcome {outcome}"));
+    }
+}
+
+fn say(what: &str) {
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "\n{what} .").unwrap();
+    out.flush().unwrap();
+}
+
+/// Reads everything.
+fn look(path: &Path, versions: &Versions, flip: &str) -> &'static str {
+    let Ok(store) = Embedded::open_read_only(path) else { return "refused" };
+    let is_found = store.verify(|_| {}).map_or(true, |verified| verified.damaged > 0);
+    if is_found {
+        say("found");
+    }
+    let mut is_old = false;
+    for (name, versions) in versions {
+        let last = versions.last().unwrap();
+        match block_on(store.get(&key(name))) {
+            Ok(entry) if entry == *last => {}
+            Ok(entry) => {
+                assert!(is_found, "{flip}: {name} is something else, and that is not found: {entry:?}");
+                assert!(
+                    entry.is_none() || versions.contains(&entry),
+                    "{flip}: {name} is served wrong: {entry:?}"
+                );
+                is_old |= entry.is_some();
+            }
+            Err(error) => assert!(is_found, "{flip}: {name}: {error}, and that is not found"),
+        }
+    }
+    match (is_found, is_old) {
+        (true, true) => "found,old",
+        (true, false) => "found",
+        (false, _) => {
+            let listed = block_on(store.list(b"10.1", None, 1_000)).unwrap();
+            assert_eq!(
+                listed.len(),
+                versions.values().filter(|versions| versions.last().unwrap().is_some()).count()
+            );
+            assert!(block_on(store.is_homed(b"10.1")).unwrap(), "{flip}");
+            "harmless"
+        }
+    }
+}
+
+/// What was not found does no harm when the store is written, either.
+fn write(path: &Path, versions: &Versions, flip: &str) {
+    let store = Embedded::open(path).unwrap_or_else(|error| panic!("{flip}: {error}"));
+    let mut changed = BTreeSet::new();
+    for round in 0..6 {
+        let name = format!("10.1/new-{round}");
+        commit(&store, vec![put(&name, "y".repeat(round * 1_500))]);
+        let live = |versions: &Vec<Option<Entry>>| {
+            versions.last().unwrap().as_ref().is_some_and(|entry| entry.state == tendot_store::State::Live)
+        };
+        let (name, _) = versions.iter().filter(|(_, versions)| live(versions)).nth(round * 11).unwrap();
+        commit(&store, vec![Edit::Remove { name: (**name).into(), expect: Expect::Live }]);
+        changed.insert(name);
+    }
+    assert_eq!(store.verify(|_| {}).unwrap().damage, [""; 0], "{flip}");
+    for (name, versions) in versions {
+        let expected = if changed.contains(name) { &None } else { versions.last().unwrap() };
+        assert_eq!(block_on(store.get(&key(name))).unwrap(), *expected, "{flip}: {name}");
+    }
+}

@@ -1,0 +1,324 @@
+//! Many at once: whatever they do at the same time, what each of them saw could have been seen if all had been done one
+//! after the other, each at some moment between its beginning and its end.
+
+#![allow(clippy::print_stdout, reason = "the seed is told when a test fails")]
+
+mod chance;
+
+use std::collections::{BTreeSet, HashSet};
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use chance::{Chance, seed};
+use pollster::block_on;
+use tendot_proto::Value;
+use tendot_store::{Change, CommitError, Edit, Embedded, Expect, Key, Memory, State, Store};
+
+/// Histories for each store, and what is in one.
+const HISTORIES: u64 = 1_500;
+const THREADS: usize = 6;
+const OPERATIONS: usize = 5;
+const NAMES: usize = 2;
+
+/// What is under a name: its revision, its state, and what was put there.
+type There = Option<(u64, State, u64)>;
+
+/// What was done with one name, and what came of it.
+#[derive(Clone, Debug)]
+enum Done {
+    Put { expect: Expect, data: u64, result: Result<u64, Option<(u64, State)>> },
+    Tombstone { expect: Expect, result: Result<u64, Option<(u64, State)>> },
+    Remove { expect: Expect, result: Result<u64, Option<(u64, State)>> },
+    Get { found: There },
+    Listed { found: Option<State> },
+}
+
+/// One operation, from its beginning to its end by a clock that all share.
+#[derive(Clone, Debug)]
+struct Operation {
+    name: usize,
+    begin: u64,
+    end: u64,
+    done: Done,
+}
+
+impl Done {
+    /// What is there afterwards, if this could have come of it.
+    fn apply(&self, there: There) -> Option<There> {
+        let head = there.map(|(revision, state, _)| (revision, state));
+        let written =
+            |expect: &Expect, result: &Result<u64, Option<(u64, State)>>, next: &dyn Fn(u64) -> There| {
+                match result {
+                    Ok(revision) => is_met(*expect, head).then(|| next(*revision)),
+                    Err(told) => (!is_met(*expect, head) && *told == head).then_some(there),
+                }
+            };
+        match self {
+            Self::Put { expect, data, result } => {
+                written(expect, result, &|revision| Some((revision, State::Live, *data)))
+            }
+            Self::Tombstone { expect, result } => written(expect, result, &|revision| {
+                Some((revision, State::Tombstone, there.map_or(0, |(_, _, data)| data)))
+            }),
+            Self::Remove { expect, result } => written(expect, result, &|_| None),
+            Self::Get { found } => (*found == there).then_some(there),
+            Self::Listed { found } => (*found == head.map(|(_, state)| state)).then_some(there),
+        }
+    }
+}
+
+/// What `Expect` promises, written down once more.
+fn is_met(expect: Expect, there: Option<(u64, State)>) -> bool {
+    match there {
+        None => matches!(expect, Expect::Any | Expect::Absent),
+        Some((_, State::Tombstone)) => false,
+        Some((revision, State::Live)) => match expect {
+            Expect::Any | Expect::Live => true,
+            Expect::Absent => false,
+            Expect::Revision(expected) => expected == revision,
+        },
+    }
+}
+
+/// Whether the operations on one name can be put in an order that explains all of them: each in turn that began before
+/// any other that is left ended. What has been tried is remembered.
+fn is_linear(operations: &[Operation]) -> bool {
+    fn search(operations: &[Operation], done: u64, there: There, tried: &mut HashSet<(u64, There)>) -> bool {
+        if done.count_ones() as usize == operations.len() {
+            return true;
+        }
+        if !tried.insert((done, there)) {
+            return false;
+        }
+        let left = || operations.iter().enumerate().filter(|(number, _)| done >> number & 1 == 0);
+        let first_end = left().map(|(_, operation)| operation.end).min().unwrap_or(u64::MAX);
+        left().filter(|(_, operation)| operation.begin < first_end).any(|(number, operation)| {
+            operation
+                .done
+                .apply(there)
+                .is_some_and(|next| search(operations, done | 1 << number, next, tried))
+        })
+    }
+    assert!(operations.len() <= 64);
+    search(operations, 0, None, &mut HashSet::new())
+}
+
+fn name(history: u64, number: usize) -> String {
+    format!("10.{history}/name-{number}")
+}
+
+fn data_of(values: &[Value<'_>]) -> u64 {
+    values.first().map_or(0, |value| String::from_utf8_lossy(&value.data).parse().unwrap())
+}
+
+/// What one thread does, and what it sees.
+fn act(
+    store: &impl Store,
+    history: u64,
+    clock: &AtomicU64,
+    mut chance: Chance,
+    thread: usize,
+) -> Vec<Operation> {
+    let mut operations = Vec::new();
+    let mut known = 0;
+    for step in 0..OPERATIONS {
+        let number = chance.below(NAMES);
+        let name = name(history, number);
+        let expect = match chance.below(4) {
+            0 => Expect::Any,
+            1 => Expect::Absent,
+            2 => Expect::Live,
+            _ => Expect::Revision(known),
+        };
+        let data = (thread * 100 + step + 1) as u64;
+        let commit = |edit: Edit| {
+            let change = Change { by: "somebody".into(), at: 0, edits: vec![edit] };
+            match block_on(store.commit(change)) {
+                Ok(committed) => Ok(committed.revision),
+                Err(CommitError::Conflict(conflict)) => {
+                    Err(conflict.there.map(|(_, revision, state)| (revision, state)))
+                }
+                Err(error) => panic!("{error}"),
+            }
+        };
+        let choice = chance.below(12);
+        let (waits_before, waits_after) = (chance.flip(), chance.flip());
+        let begin = clock.fetch_add(1, Ordering::SeqCst);
+        // So that others come between, however quick the store is and few the processors are.
+        if waits_before {
+            std::thread::yield_now();
+        }
+        let done = match choice {
+            0..=4 => {
+                let values = vec![Value::new(1, "DATA", data.to_string())];
+                Done::Put { expect, data, result: commit(Edit::Put { name: name.into(), values, expect }) }
+            }
+            5 => Done::Tombstone { expect, result: commit(Edit::Tombstone { name: name.into(), expect }) },
+            6 | 7 => Done::Remove { expect, result: commit(Edit::Remove { name: name.into(), expect }) },
+            8..=10 => {
+                let entry = block_on(store.get(&Key::new(&name).unwrap())).unwrap();
+                Done::Get { found: entry.map(|entry| (entry.revision, entry.state, data_of(&entry.values))) }
+            }
+            _ => {
+                let listed = block_on(store.list(format!("10.{history}").as_bytes(), None, 10)).unwrap();
+                let found = listed.iter().find(|listed| *listed.name == *name).map(|listed| listed.state);
+                Done::Listed { found }
+            }
+        };
+        if waits_after {
+            std::thread::yield_now();
+        }
+        let end = clock.fetch_add(1, Ordering::SeqCst);
+        if let Done::Get { found: Some((revision, ..)) }
+        | Done::Put { result: Ok(revision) | Err(Some((revision, _))), .. } = done
+        {
+            known = revision;
+        }
+        operations.push(Operation { name: number, begin, end, done });
+    }
+    operations
+}
+
+fn check(store: &impl Store, histories: u64) {
+    let seed = seed();
+    println!("TENDOT_SEED={seed}");
+    let mut overlaps = 0;
+    for history in 0..histories {
+        let (clock, start) = (AtomicU64::new(0), Barrier::new(THREADS));
+        let operations: Vec<Operation> = std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..THREADS)
+                .map(|thread| {
+                    let chance = Chance::new(seed ^ history << 20 ^ (thread as u64) << 50);
+                    let (clock, start) = (&clock, &start);
+                    scope.spawn(move || {
+                        start.wait();
+                        act(store, history, clock, chance, thread)
+                    })
+                })
+                .collect();
+            threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
+        });
+        overlaps += operations.iter().filter(|operation| operation.end > operation.begin + 1).count();
+        for number in 0..NAMES {
+            let of_name: Vec<Operation> =
+                operations.iter().filter(|operation| operation.name == number).cloned().collect();
+            assert!(is_linear(&of_name), "seed {seed}, history {history}: {of_name:#?}");
+        }
+    }
+    println!("{overlaps} operations met others in {histories} histories");
+    assert!(overlaps as u64 > histories, "only {overlaps} operations met others");
+}
+
+#[test]
+fn memory() {
+    check(&Memory::new(), HISTORIES);
+}
+
+#[test]
+fn embedded() {
+    let directory = fast();
+    check(&Embedded::open(directory.path()).unwrap(), HISTORIES);
+}
+
+/// What is looked for here is the order, not the disk.
+fn fast() -> tempfile::TempDir {
+    tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap()
+}
+
+/// Changes of several names are seen whole: no list has a part of one, and who sees a change sees all before it.
+fn check_whole(store: &impl Store) {
+    const GROUP: usize = 5;
+    const ROUNDS: u64 = 150;
+    let names: Vec<String> = (0..GROUP).map(|number| format!("10.1/name-{number}")).collect();
+    std::thread::scope(|scope| {
+        for writer in 0..3_u64 {
+            let names = &names;
+            scope.spawn(move || {
+                for round in 0..ROUNDS {
+                    let data = || vec![Value::new(1, "DATA", (writer * 1_000 + round).to_string())];
+                    let put = |name: &String| Edit::Put {
+                        name: (**name).into(),
+                        values: data(),
+                        expect: Expect::Any,
+                    };
+                    let remove = |name: &String| Edit::Remove { name: (**name).into(), expect: Expect::Live };
+                    let edits = if round % 3 == 2 {
+                        names.iter().map(remove).collect()
+                    } else {
+                        names.iter().map(put).collect()
+                    };
+                    match block_on(store.commit(Change { by: "writer".into(), at: 0, edits })) {
+                        Ok(_) | Err(CommitError::Conflict(_)) => {}
+                        Err(error) => panic!("{error}"),
+                    }
+                }
+            });
+        }
+        for _ in 0..3 {
+            let names = &names;
+            scope.spawn(move || {
+                let mut last = 0;
+                for _ in 0..4 * ROUNDS {
+                    let listed = block_on(store.list(b"10.1", None, 100)).unwrap();
+                    assert!(listed.is_empty() || listed.len() == GROUP, "a part of a change: {listed:?}");
+                    let revisions: Vec<u64> = names
+                        .iter()
+                        .filter_map(|name| block_on(store.get(&Key::new(name).unwrap())).unwrap())
+                        .map(|entry| entry.revision)
+                        .collect();
+                    for revision in revisions {
+                        assert!(revision >= last, "{revision} was seen after {last}");
+                        last = revision;
+                    }
+                }
+            });
+        }
+    });
+    // The log has each change whole, and in the order of its number.
+    let log = block_on(store.changes(0, usize::MAX)).unwrap();
+    assert!(log.is_sorted_by_key(|line| line.revision));
+    let revisions: BTreeSet<u64> = log.iter().map(|line| line.revision).collect();
+    assert_eq!(log.len(), revisions.len() * GROUP);
+}
+
+#[test]
+fn changes_of_several_names_in_memory() {
+    check_whole(&Memory::new());
+}
+
+#[test]
+fn changes_of_several_names_embedded() {
+    let directory = fast();
+    check_whole(&Embedded::open(directory.path()).unwrap());
+}
+
+/// The judge is judged: it takes what is in order, and nothing else.
+#[test]
+fn the_checker_finds_what_cannot_be() {
+    let operation = |begin, end, done| Operation { name: 0, begin, end, done };
+    let put = |data, result| Done::Put { expect: Expect::Absent, data, result };
+    let get = |found| Done::Get { found };
+    let there = |revision, data| Some((revision, State::Live, data));
+    for (expected, operations) in [
+        (true, vec![operation(0, 1, put(5, Ok(1))), operation(2, 3, get(there(1, 5)))]),
+        // Not there after it was acknowledged.
+        (false, vec![operation(0, 1, put(5, Ok(1))), operation(2, 3, get(None))]),
+        // At the same time, either.
+        (true, vec![operation(0, 3, put(5, Ok(1))), operation(1, 2, get(None))]),
+        (true, vec![operation(0, 3, put(5, Ok(1))), operation(1, 2, get(there(1, 5)))]),
+        // Both registered the same name.
+        (false, vec![operation(0, 2, put(5, Ok(1))), operation(1, 3, put(6, Ok(2)))]),
+        (true, vec![operation(0, 2, put(5, Ok(1))), operation(1, 3, put(6, Err(Some((1, State::Live)))))]),
+        // Seen, and then no more.
+        (
+            false,
+            vec![
+                operation(0, 9, put(5, Ok(1))),
+                operation(1, 2, get(there(1, 5))),
+                operation(3, 4, get(None)),
+            ],
+        ),
+    ] {
+        assert_eq!(is_linear(&operations), expected, "{operations:#?}");
+    }
+}

@@ -1,0 +1,436 @@
+//! The power goes out at every moment: of what had not been synced any part may be on the disk, and everything that was
+//! acknowledged is there, nothing in part.
+//!
+//! Every write, sync and renaming of the store's files is recorded. For each moment images of the disk are made: all that
+//! was synced, and of the rest every subset of pages if there are few, else some by chance; also torn ones, of which only
+//! some sectors of 512 bytes arrived. Each is opened as a store.
+//!
+//! What is modelled: a sync that returned holds for all bytes of its file, a write through a descriptor that was opened
+//! with `O_DSYNC` for its own; a sync of a folder holds for the names in it. Names arrive in the order in which they were
+//! given, as on file systems with a journal. What is not: disks that lie about syncs, sectors that are destroyed while
+//! they are written, and file systems that reorder the changes of names.
+
+#![cfg(target_os = "linux")]
+#![allow(clippy::print_stdout, reason = "the seed is told when a test fails")]
+
+mod chance;
+mod disk;
+
+use std::collections::{BTreeMap, HashSet};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::path::{Path, PathBuf};
+
+use chance::{Chance, seed};
+use disk::{Event, Watching};
+use pollster::block_on;
+use tempfile::TempDir;
+use tendot_proto::Value;
+use tendot_store::{Change, Edit, Embedded, Entry, Expect, Importer, Logged, Store, restore};
+
+/// Pages that arrive or not, one by one, are tried in all ways up to so many.
+const ALL_WAYS: usize = 5;
+
+/// Images by chance for a moment with more of them.
+const BY_CHANCE: usize = 20;
+
+const PAGE: usize = 4_096;
+const SECTOR: usize = 512;
+
+/// A state of the store, all of it that can be read.
+type State = (Vec<Entry>, Vec<Logged>, Vec<Box<str>>);
+
+fn state(store: &Embedded) -> State {
+    let log = block_on(store.changes(0, usize::MAX)).unwrap();
+    (store.scan(None, usize::MAX).unwrap(), log, block_on(store.homed(None, 100)).unwrap())
+}
+
+/// Opens an image as whoever comes after the power would.
+fn opened(directory: &Path) -> State {
+    let store = Embedded::open(directory).unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(store.verify(|_| {}).unwrap().damage, [""; 0]);
+    state(&store)
+}
+
+fn values(data: &str) -> Vec<Value<'static>> {
+    vec![Value::new(1, "URL", format!("https://example.org/records/{data}"))]
+}
+
+/// Changes of all kinds: of one name and of several, of small records and of some that take pages of their own.
+fn change(number: usize) -> Change {
+    let put = |name: usize, length: usize| {
+        let data = format!("{number}-{}", "x".repeat(length));
+        Edit::Put { name: format!("10.1/name-{name}").into(), values: values(&data), expect: Expect::Any }
+    };
+    let named = |name: usize| format!("10.1/name-{name}").into();
+    let edits = match number % 6 {
+        0 => vec![put(number % 4, 10), put(4, 5), put(5, 5)],
+        1 => vec![put(10 + number, 9_000)],
+        2 => vec![put(6, 20), Edit::Home { prefix: format!("10.{number}").into() }],
+        3 => vec![Edit::Remove { name: named(6), expect: Expect::Live }, put(7, 100)],
+        4 => vec![put(8, 1), put(10 + number, 3_000)],
+        _ => vec![Edit::Tombstone { name: named(9 + number), expect: Expect::Live }],
+    };
+    Change { by: "somebody".into(), at: number as u64, edits }
+}
+
+#[test]
+fn changes_survive() {
+    let root = tempfile::tempdir().unwrap();
+    let path = Path::new("data/store");
+    let watching = Watching::begin(root.path());
+    let mut store = Embedded::open(&root.path().join(path)).unwrap();
+    let mut states = vec![state(&store)];
+    for number in 0..18 {
+        if number == 9 {
+            drop(store);
+            store = Embedded::open(&root.path().join(path)).unwrap();
+        }
+        block_on(store.commit(change(number))).unwrap();
+        watching.mark(number + 1);
+        states.push(state(&store));
+    }
+    let events = watching.events();
+    drop((store, watching));
+    let mut number = 0;
+    images(root.path(), &events, |image, acknowledged| {
+        let found = opened(&image.join(path));
+        let may_be = &states[acknowledged..states.len().min(acknowledged + 2)];
+        assert!(
+            may_be.contains(&found),
+            "{acknowledged} changes were acknowledged, this is there: {:?}",
+            found.1
+        );
+        // And it goes on from there.
+        number += 1;
+        if number % 5 == 0 {
+            let store = Embedded::open(&image.join(path)).unwrap();
+            for number in [100, 102, 104] {
+                block_on(store.commit(change(number))).unwrap();
+            }
+            drop(store);
+            assert_eq!(opened(&image.join(path)).1.len(), found.1.len() + 7);
+        }
+    });
+}
+
+#[test]
+fn imports_survive() {
+    const RECORDS: usize = 130;
+    let root = tempfile::tempdir().unwrap();
+    let path = Path::new("store");
+    let before = Embedded::open(&root.path().join(path)).unwrap();
+    block_on(before.commit(change(0))).unwrap();
+    drop(before);
+    let import = |directory: &Path| {
+        let mut importer = Importer::open(directory, "importer", 1).unwrap().together(40).buffer(10_000);
+        for number in 0..RECORDS {
+            let data = format!("{number}-{}", "y".repeat(number * 3));
+            importer.put(format!("10.2/Name-{:03}", number * 7 % RECORDS).into(), &values(&data)).unwrap();
+        }
+        importer.home("10.2").unwrap();
+        importer.finish(|_| {}).unwrap();
+    };
+    let was_there = image_of(root.path());
+    let watching = Watching::begin(root.path());
+    import(&root.path().join(path));
+    watching.mark(1);
+    let events = watching.events();
+    drop(watching);
+    let records = |state: State| -> BTreeMap<Box<str>, Vec<Value<'static>>> {
+        state.0.into_iter().map(|entry| (entry.name, entry.values)).collect()
+    };
+    let whole = records(opened(&root.path().join(path)));
+    assert_eq!(whole.len(), RECORDS + 3);
+    let mut number = 0;
+    images_of(was_there, root.path(), &events, |image, acknowledged| {
+        let image = image.join(path);
+        let found = records(opened(&image));
+        for (name, values) in &found {
+            assert_eq!(Some(values), whole.get(name), "{name}");
+        }
+        assert!(found.len() >= 3, "what was there before");
+        assert!(acknowledged == 0 || found == whole);
+        number += 1;
+        if acknowledged == 0 && number % 10 == 0 {
+            import(&image);
+            assert_eq!(records(opened(&image)), whole);
+        }
+    });
+}
+
+#[test]
+fn a_restored_store_survives() {
+    let root = tempfile::tempdir().unwrap();
+    let path = Path::new("store");
+    let (old, mut backup) = (Embedded::open(&root.path().join(path)).unwrap(), tempfile::tempfile().unwrap());
+    block_on(old.commit(change(0))).unwrap();
+    old.backup(&mut backup).unwrap();
+    let restored = state(&old);
+    block_on(old.commit(change(1))).unwrap();
+    let replaced = state(&old);
+    drop(old);
+    let was_there = image_of(root.path());
+    let watching = Watching::begin(root.path());
+    restore(&mut backup, &root.path().join(path), true).unwrap();
+    watching.mark(1);
+    let events = watching.events();
+    drop(watching);
+    images_of(was_there, root.path(), &events, |image, acknowledged| {
+        let image = image.join(path);
+        let found = opened(&image);
+        if found == restored {
+            assert_eq!(opened(&image.join("old-1")), replaced, "the one that was replaced is aside");
+        } else {
+            assert!(found == replaced && acknowledged == 0);
+        }
+    });
+}
+
+/// A disk as it may be found: files by number, and their names.
+#[derive(Clone, Default)]
+struct Disk {
+    files: BTreeMap<u64, File>,
+    names: BTreeMap<PathBuf, u64>,
+    /// Changes of names that may not have arrived yet.
+    renamed: Vec<Event>,
+}
+
+#[derive(Clone, Default)]
+struct File {
+    bytes: Vec<u8>,
+    /// Writes that may not have arrived yet, in order; those that have, but after others that may not, are among them.
+    pending: Vec<Pending>,
+}
+
+#[derive(Clone)]
+struct Pending {
+    at: usize,
+    bytes: Vec<u8>,
+    has_arrived: bool,
+}
+
+impl File {
+    fn write(bytes: &mut Vec<u8>, at: usize, written: &[u8]) {
+        let end = at + written.len();
+        if bytes.len() < end {
+            bytes.resize(end, 0);
+        }
+        bytes[at..end].copy_from_slice(written);
+    }
+
+    fn sync(&mut self) {
+        for write in self.pending.drain(..) {
+            Self::write(&mut self.bytes, write.at, &write.bytes);
+        }
+    }
+}
+
+impl Disk {
+    /// Something was done, and may have arrived.
+    fn begin(&mut self, event: &Event) {
+        match event {
+            Event::Write { file, at, bytes, .. } => {
+                let file = self.files.entry(*file).or_default();
+                let mut at = *at as usize;
+                // By pages: the system writes them in any order.
+                let mut bytes = &bytes[..];
+                while !bytes.is_empty() {
+                    let (page, rest) = bytes.split_at(bytes.len().min(PAGE - at % PAGE));
+                    file.pending.push(Pending { at, bytes: page.to_vec(), has_arrived: false });
+                    at += page.len();
+                    bytes = rest;
+                }
+            }
+            Event::Truncate { .. } => panic!("nothing is cut off"),
+            Event::Create { .. }
+            | Event::Rename { .. }
+            | Event::Link { .. }
+            | Event::Unlink { .. }
+            | Event::Folder { .. } => self.renamed.push(event.clone()),
+            Event::Sync { .. } | Event::SyncFolder { .. } | Event::Mark(_) => {}
+        }
+    }
+
+    /// The call returned.
+    fn end(&mut self, event: &Event) {
+        match event {
+            Event::Write { file, bytes, is_durable: true, .. } => {
+                let pages = &mut self.files.entry(*file).or_default().pending;
+                let (mut left, mut pages) = (bytes.len(), pages.iter_mut().rev());
+                while left > 0 {
+                    let page = pages.next().unwrap();
+                    page.has_arrived = true;
+                    left -= page.bytes.len();
+                }
+            }
+            Event::Sync { file } => self.files.entry(*file).or_default().sync(),
+            Event::SyncFolder { path } => {
+                let is_in = |event: &Event| match event {
+                    Event::Create { path: name, .. }
+                    | Event::Unlink { path: name }
+                    | Event::Folder { path: name } => name.parent() == Some(path),
+                    Event::Rename { from, to } => from.parent() == Some(path) || to.parent() == Some(path),
+                    Event::Link { to, .. } => to.parent() == Some(path),
+                    _ => false,
+                };
+                let arrived = self.renamed.iter().rposition(is_in).map_or(0, |last| last + 1);
+                for event in self.renamed.drain(..arrived) {
+                    rename(&mut self.names, &event);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// The bytes of a file as they may be found: `arrives` is asked for each page that was not synced, and tells for
+    /// each of its sectors.
+    fn bytes(&self, file: u64, mut arrives: impl FnMut() -> u8) -> Vec<u8> {
+        let Some(file) = self.files.get(&file) else { return Vec::new() };
+        let mut bytes = file.bytes.clone();
+        for page in &file.pending {
+            let sectors = if page.has_arrived { 0xff } else { arrives() };
+            for (number, sector) in page.bytes.chunks(SECTOR).enumerate() {
+                if sectors >> (number % 8) & 1 == 1 {
+                    File::write(&mut bytes, page.at + number * SECTOR, sector);
+                }
+            }
+        }
+        bytes
+    }
+
+    /// Pages that may have arrived or not.
+    fn pending(&self) -> usize {
+        let pages = self.files.values().flat_map(|file| &file.pending);
+        pages.filter(|page| !page.has_arrived).count()
+    }
+
+    /// Names as they may be found, if so many changes of them arrived.
+    fn names(&self, renamed: usize) -> BTreeMap<PathBuf, u64> {
+        let mut names = self.names.clone();
+        for event in &self.renamed[..renamed] {
+            rename(&mut names, event);
+        }
+        names
+    }
+}
+
+fn rename(names: &mut BTreeMap<PathBuf, u64>, event: &Event) {
+    match event {
+        Event::Create { path, file } => {
+            names.insert(path.clone(), *file);
+        }
+        Event::Unlink { path } => {
+            names.remove(path);
+        }
+        Event::Link { from, to } => {
+            if let Some(file) = names.get(from).copied() {
+                names.insert(to.clone(), file);
+            }
+        }
+        Event::Rename { from, to } => {
+            let moved: Vec<PathBuf> = names.keys().filter(|path| path.starts_with(from)).cloned().collect();
+            for path in moved {
+                let file = names.remove(&path).unwrap();
+                let rest = path.strip_prefix(from).unwrap();
+                names.insert(if rest.as_os_str().is_empty() { to.clone() } else { to.join(rest) }, file);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// What is on the disk now, all of it durable.
+fn image_of(root: &Path) -> Disk {
+    use std::os::unix::fs::MetadataExt as _;
+    let mut disk = Disk::default();
+    let mut folders = vec![root.canonicalize().unwrap()];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap().map(Result::unwrap) {
+            let (path, metadata) = (entry.path(), entry.metadata().unwrap());
+            if metadata.is_dir() {
+                folders.push(path);
+            } else if path.file_name().is_some_and(|name| name == "data.mdb") {
+                let bytes = std::fs::read(&path).unwrap();
+                disk.files.insert(metadata.ino(), File { bytes, pending: Vec::new() });
+                disk.names.insert(path, metadata.ino());
+            }
+        }
+    }
+    disk
+}
+
+fn images(root: &Path, events: &[Event], check: impl FnMut(&Path, usize)) {
+    images_of(Disk::default(), root, events, check);
+}
+
+/// Makes images for every moment, and gives each to `check`, with the last mark.
+fn images_of(mut disk: Disk, root: &Path, events: &[Event], mut check: impl FnMut(&Path, usize)) {
+    let seed = seed();
+    println!("TENDOT_SEED={seed}");
+    let mut chance = Chance::new(seed);
+    let mut acknowledged = 0;
+    let mut seen = HashSet::new();
+    let root = root.canonicalize().unwrap();
+    let mut images = 0;
+    // The last one again, for the moment after it.
+    for event in events.iter().chain(events.last()) {
+        disk.begin(event);
+        let pending = disk.pending();
+        let renamed: Vec<usize> = match disk.renamed.len() {
+            0 => vec![0],
+            some => vec![0, chance.below(some), some - 1, some],
+        };
+        let mut ways: Vec<Vec<u8>> = if pending <= ALL_WAYS {
+            (0..1_u32 << pending)
+                .map(|way| (0..pending).map(|page| if way >> page & 1 == 1 { 0xff } else { 0 }).collect())
+                .collect()
+        } else {
+            let some =
+                |chance: &mut Chance| (0..pending).map(|_| if chance.flip() { 0xff } else { 0 }).collect();
+            let mut ways: Vec<Vec<u8>> = (0..BY_CHANCE).map(|_| some(&mut chance)).collect();
+            ways.extend([vec![0xff; pending], vec![0; pending]]);
+            ways
+        };
+        // Torn: some sectors of each page, or of one page only.
+        for _ in 0..if pending > 0 { 6 } else { 0 } {
+            ways.push((0..pending).map(|_| chance.next() as u8).collect());
+            let mut torn = vec![0xff; pending];
+            torn[chance.below(pending)] = chance.next() as u8;
+            ways.push(torn);
+        }
+        for renamed in renamed {
+            for way in &ways {
+                let mut way = way.iter().copied();
+                let mut bytes = BTreeMap::new();
+                for file in disk.files.keys() {
+                    bytes.insert(*file, disk.bytes(*file, || way.next().unwrap()));
+                }
+                let names = disk.names(renamed);
+                let mut hasher = DefaultHasher::new();
+                (acknowledged, &bytes, &names).hash(&mut hasher);
+                if !seen.insert(hasher.finish()) {
+                    continue;
+                }
+                let image = memory();
+                for (path, file) in names {
+                    let path = image.path().join(path.strip_prefix(&root).unwrap());
+                    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+                    std::fs::write(path, bytes.get(&file).map_or(&[][..], |bytes| bytes)).unwrap();
+                }
+                images += 1;
+                check(image.path(), acknowledged);
+            }
+        }
+        disk.end(event);
+        if let Event::Mark(number) = event {
+            acknowledged = *number;
+        }
+    }
+    println!("{images} images of {} moments", events.len());
+    assert!(images > 50, "only {images} images");
+}
+
+/// A directory in memory, where one is to be had: images are many, and no power is lost while they are looked at.
+fn memory() -> TempDir {
+    tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap()
+}
