@@ -107,20 +107,20 @@ impl<U: Upstream> Resolver<U> {
             Err(guard) => guard,
         };
         let now = Instant::now();
-        let (kept, result) = match (self.upstream.ask(name).await, old) {
+        let kept = match (self.upstream.ask(name).await, old) {
             (Ok(found), _) => {
                 let until = now + self.time(&found);
-                (Kept { found: Arc::new(found), since: now, until, end: until + self.settings.stale }, None)
+                Kept { found: Arc::new(found), since: now, until, end: until + self.settings.stale }
             }
             (Err(_), Some(old)) if now < old.end => {
-                (Kept { until: (now + self.settings.retry).min(old.end), ..old }, None)
+                Kept { until: (now + self.settings.retry).min(old.end), ..old }
             }
             (Err(error), _) => return Err(error),
         };
         let answer = self.answer(&kept);
         // The guard is lost only if the place was given up meanwhile; then others ask anew.
         let _ = guard.insert(kept);
-        result.map_or(Ok(answer), Err)
+        Ok(answer)
     }
 
     fn answer(&self, kept: &Kept) -> Answer {

@@ -1,0 +1,87 @@
+//! Another resolver, as good and as bad as they come.
+
+use std::time::{Duration, Instant};
+
+use tendot_client::{Found, HttpUpstream, Upstream as _};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpListener;
+
+/// What the client says to an answer: what was found, or the error.
+async fn ask(name: &str, answer: impl Into<Vec<u8>>) -> (Result<Found, String>, String) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let upstream = HttpUpstream::new(&format!("http://{}/", listener.local_addr().unwrap())).unwrap();
+    let answer = answer.into();
+    let server = tokio::spawn(async move {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        let mut request = vec![0; 8_192];
+        let length = stream.read(&mut request).await.unwrap();
+        let _ = stream.write_all(&answer).await;
+        let _ = stream.shutdown().await;
+        let request = String::from_utf8_lossy(&request[..length]).into_owned();
+        request.lines().next().unwrap_or_default().to_owned()
+    });
+    let found = upstream.ask(name).await.map_err(|error| error.to_string());
+    (found, server.await.unwrap())
+}
+
+fn answer(status: u16, body: &str) -> String {
+    format!("HTTP/1.1 {status} X\r\nContent-Length: {}\r\n\r\n{body}", body.len())
+}
+
+#[tokio::test]
+async fn answers() {
+    let record = r#"{"responseCode":1,"handle":"10.1000/A b","values":[{"index":1,"type":"URL","data":{"format":"string","value":"https://example.org/"},"ttl":60}]}"#;
+    let (found, request) = ask("10.1000/a b", answer(200, record)).await;
+    assert_eq!(request, "GET /api/handles/10.1000/a%20b HTTP/1.1");
+    let Ok(Found::Values(values)) = found else { panic!("{found:?}") };
+    assert_eq!(&*values[0].data, b"https://example.org/");
+    let nothing = r#"{"responseCode":100,"handle":"10.1000/x"}"#;
+    assert_eq!(ask("10.1000/x", answer(404, nothing)).await.0, Ok(Found::Nothing));
+    let none = r#"{"responseCode":200,"handle":"10.1000/x","values":[]}"#;
+    assert_eq!(ask("10.1000/x", answer(200, none)).await.0, Ok(Found::NoValues));
+}
+
+#[tokio::test]
+async fn attack_c6_answers_that_are_none() {
+    check(
+        answer(200, r#"{"responseCode":1,"handle":"10.1000/other","values":[]}"#),
+        "it is about `10.1000/other`",
+    )
+    .await;
+    check(answer(200, r#"{"responseCode":301,"handle":"10.1000/x"}"#), "response code 301").await;
+    check(answer(200, "<html>"), "expected value").await;
+    check(answer(500, "{}"), "status 500").await;
+    check(answer(302, ""), "status 302").await;
+    check("rubbish".into(), "could not be asked").await;
+    check("".into(), "could not be asked").await;
+    check("HTTP/1.1 200 X\r\nContent-Length: 100\r\n\r\n{".into(), "could not be asked").await;
+    let long = format!(r#"{{"responseCode":1,"x":"{}"}}"#, "y".repeat(2 << 20));
+    check(answer(200, &long), "could not be asked").await;
+    check(answer(200, &"[".repeat(100_000)), "gave an answer that is none").await;
+}
+
+async fn check(answer: String, expected: &str) {
+    let shown: String = answer.chars().take(60).collect();
+    let error = ask("10.1000/x", answer).await.0.unwrap_err();
+    assert!(error.contains(expected), "{shown}: {error}");
+}
+
+#[tokio::test]
+async fn who_never_answers_is_not_waited_for() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let upstream = HttpUpstream::new(&format!("http://{}", listener.local_addr().unwrap())).unwrap();
+    let start = Instant::now();
+    let error = upstream.ask("10.1000/x").await.unwrap_err().to_string();
+    assert!(error.ends_with("did not answer within 5 s"), "{error}");
+    assert!(start.elapsed() < Duration::from_secs(7));
+}
+
+#[test]
+fn addresses() {
+    for good in ["https://doi.org", "http://127.0.0.1:8080/", "https://example.org/resolver"] {
+        assert!(HttpUpstream::new(good).is_ok(), "{good}");
+    }
+    for bad in ["", "doi.org", "ftp://doi.org", "https://", "https://doi.org/?x", "javascript:x"] {
+        assert!(HttpUpstream::new(bad).is_err(), "{bad}");
+    }
+}
