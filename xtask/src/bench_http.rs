@@ -1,0 +1,198 @@
+//! Redirects and JSON over HTTP, as ratios to nginx that answers the same bytes from memory.
+//!
+//! Each server has one core for itself, `wrk` the other; rounds of both are interleaved, and the median counts.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::io::{BufRead as _, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, ensure};
+
+use crate::process::{install, is_there, output, run};
+use crate::root;
+
+const RECORDS: &str = "1000000";
+const NAMES: usize = 10_000;
+const ROUNDS: usize = 5;
+const TENDOT: &str = "127.0.0.1:18080";
+const NGINX: &str = "127.0.0.1:18081";
+
+/// A server that is ended with the benchmark.
+struct Server(Child);
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[allow(clippy::print_stdout, reason = "the report is what this command is for")]
+pub(crate) fn bench_http() -> Result<()> {
+    if !is_there("wrk") && Command::new("wrk").arg("-v").output().is_err() {
+        install(&["wrk"])?;
+    }
+    if Command::new("nginx").arg("-v").output().is_err() {
+        install(&["nginx-light"])?;
+    }
+    let folder = root().join("target/bench/http");
+    fs::create_dir_all(&folder)?;
+    run(Command::new("cargo").args(["build", "--release", "--quiet", "-p", "tendot"]).current_dir(root()))?;
+    let tendot = root().join("target/release/tendot");
+    let data = folder.join("data");
+    let names = records(&folder, &tendot, &data)?;
+
+    let started = Instant::now();
+    let server = start_tendot(&tendot, &data)?;
+    let ready = started.elapsed();
+    let _nginx = start_nginx(&folder, &names[0])?;
+    println!("ready with {RECORDS} names after {} ms", ready.as_millis());
+
+    for (what, prefix) in [("redirect", "/"), ("JSON", "/api/handles/")] {
+        let script = folder.join("names.lua");
+        fs::write(&script, lua(&names, prefix))?;
+        let fixed = folder.join("fixed.lua");
+        fs::write(&fixed, lua(&[if prefix == "/" { "redirect".into() } else { "json".into() }], "/"))?;
+        let (mut ours, mut theirs) = (Vec::new(), Vec::new());
+        for _ in 0..ROUNDS {
+            ours.push(wrk(TENDOT, &script)?);
+            theirs.push(wrk(NGINX, &fixed)?);
+        }
+        let (ours, theirs) = (median(ours), median(theirs));
+        println!(
+            "{what}: {:.0}/s, nginx {:.0}/s: ratio {:.2}; p99 {:.0} µs, nginx {:.0} µs: ratio {:.2}",
+            ours.rate,
+            theirs.rate,
+            ours.rate / theirs.rate,
+            ours.p99,
+            theirs.p99,
+            ours.p99 / theirs.p99
+        );
+    }
+    println!("memory of its own: {}", memory(server.0.id())?);
+    Ok(())
+}
+
+/// Makes the store unless it is there, and gives names that are in it, at random.
+fn records(folder: &Path, tendot: &Path, data: &Path) -> Result<Vec<String>> {
+    let lines = folder.join("records.jsonl");
+    if !data.join("data.mdb").exists() || !lines.exists() {
+        let bench = root().join("bench");
+        run(Command::new("cargo").args(["build", "--release", "--quiet", "--bin", "records"]).current_dir(&bench))?;
+        let file = fs::File::create(&lines)?;
+        run(Command::new(bench.join("target/release/records")).args(["lines", RECORDS]).stdout(file))?;
+        run(Command::new(tendot).arg("import").arg(&lines).arg("--data").arg(data))?;
+    }
+    let reader = BufReader::new(fs::File::open(&lines)?);
+    let mut names = Vec::with_capacity(NAMES);
+    // Every hundredth; their order has nothing to do with that of the store.
+    for line in reader.lines().step_by(100) {
+        let line = line?;
+        let name = line.strip_prefix("{\"handle\":\"").and_then(|rest| rest.split('"').next());
+        names.push(name.context("a line has no handle")?.to_owned());
+    }
+    ensure!(names.len() == NAMES, "{} names were found", names.len());
+    Ok(names)
+}
+
+fn start_tendot(tendot: &Path, data: &Path) -> Result<Server> {
+    let mut child = Command::new("taskset")
+        .args(["-c", "0"])
+        .arg(tendot)
+        .args(["serve", "--http", TENDOT, "--data"])
+        .arg(data)
+        .stderr(Stdio::piped())
+        .spawn()?;
+    let mut said = BufReader::new(child.stderr.take().context("no stderr")?).lines();
+    let server = Server(child);
+    let ready = said.any(|line| line.is_ok_and(|line| line.starts_with("ready")));
+    ensure!(ready, "tendot did not start");
+    // Whatever else it says is not to stop it.
+    std::thread::spawn(move || said.for_each(drop));
+    Ok(server)
+}
+
+/// One worker, with the bytes of one of our answers in memory.
+fn start_nginx(folder: &Path, name: &str) -> Result<Server> {
+    let head = output(Command::new("curl").args(["-s", "-i", &format!("http://{TENDOT}/{name}")]))?;
+    let (head, _) = head.split_once("\r\n\r\n").context("no answer")?;
+    let json = output(Command::new("curl").args(["-s", &format!("http://{TENDOT}/api/handles/{name}")]))?;
+    let mut added = String::new();
+    for line in head.lines().skip(1) {
+        let (header, value) = line.split_once(": ").unwrap_or_default();
+        if !["date", "content-length", "content-type", "location"].contains(&header) {
+            writeln!(added, "add_header {header} '{}' always;", value.replace('\'', ""))?;
+        }
+    }
+    let location = head.lines().find_map(|line| line.strip_prefix("location: ")).context("no location")?;
+    let (path, quoted) = (folder.display(), |text: &str| text.replace('\'', "\\'").replace('$', ""));
+    let configuration = format!(
+        "worker_processes 1; worker_cpu_affinity 01; daemon off; pid {path}/nginx.pid; error_log {path}/nginx.log;\n\
+         events {{ worker_connections 1024; }}\n\
+         http {{ access_log off; keepalive_requests 100000000;\n\
+         server {{ listen {NGINX}; {added}\n\
+         location /redirect {{ {added} return 302 '{location}'; }}\n\
+         location /json {{ default_type application/json; return 200 '{}'; }} }} }}\n",
+        quoted(&json),
+    );
+    let file = folder.join("nginx.conf");
+    fs::write(&file, configuration)?;
+    let server = Server(Command::new("taskset").args(["-c", "0", "nginx", "-c"]).arg(&file).spawn()?);
+    for _ in 0..100 {
+        if std::net::TcpStream::connect(NGINX).is_ok() {
+            return Ok(server);
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    anyhow::bail!("nginx did not start: see {}", folder.join("nginx.log").display())
+}
+
+/// A script that asks for one name after the other.
+fn lua(names: &[String], prefix: &str) -> String {
+    let mut script = String::from("local paths = {\n");
+    for name in names {
+        let _ = writeln!(script, "{:?},", format!("{prefix}{name}"));
+    }
+    script += "}\nlocal at = 0\nrequest = function()\n  at = at % #paths + 1\n  return wrk.format('GET', paths[at])\nend\n\
+               done = function(summary, latency)\n  io.write(string.format('measured %f %f %d\\n', \
+               summary.requests / summary.duration * 1e6, latency:percentile(99), \
+               summary.errors.connect + summary.errors.read + summary.errors.write + summary.errors.timeout))\nend\n";
+    script
+}
+
+#[derive(Clone, Copy)]
+struct Measured {
+    rate: f64,
+    p99: f64,
+}
+
+fn wrk(address: &str, script: &Path) -> Result<Measured> {
+    let said = output(
+        Command::new("taskset")
+            .args(["-c", "1", "wrk", "-t1", "-c32", "-d4s", "-s"])
+            .arg(script)
+            .arg(format!("http://{address}/")),
+    )?;
+    let line = said.lines().find_map(|line| line.strip_prefix("measured ")).context("wrk measured nothing")?;
+    let numbers: Vec<f64> = line.split(' ').map(str::parse).collect::<Result<_, _>>()?;
+    let &[rate, p99, errors] = &numbers[..] else { anyhow::bail!("`{line}`") };
+    ensure!(errors == 0.0, "{errors} requests failed");
+    Ok(Measured { rate, p99 })
+}
+
+/// The median of the rates, and that of the times.
+fn median(mut all: Vec<Measured>) -> Measured {
+    all.sort_by(|one, two| one.rate.total_cmp(&two.rate));
+    let rate = all[all.len() / 2].rate;
+    all.sort_by(|one, two| one.p99.total_cmp(&two.p99));
+    Measured { rate, p99: all[all.len() / 2].p99 }
+}
+
+fn memory(process: u32) -> Result<String> {
+    let status = fs::read_to_string(format!("/proc/{process}/status"))?;
+    let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:"));
+    Ok(line.context("no RssAnon")?.trim().to_owned())
+}
