@@ -24,10 +24,16 @@ impl Key {
 
     /// The key of a name.
     pub fn new(name: &str) -> Result<Self, KeyError> {
+        Self::check(name)?;
+        Ok(Self(Handle::from(name).folded().into()))
+    }
+
+    /// Whether a name has a key.
+    pub(crate) const fn check(name: &str) -> Result<(), KeyError> {
         match name.len() {
             0 => Err(KeyError::Empty),
             length if length > Self::LONGEST => Err(KeyError::TooLong { length }),
-            _ => Ok(Self(Handle::from(name).folded().into())),
+            _ => Ok(()),
         }
     }
 

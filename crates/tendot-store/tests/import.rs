@@ -105,7 +105,7 @@ fn again() {
         let imported = import(directory.path(), 1, &other);
         assert_eq!((imported.created, imported.changed, imported.unchanged), expected, "round {round}");
         assert_eq!(imported.superseded, 1, "the same name twice");
-        assert_eq!(imported.ended, ["10.1000/Rec-7".into()]);
+        assert_eq!((imported.ended, imported.ended_names), (1, vec!["10.1000/Rec-7".into()]));
     }
     let store = Embedded::open(directory.path()).unwrap();
     let get = |name: &str| block_on(store.get(&Key::new(name).unwrap())).unwrap().unwrap();
