@@ -77,7 +77,7 @@ pub struct Importer {
 /// use tendot_proto::Value;
 ///
 /// let directory = tempfile::tempdir()?;
-/// let mut batch = Batch::default();
+/// let mut batch = Batch::new();
 /// batch.put("10.1000/1", &[Value::new(1, "URL", "https://example.org/1")])?;
 /// assert!(batch.put("", &[]).is_err(), "what cannot be kept is not taken");
 /// let mut importer = Importer::open(directory.path(), "operator", 1_700_000_000_000)?;
@@ -89,6 +89,11 @@ pub struct Importer {
 pub struct Batch(Buffer);
 
 impl Batch {
+    /// One without records.
+    pub const fn new() -> Self {
+        Self(Buffer::new())
+    }
+
     /// Adds a record.
     pub fn put(&mut self, name: &str, values: &[Value<'_>]) -> Result<(), ImportError> {
         put(&mut self.0, name, values)
@@ -161,7 +166,7 @@ impl Importer {
             sharing,
             by: by.into(),
             at,
-            waiting: Buffer::default(),
+            waiting: Buffer::new(),
             buffer: BUFFER,
             superseded: 0,
             homed: BTreeSet::new(),

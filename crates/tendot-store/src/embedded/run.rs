@@ -33,6 +33,10 @@ struct Place {
 }
 
 impl Buffer {
+    pub(super) const fn new() -> Self {
+        Self { bytes: Vec::new(), places: Vec::new() }
+    }
+
     /// Adds a record: its name, and the wire form of its values, which `write` appends to what it is given.
     pub(super) fn push(&mut self, name: &str, write: impl FnOnce(&mut Vec<u8>)) -> Result<(), ImportError> {
         Key::check(name)?;
@@ -134,7 +138,7 @@ impl Runs {
             while self.files.len() > OPEN && at < self.files.len() {
                 let end = (at + OPEN).min(at + self.files.len() - OPEN + 1).min(self.files.len());
                 let group = self.files.get(at..end).unwrap_or_default();
-                let (file, fewer) = self.write(Merge::new(group, &Buffer::default())?)?;
+                let (file, fewer) = self.write(Merge::new(group, &Buffer::new())?)?;
                 superseded += fewer;
                 for merged in self.files.splice(at..end, [file]) {
                     // It goes with the folder at the latest.
@@ -380,7 +384,7 @@ mod tests {
 
     /// A buffer of names and values.
     fn buffer(records: &[(&str, &str)]) -> Buffer {
-        let mut buffer = Buffer::default();
+        let mut buffer = Buffer::new();
         for (name, values) in records {
             buffer.push(name, |out| out.extend_from_slice(values.as_bytes())).unwrap();
         }
@@ -442,7 +446,7 @@ mod tests {
     #[test]
     fn damage_is_noticed() {
         let (_directory, mut runs) = runs();
-        let nothing = Buffer::default();
+        let nothing = Buffer::new();
         runs.spill(buffer(&[("b", "two"), ("a", "one"), ("c", "")])).unwrap();
         let path = runs.files[0].clone();
         let good = std::fs::read(&path).unwrap();
