@@ -25,7 +25,9 @@ impl Key {
     /// The key of a name.
     pub fn new(name: &str) -> Result<Self, KeyError> {
         Self::check(name)?;
-        Ok(Self(Handle::from(name).folded().into()))
+        let mut key: Box<[u8]> = name.as_bytes().into();
+        key.make_ascii_uppercase();
+        Ok(Self(key))
     }
 
     /// Whether a name has a key.

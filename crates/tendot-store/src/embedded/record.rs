@@ -202,15 +202,19 @@ fn spelling(name: &str) -> Vec<u8> {
 }
 
 fn respell(name: &mut [u8], bits: &[u8]) {
-    for (number, letter) in name.iter_mut().filter(|byte| byte.is_ascii_alphabetic()).enumerate() {
-        if bits.get(number / 8).is_some_and(|byte| byte >> (number % 8) & 1 == 1) {
-            letter.make_ascii_lowercase();
-        }
+    const LOWER: u8 = b'a' - b'A';
+    let mut number = 0;
+    // Without branches: letters and digits come as they like, and every read passes here.
+    for byte in name {
+        let is_letter = byte.is_ascii_alphabetic();
+        let is_set = bits.get(number / 8).map_or(0, |bits| bits >> (number % 8) & 1);
+        *byte |= LOWER * (is_set & u8::from(is_letter));
+        number += usize::from(is_letter);
     }
 }
 
 fn letters(name: &[u8]) -> usize {
-    name.iter().filter(|byte| byte.is_ascii_alphabetic()).count()
+    name.iter().map(|byte| usize::from(byte.is_ascii_alphabetic())).sum()
 }
 
 #[cfg(test)]
