@@ -196,7 +196,7 @@ impl Importer {
 
     fn spill(&mut self) -> Result<(), ImportError> {
         if self.waiting.size() >= self.buffer {
-            self.superseded += self.runs.spill(std::mem::take(&mut self.waiting))?;
+            self.superseded += self.runs.spill(&mut self.waiting)?;
         }
         Ok(())
     }

@@ -69,7 +69,7 @@ impl Buffer {
         self.bytes.len() + self.places.len() * size_of::<Place>()
     }
 
-    fn record(&self, place: &Place) -> (&[u8], &[u8]) {
+    fn record(&self, place: &Place) -> Record<'_> {
         let record = self.bytes.get(place.at..).unwrap_or_default();
         let (name, rest) = record.split_at_checked(place.name as usize).unwrap_or_default();
         (name, rest.get(..place.values as usize).unwrap_or_default())
@@ -121,11 +121,14 @@ impl Runs {
         Ok(Self { folder, files: Vec::new(), made: 0 })
     }
 
-    /// Writes what is in memory to a new run. Gives how many records another one took the place of.
-    pub(super) fn spill(&mut self, mut buffer: Buffer) -> Result<u64, ImportError> {
+    /// Writes what is in memory to a new run, and empties it. Gives how many records another one took the place of.
+    pub(super) fn spill(&mut self, buffer: &mut Buffer) -> Result<u64, ImportError> {
         buffer.sort();
-        let (file, superseded) = self.write(Merge::new(&[], &buffer)?)?;
+        let (file, superseded) = self.write(Merge::new(&[], buffer)?)?;
         self.files.push(file);
+        // Its memory is used again: to let it grow anew each time would leave holes.
+        buffer.bytes.clear();
+        buffer.places.clear();
         Ok(superseded)
     }
 
@@ -192,6 +195,9 @@ fn checksum(lengths: [u8; 8], name: &[u8], values: &[u8]) -> u32 {
     crc32c::crc32c_append(crc32c::crc32c_append(crc32c::crc32c(&lengths), name), values)
 }
 
+/// The name of a record and the wire form of its values.
+type Record<'a> = (&'a [u8], &'a [u8]);
+
 /// All records of several runs, in order; of several with one key the last one, in the spelling of the first.
 #[derive(Debug)]
 pub(super) struct Merge<'b> {
@@ -226,8 +232,8 @@ impl<'b> Merge<'b> {
         Ok(merge)
     }
 
-    /// The next record: its name and its values.
-    pub(super) fn next(&mut self) -> Result<Option<(&[u8], &[u8])>, ImportError> {
+    /// The next record.
+    pub(super) fn next(&mut self) -> Result<Option<Record<'_>>, ImportError> {
         let Some(first) = self.heap.first() else { return Ok(None) };
         let (start, name, values) = self.sources[*first].head();
         self.name.clear();
@@ -425,7 +431,8 @@ mod tests {
             let own = format!("own-{number:04}");
             let spelled = if number % 2 == 0 { "both" } else { "BOTH" };
             let text = number.to_string();
-            superseded += runs.spill(buffer(&[(&own, &text), (spelled, "lost"), ("Both", &text)])).unwrap();
+            superseded +=
+                runs.spill(&mut buffer(&[(&own, &text), (spelled, "lost"), ("Both", &text)])).unwrap();
         }
         let mut last = buffer(&[("OWN-0007", "last"), ("zzz", "last")]);
         last.sort();
@@ -447,7 +454,7 @@ mod tests {
     fn damage_is_noticed() {
         let (_directory, mut runs) = runs();
         let nothing = Buffer::new();
-        runs.spill(buffer(&[("b", "two"), ("a", "one"), ("c", "")])).unwrap();
+        runs.spill(&mut buffer(&[("b", "two"), ("a", "one"), ("c", "")])).unwrap();
         let path = runs.files[0].clone();
         let good = std::fs::read(&path).unwrap();
         let read = |bytes: &[u8]| {
@@ -470,7 +477,7 @@ mod tests {
     #[test]
     fn runs_are_private_and_go() {
         let (_directory, mut runs) = runs();
-        runs.spill(buffer(&[("a", "one")])).unwrap();
+        runs.spill(&mut buffer(&[("a", "one")])).unwrap();
         let folder = runs.folder.clone();
         #[cfg(unix)]
         {
