@@ -54,8 +54,10 @@ impl Block {
 
     pub(super) fn parse(&self, with_homes: bool) -> Piece {
         let mut piece = Piece::new(with_homes);
-        let lines = self.text.strip_suffix(b"\n").unwrap_or_default().split(|byte| *byte == b'\n');
-        for (line, number) in lines.zip(self.before + 1..) {
+        let mut begin = 0;
+        for (end, number) in memchr::memchr_iter(b'\n', &self.text).zip(self.before + 1..) {
+            let line = &self.text[begin..end];
+            begin = end + 1;
             if line.len() > LONGEST {
                 piece.take(number, Item::Refused(format!("the line has more than {LONGEST} bytes")));
             } else if !line.trim_ascii().is_empty() {
