@@ -63,7 +63,8 @@ pub(crate) fn bench_store(sizes: &[u64]) -> Result<()> {
     let deposits = measure(program("deposits").arg(&folder))?.0;
     fs::remove_dir_all(&folder)?;
 
-    let report = Report { stores, import, imported, deposits, left_out, minutes: begin.elapsed() / 60 };
+    let minutes = begin.elapsed().as_secs() / 60;
+    let report = Report { stores, import, imported, deposits, left_out, minutes };
     let text = report.text()?;
     println!("\n{text}");
     if is_all {
@@ -138,41 +139,30 @@ struct Report {
     imported: u64,
     deposits: Measured,
     left_out: Vec<String>,
-    minutes: Duration,
+    minutes: u64,
 }
 
 impl Report {
     fn text(&self) -> Result<String> {
-        let mut out = String::new();
-        let Self { deposits, import, .. } = self;
-        writeln!(out, "# How fast the embedded store is\n")?;
+        let mut out = String::from(HEAD);
         writeln!(
             out,
-            "Written by `cargo xtask bench-store`, which measures all of it anew. Times say little about"
-        )?;
-        writeln!(
-            out,
-            "another machine; the ratios are to peers that were measured in the same run on the same data.\n"
-        )?;
-        writeln!(
-            out,
-            "The machine: {}, {} cores, {} of memory, load {} at the end; a page of 4 KiB is durable (`fdatasync`)",
+            "The machine: {}, {} cores, {} of memory; {} programs wanted to run at once, over the last quarter of an hour. A \
+             page of\n4 KiB is durable (`fdatasync`) after {:.0} µs, median of 200. All of it took {} minutes.\n",
             model()?,
-            cores()?,
+            std::thread::available_parallelism()?,
             memory()?,
-            load()?
-        )?;
-        writeln!(
-            out,
-            "after {:.0} µs, median of 200. All of it took {} minutes.\n",
-            number(deposits, "sync-microseconds")?,
-            self.minutes.as_secs()
+            load()?,
+            number(&self.deposits, "sync-microseconds")?,
+            self.minutes
         )?;
         for line in &self.left_out {
             writeln!(out, "{line}.\n")?;
         }
-        self.reading(&mut out)?;
-        if let Some(import) = import {
+        if !self.stores.is_empty() {
+            self.reading(&mut out)?;
+        }
+        if let Some(import) = &self.import {
             self.importing(import, &mut out)?;
         }
         self.depositing(&mut out)?;
@@ -180,139 +170,132 @@ impl Report {
     }
 
     fn reading(&self, out: &mut String) -> Result<()> {
-        writeln!(out, "## Reading and size\n")?;
-        writeln!(
-            out,
-            "Records have two or three values, addresses of 60 to 90 bytes and one of 5,000 prefixes; they come unsorted. 300,000"
-        )?;
-        writeln!(
-            out,
-            "names, drawn from all, are read in random order by one thread: each a transaction of its own. Everything is in"
-        )?;
-        writeln!(
-            out,
-            "memory and has been touched; medians of five rounds, by turns. The bare engine is LMDB as we open it; it gives"
-        )?;
-        writeln!(
-            out,
-            "bytes, we a record of typed values with its checksum verified. It holds once the bytes that our store has"
-        )?;
-        writeln!(
-            out,
-            "(“same bytes”), and once the form of records in messages (“wire form”). Resolving goes through the"
-        )?;
-        writeln!(out, "registry: is the prefix ours, which values may be read.\n")?;
-        let mut table = Table::new(
-            &mut *out,
-            self.stores.iter().map(|(records, _)| format!("{} M", records / 1_000_000)),
-        )?;
-        let mut row = |what: &str, show: &dyn Fn(&Measured) -> Result<String>| {
-            table.row(what, self.stores.iter().map(|(_, measured)| show(measured)))
+        out.push_str(READING);
+        let ratio = |one: &'static str, two: &'static str| -> Show {
+            Box::new(move |all| Ok(format!("{:.2}", number(all, one)? / number(all, two)?)))
         };
-        let ratio = |one: &'static str, two: &'static str| {
-            move |all: &Measured| Ok(format!("{:.2}", number(all, one)? / number(all, two)?))
+        let whole =
+            |name: &'static str| -> Show { Box::new(move |all| Ok(with_commas(number(all, name)? as u64))) };
+        let micros = |name: &'static str| -> Show {
+            Box::new(move |all| Ok(format!("{:.1} µs", number(all, name)? / 1e3)))
         };
-        let whole = |name: &'static str| move |all: &Measured| Ok(with_commas(number(all, name)? as u64));
-        let micros =
-            |name: &'static str| move |all: &Measured| Ok(format!("{:.1} µs", number(all, name)? / 1e3));
-        let megabytes =
-            |name: &'static str| move |all: &Measured| Ok(format!("{:.0} MB", number(all, name)? / 1e3));
-        row("records read a second", &whole("own-read-rate"))?;
-        row("… of the bare engine, same bytes", &ratio("own-read-rate", "own-engine-rate"))?;
-        row("… of the bare engine, wire form", &ratio("wire-read-rate", "wire-engine-rate"))?;
-        row("names resolved a second", &whole("own-resolve-rate"))?;
-        row("… of the bare engine, same bytes", &ratio("own-resolve-rate", "own-engine-rate"))?;
-        row("… of the bare engine, wire form", &ratio("wire-resolve-rate", "wire-engine-rate"))?;
-        row("reading, p99", &micros("own-read-p99"))?;
-        row("… bare engine, same bytes", &micros("own-engine-p99"))?;
-        row("… bare engine, wire form", &micros("wire-engine-p99"))?;
-        row("bytes on disk, a record", &|all| Ok(format!("{:.1}", number(all, "size")?)))?;
-        row("… of the bare engine, wire form", &ratio("size", "wire-engine-size"))?;
-        row("imported a second, by the library", &whole("import-rate"))?;
-        row("memory of its own, importing", &megabytes("import-memory"))?;
-        row("memory of its own, reading", &megabytes("own-read-memory"))?;
-        writeln!(out)?;
-        if let (Some((few, first)), Some((many, last))) = (self.stores.first(), self.stores.last())
-            && few < many
-        {
-            writeln!(
-                out,
-                "Reading's p99 with {} records is {:.2} times that with {}. Memory of its own is `RssAnon`, the most of it while",
-                with_commas(*many),
-                number(last, "own-read-p99")? / number(first, "own-read-p99")?,
-                with_commas(*few)
-            )?;
-            writeln!(
-                out,
-                "importing, and what opening the store and reading all names added; pages of the store are the system's.\n"
-            )?;
+        let megabytes = |name: &'static str| -> Show {
+            Box::new(move |all| Ok(format!("{:.0} MB", number(all, name)? / 1e3)))
+        };
+        let rows: [(&str, Show); 15] = [
+            ("records read a second", whole("own-read-rate")),
+            ("… of the bare engine, same bytes", ratio("own-read-rate", "own-engine-rate")),
+            ("… of the bare engine, same bytes, copied", ratio("own-read-rate", "own-engine-copy-rate")),
+            ("… of the bare engine, wire form", ratio("wire-read-rate", "wire-engine-rate")),
+            ("names resolved a second", whole("own-resolve-rate")),
+            ("… of the bare engine, same bytes", ratio("own-resolve-rate", "own-engine-rate")),
+            ("… of the bare engine, wire form", ratio("wire-resolve-rate", "wire-engine-rate")),
+            ("reading, p99", micros("own-read-p99")),
+            ("… bare engine, same bytes", micros("own-engine-p99")),
+            ("… bare engine, wire form", micros("wire-engine-p99")),
+            ("bytes on disk, a record", Box::new(|all| Ok(format!("{:.1}", number(all, "size")?)))),
+            ("… of the bare engine, wire form", ratio("size", "wire-engine-size")),
+            ("imported a second, by the library", whole("import-rate")),
+            ("memory of its own, importing", megabytes("import-memory")),
+            ("memory of its own, reading", megabytes("own-read-memory")),
+        ];
+        let columns = self.stores.iter().map(|(records, _)| with_commas(*records));
+        let mut table = Table::new(out, columns)?;
+        for (name, show) in rows {
+            table.row(name, self.stores.iter().map(|(_, measured)| show(measured)))?;
         }
+        if let [(few, first), .., (many, last)] = self.stores.as_slice() {
+            let times = number(last, "own-read-p99")? / number(first, "own-read-p99")?;
+            let (few, many) = (with_commas(*few), with_commas(*many));
+            writeln!(out, "\nReading's p99 with {many} records is {times:.2} times that with {few}.")?;
+        }
+        out.push('\n');
         Ok(())
     }
 
     fn importing(&self, import: &Measured, out: &mut String) -> Result<()> {
         let records = self.imported as f64;
-        writeln!(out, "## Importing {} records\n", with_commas(self.imported))?;
-        writeln!(
-            out,
-            "Unsorted, from a file, into a new store. PostgreSQL 15 copies the same records (`COPY` from a file of its text"
-        )?;
-        writeln!(
-            out,
-            "format) into a table with the name as primary key and the values' wire form as `bytea`; durability as it comes,"
-        )?;
-        writeln!(
-            out,
-            "1 GB of shared buffers, `max_wal_size` 8 GB. The library makes up its records as it goes. What `tendot export`"
-        )?;
-        writeln!(out, "gives afterwards was compared with what was imported: the same lines.\n")?;
-        let header =
-            ["`tendot import` of JSON lines", "the library", "PostgreSQL's `COPY`"].map(str::to_owned);
-        let mut table = Table::new(&mut *out, header.into_iter())?;
-        let each = ["tendot-seconds", "library-seconds", "postgres-seconds"];
-        let theirs = number(import, "postgres-seconds")?;
-        table.row("seconds", each.iter().map(|who| Ok(format!("{:.1}", number(import, who)?))))?;
+        writeln!(out, "## Importing {} records\n\n{IMPORTING}", with_commas(self.imported))?;
+        let columns = ["`tendot import` of JSON lines", "the library", "PostgreSQL's `COPY`"];
+        let mut table = Table::new(out, columns.into_iter().map(str::to_owned))?;
+        let seconds =
+            ["tendot-seconds", "library-seconds", "postgres-seconds"].map(|name| number(import, name));
+        let [ours, library, theirs] = seconds;
+        let seconds = [ours?, library?, theirs?];
+        let theirs = seconds[2];
+        let (size, their_size) = (number(import, "tendot-size")?, number(import, "postgres-size")?);
+        table.row("seconds", seconds.iter().map(|seconds| Ok(format!("{seconds:.1}"))))?;
         table.row(
             "records a second",
-            each.iter().map(|who| Ok(with_commas((records / number(import, who)?) as u64))),
+            seconds.iter().map(|seconds| Ok(with_commas((records / seconds) as u64))),
         )?;
         table.row(
             "times as fast as PostgreSQL",
-            each.iter().map(|who| Ok(format!("{:.2}", theirs / number(import, who)?))),
+            seconds.iter().map(|seconds| Ok(format!("{:.2}", theirs / seconds))),
         )?;
-        let (ours, postgres) =
-            (number(import, "tendot-size")? / records, number(import, "postgres-size")? / records);
-        table.row(
-            "bytes on disk, a record",
-            [ours, ours, postgres].iter().map(|size| Ok(format!("{size:.1}"))),
-        )?;
-        writeln!(
-            out,
-            "\n`tendot import` had at most {:.0} MB of memory of its own.\n",
-            number(import, "tendot-memory")? / 1e3
-        )?;
-        Ok(())
+        let sizes = [size, size, their_size];
+        table
+            .row("bytes on disk, a record", sizes.iter().map(|size| Ok(format!("{:.1}", size / records))))?;
+        let memory = number(import, "tendot-memory")? / 1e3;
+        Ok(writeln!(out, "\n`tendot import` had at most {memory:.0} MB of memory of its own.\n")?)
     }
 
     fn depositing(&self, out: &mut String) -> Result<()> {
-        let deposits = &self.deposits;
-        writeln!(out, "## Durable deposits\n")?;
-        writeln!(
-            out,
-            "Each writer waits until its record is durable before it sends the next one; medians of five rounds of three"
-        )?;
-        writeln!(out, "seconds, each ratio to the one writer of its own round.\n")?;
-        let mut table =
-            Table::new(&mut *out, ["a second", "times one writer"].map(str::to_owned).into_iter())?;
+        out.push_str(DEPOSITING);
+        let mut table = Table::new(out, ["a second", "times one writer"].into_iter().map(str::to_owned))?;
         for writers in [1, 16, 64] {
-            let rate = number(deposits, &format!("deposits-{writers}"))?;
-            let ratio = number(deposits, &format!("deposits-ratio-{writers}"))?;
-            let name = if writers == 1 { "one writer".into() } else { format!("{writers} writers") };
-            table.row(&name, [Ok(with_commas(rate as u64)), Ok(format!("{ratio:.1}"))].into_iter())?;
+            let rate = number(&self.deposits, &format!("deposits-{writers}"))?;
+            let ratio = number(&self.deposits, &format!("deposits-ratio-{writers}"))?;
+            let cells = [Ok(with_commas(rate as u64)), Ok(format!("{ratio:.1}"))];
+            table.row(&format!("{writers} at once"), cells.into_iter())?;
         }
         Ok(())
     }
 }
+
+/// Makes a cell of what was measured.
+type Show = Box<dyn Fn(&Measured) -> Result<String>>;
+
+const HEAD: &str = "\
+# How fast the embedded store is
+
+Written by `cargo xtask bench-store`, which measures all of it anew. Times say little about another machine; the ratios are
+to peers that were measured in the same run with the same records.
+
+";
+
+const READING: &str = "\
+## Reading and size
+
+Records have two or three values, addresses of 60 to 90 bytes and one of 5,000 prefixes of very different size; they come
+unsorted. 300,000 names, drawn from all, are read in random order by one thread, each in a transaction of its own.
+Everything is in memory and was read before. Ours and the engine take turns, every 10,000 names; rates are medians of
+150 turns, p99 of five rounds.
+
+The bare engine is LMDB, opened as we open it. It gives bytes where they are; we give a record of typed values of its own,
+its checksum verified. It holds the very bytes that our store has (“same bytes”; also with these copied, so that they
+outlive the transaction), or records as they stand in messages (“wire form”). Resolving is all that the registry does:
+whether the prefix is ours, which values may be read.
+
+Memory of its own is `RssAnon`: the most of it while importing; after reading, the names for the measurement included.
+Pages of the store are the system's.
+
+";
+
+const IMPORTING: &str = "\
+Unsorted, from a file, into a new store. PostgreSQL 15 copies the same records from a file of its text format (`COPY`) into
+a table with the name as primary key and the wire form of the values as `bytea`; durable as it is by default, with 1 GB of
+shared buffers and `max_wal_size` of 8 GB. The library makes up its records as it goes. `tendot export` gave back the same
+lines, by a digest that does not depend on their order.
+";
+
+const DEPOSITING: &str = "\
+## Durable deposits
+
+Each writer waits until its record is durable before it sends the next. Medians of five rounds of three seconds; each ratio
+is to the one writer of its own round.
+
+";
 
 /// A table in Markdown.
 struct Table<'a>(&'a mut String);
@@ -381,10 +364,6 @@ fn model() -> Result<String> {
     let processors = fs::read_to_string("/proc/cpuinfo")?;
     let name = processors.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
     Ok(name.map_or("unknown", |(_, name)| name).to_owned())
-}
-
-fn cores() -> Result<usize> {
-    Ok(std::thread::available_parallelism()?.get())
 }
 
 fn memory() -> Result<String> {
