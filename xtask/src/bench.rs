@@ -84,49 +84,6 @@ pub(crate) fn bench() -> Result<()> {
     Ok(())
 }
 
-/// The embedded store with so many records, and the bare engine with the same.
-#[allow(clippy::print_stdout, reason = "the report is what this command is for")]
-pub(crate) fn bench_store(records: u64) -> Result<()> {
-    let folder = root().join("target/bench/store");
-    if folder.exists() {
-        std::fs::remove_dir_all(&folder)?;
-    }
-    std::fs::create_dir_all(&folder)?;
-    run(Command::new("cargo").args(["build", "--release"]).current_dir(root().join("bench")))?;
-    let programs = root().join("bench/target/release");
-    let report = output(Command::new(programs.join("store")).arg(&folder).arg(records.to_string()))?
-        + &output(Command::new(programs.join("deposits")).arg(&folder))?;
-    std::fs::remove_dir_all(&folder)?;
-    // What was measured last counts: by then both are warm.
-    let last = |what: &str, word: usize| -> Result<f64> {
-        let line = report.lines().rfind(|line| line.split(' ').next() == Some(what));
-        let number =
-            line.and_then(|line| line.split(' ').nth(word)).context("a number for each measurement")?;
-        Ok(number.parse()?)
-    };
-    println!("\n{records} records");
-    println!("  imported  {:.0} a second, unsorted", last("import", 1)?);
-    let (size, engine) = (last("size", 1)?, last("engine-size", 1)?);
-    println!(
-        "  on disk   {size:.1} bytes each, {:.2} of the wire form in the bare engine ({engine:.1})",
-        size / engine
-    );
-    let (read, engine) = (last("read", 1)?, last("engine-read", 1)?);
-    println!("  read      {read:.0} a second, {:.2} of the bare engine ({engine:.0})", read / engine);
-    println!(
-        "  p99       {:.1} µs, of the bare engine {:.1} µs",
-        last("read", 3)? / 1e3,
-        last("engine-read", 3)? / 1e3
-    );
-    let one = last("deposits-1", 1)?;
-    println!("  deposits  {one:.0} a second by one writer, each durable before the next");
-    for writers in [16, 64] {
-        let rate = last(&format!("deposits-{writers}"), 1)?;
-        println!("            {rate:.0} by {writers}, {:.1} times as many", rate / one);
-    }
-    Ok(())
-}
-
 fn tendot() -> Command {
     Command::new(root().join("target/release/tendot"))
 }

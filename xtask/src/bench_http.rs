@@ -81,7 +81,9 @@ fn records(folder: &Path, tendot: &Path, data: &Path) -> Result<Vec<String>> {
     let lines = folder.join("records.jsonl");
     if !data.join("data.mdb").exists() || !lines.exists() {
         let bench = root().join("bench");
-        run(Command::new("cargo").args(["build", "--release", "--quiet", "--bin", "records"]).current_dir(&bench))?;
+        run(Command::new("cargo")
+            .args(["build", "--release", "--quiet", "--bin", "records"])
+            .current_dir(&bench))?;
         let file = fs::File::create(&lines)?;
         run(Command::new(bench.join("target/release/records")).args(["lines", RECORDS]).stdout(file))?;
         run(Command::new(tendot).arg("import").arg(&lines).arg("--data").arg(data))?;
@@ -176,7 +178,8 @@ fn wrk(address: &str, script: &Path) -> Result<Measured> {
             .arg(script)
             .arg(format!("http://{address}/")),
     )?;
-    let line = said.lines().find_map(|line| line.strip_prefix("measured ")).context("wrk measured nothing")?;
+    let line =
+        said.lines().find_map(|line| line.strip_prefix("measured ")).context("wrk measured nothing")?;
     let numbers: Vec<f64> = line.split(' ').map(str::parse).collect::<Result<_, _>>()?;
     let &[rate, p99, errors] = &numbers[..] else { anyhow::bail!("`{line}`") };
     ensure!(errors == 0.0, "{errors} requests failed");

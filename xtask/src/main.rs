@@ -1,6 +1,9 @@
 //! The project's chores: `cargo xtask test` and friends, exactly what CI runs.
 
 mod bench;
+mod bench_http;
+mod bench_postgres;
+mod bench_store;
 mod fuzz;
 mod process;
 mod test;
@@ -15,7 +18,9 @@ usage: cargo xtask COMMAND
   fuzz [TARGET] [SECONDS] fuzz one target or all, each for so many seconds [default: 60]
   fuzz-keep TARGET        keep the inputs that reach most of the code, of those that fuzzing found
   bench                   measure speed against other programs, as ratios
-  bench-store [RECORDS]   measure the embedded store against the bare engine [default: 1000000]
+  bench-store [RECORDS]…  measure the embedded store against the bare engine and PostgreSQL, and write docs/speed.md;
+                          with numbers of records, measure only these and write nothing
+  bench-http              measure redirects and JSON against nginx
   unicode                 make the table of characters anew";
 
 fn root() -> &'static Path {
@@ -32,8 +37,11 @@ fn main() -> anyhow::Result<()> {
         ["fuzz", target, seconds] => fuzz::fuzz(Some(target), seconds.parse()?, None),
         ["fuzz-keep", target] => fuzz::keep(target),
         ["bench"] => bench::bench(),
-        ["bench-store"] => bench::bench_store(1_000_000),
-        ["bench-store", records] => bench::bench_store(records.parse()?),
+        ["bench-store", sizes @ ..] => {
+            let sizes: Result<Vec<u64>, _> = sizes.iter().map(|size| size.parse()).collect();
+            bench_store::bench_store(&sizes?)
+        }
+        ["bench-http"] => bench_http::bench_http(),
         ["unicode"] => unicode::unicode(),
         _ => anyhow::bail!("{USAGE}"),
     }

@@ -24,10 +24,18 @@ impl Key {
 
     /// The key of a name.
     pub fn new(name: &str) -> Result<Self, KeyError> {
+        Self::check(name)?;
+        let mut key: Box<[u8]> = name.as_bytes().into();
+        key.make_ascii_uppercase();
+        Ok(Self(key))
+    }
+
+    /// Whether a name has a key.
+    pub(crate) const fn check(name: &str) -> Result<(), KeyError> {
         match name.len() {
             0 => Err(KeyError::Empty),
             length if length > Self::LONGEST => Err(KeyError::TooLong { length }),
-            _ => Ok(Self(Handle::from(name).folded().into())),
+            _ => Ok(()),
         }
     }
 

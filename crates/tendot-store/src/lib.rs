@@ -14,7 +14,7 @@ use std::future::Future;
 
 pub use change::{Change, Committed, Edit, EditKind, Expect, Logged};
 pub use embedded::{
-    Embedded, ImportError, Imported, Importer, LockError, OpenError, RestoreError, Verified, restore,
+    Batch, Embedded, ImportError, Imported, Importer, LockError, OpenError, RestoreError, Verified, restore,
 };
 pub use entry::{Entry, State};
 pub use error::{CommitError, Conflict, StoreError};

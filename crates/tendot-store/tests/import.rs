@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use pollster::block_on;
-use tendot_proto::Value;
+use tendot_proto::{Reference, Value};
 use tendot_store::{
-    Change, Edit, EditKind, Embedded, Entry, Expect, ImportError, Imported, Importer, Key, OpenError, State,
-    Store,
+    Change, CommitError, Edit, EditKind, Embedded, Entry, Expect, ImportError, Imported, Importer, Key,
+    OpenError, State, Store,
 };
 
 fn values(data: &str) -> Vec<Value<'static>> {
@@ -105,7 +105,7 @@ fn again() {
         let imported = import(directory.path(), 1, &other);
         assert_eq!((imported.created, imported.changed, imported.unchanged), expected, "round {round}");
         assert_eq!(imported.superseded, 1, "the same name twice");
-        assert_eq!(imported.ended, ["10.1000/Rec-7".into()]);
+        assert_eq!((imported.ended, imported.ended_names), (1, vec!["10.1000/Rec-7".into()]));
     }
     let store = Embedded::open(directory.path()).unwrap();
     let get = |name: &str| block_on(store.get(&Key::new(name).unwrap())).unwrap().unwrap();
@@ -146,6 +146,42 @@ fn what_cannot_be_kept_is_refused_and_the_rest_goes_in() {
     assert!(matches!(importer.put("10.1000/1".into(), &large), Err(ImportError::TooLarge { .. })));
     importer.put("10.1000/2".into(), &values("https://a/")).unwrap();
     assert_eq!(importer.finish(|_| {}).unwrap().created, 1);
+}
+
+/// However large records are, a transaction has no more of them than memory should hold.
+#[test]
+fn transactions_are_bounded_by_bytes() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut importer = Importer::open(directory.path(), "importer", 0).unwrap();
+    for number in 0..40 {
+        let large = [Value::with_data(1, "DESC", vec![number; 1 << 20])];
+        importer.put(format!("10.1000/{number}").into(), &large).unwrap();
+    }
+    let mut told = Vec::new();
+    assert_eq!(importer.finish(|imported| told.push(imported.created)).unwrap().created, 40);
+    assert!(told.len() >= 3, "{told:?}");
+    let store = Embedded::open(directory.path()).unwrap();
+    assert_eq!(scan(&store).len(), 40);
+}
+
+/// References count as well, for an import and for a deposit.
+#[test]
+fn all_bytes_of_a_record_count() {
+    let directory = tempfile::tempdir().unwrap();
+    let references = (0..5).map(|index| Reference::new(index, vec![b'x'; 1 << 20])).collect();
+    let large = vec![Value { references, ..Value::new(1, "DESC", "") }];
+    let mut importer = Importer::open(directory.path(), "importer", 0).unwrap();
+    let refused = importer.put("10.1000/1".into(), &large);
+    assert!(matches!(refused, Err(ImportError::TooLarge { limit: 4_194_304, .. })));
+    drop(importer);
+    assert!(
+        !directory.path().join("tendot-import-runs").exists(),
+        "what was begun and given up leaves nothing"
+    );
+    let store = Embedded::open(directory.path()).unwrap();
+    let put = Edit::Put { name: "10.1000/1".into(), values: large, expect: Expect::Any };
+    let refused = block_on(store.commit(Change { by: "somebody".into(), at: 0, edits: vec![put] }));
+    assert!(matches!(refused, Err(CommitError::TooLarge { limit: 4_194_304, .. })));
 }
 
 /// Interrupted after the first of several transactions: what was written stays and is logged, and the same again writes

@@ -7,6 +7,7 @@ mod failure;
 mod import;
 mod lines;
 mod output;
+mod pool;
 mod replacement;
 mod store;
 

@@ -195,6 +195,62 @@ fn generated_records_come_back_in_every_format() {
     assert_eq!(place.export(), untimed);
 }
 
+/// More than fit into memory at once, read by several threads; `cargo xtask bench-store` does it with ten million.
+#[test]
+fn a_hundred_thousand_records_come_back() {
+    let place = Place::new();
+    let mut records: Vec<String> = (0..100_000_u64)
+        .map(|number| {
+            let mixed = number.wrapping_mul(2_654_435_761) % 100_000;
+            format!(
+                r#"{{"handle":"10.{}/Rec-{mixed:06}","values":[{{"index":1,"type":"URL","data":{{"format":"string","value":"https://example.org/{}{mixed}"}},"ttl":86400,"timestamp":"2024-01-02T03:04:05Z"}}]}}"#,
+                5_000 + mixed % 50,
+                "articles/".repeat(20),
+            )
+        })
+        .collect();
+    let file = place.write("records.jsonl", records.join("\n"));
+    assert_eq!(place.import(&[&file], 0), summary(100_000, 0, 0, 0, 0, 0));
+    let exported = String::from_utf8(place.ok(&["export"])).unwrap();
+    records.sort_unstable();
+    // The names have the same letters in the same places, so that lines sort as keys do.
+    assert!(exported.lines().eq(records), "other lines came back");
+}
+
+/// What is refused is told by line and in order, and the last of equal names counts, in the spelling of the first, however
+/// far they are from each other and whatever stands between them.
+#[test]
+fn order_is_kept() {
+    let place = Place::new();
+    let record = |name: &str, data: &str| {
+        format!(r#"{{"handle":"{name}","values":[{{"index":1,"type":"DESC","data":"{data}"}}]}}"#)
+    };
+    let mut lines: Vec<String> = (1..=30_000)
+        .map(|line| match line % 1_000 {
+            0 => format!("line {line} is none"),
+            number => record(
+                &format!("10.1000/{}-{number}", if line < 1_000 { "a" } else { "A" }),
+                &line.to_string(),
+            ),
+        })
+        .collect();
+    lines[14_500] = record("10.1000/long", &"x".repeat(1_000_000));
+    lines[14_501] = record("10.1000/longer", &"x".repeat(5_000_000));
+    let output = place.run_with(&["import", "--json"], lines.join("\n").as_bytes());
+    let told = stderr(&output);
+    let refused: Vec<&str> = told.lines().filter_map(|line| line.strip_prefix("refused: ")).collect();
+    assert_eq!(refused.len(), 31, "{told}");
+    let mut expected: Vec<u64> = (1..=30).map(|thousand| thousand * 1_000).collect();
+    expected.insert(14, 14_502);
+    for (line, refused) in expected.iter().zip(&refused) {
+        assert!(refused.starts_with(&format!("standard input, line {line}: ")), "{refused}");
+    }
+    let exported = place.export();
+    assert_eq!(exported.len(), 999 + 1);
+    assert_eq!(exported["10.1000/a-7"]["values"][0]["data"]["value"], "29007");
+    assert_eq!(exported["10.1000/a-502"]["values"][0]["data"]["value"], "29502");
+}
+
 #[test]
 fn lines_are_refused_and_the_others_go_in() {
     let value = |index: u32, data: &str| json!({"index": index, "type": "URL", "data": data});

@@ -1,24 +1,38 @@
 //! Many records at once: sorted first, then written in the order of their keys, which is what the engine does best.
+//!
+//! One thread merges the sorted runs and makes of each record what is to be stored, another puts that into the engine.
 
 use std::collections::BTreeSet;
-use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::{io, thread};
 
 use heed::{PutFlags, RwTxn};
 use tendot_proto::Value;
 use tendot_proto::wire::{Item as _, Reader, Writer};
 
-use super::run::{self, Merge, Waiting};
+use super::run::{Buffer, Merge, Runs};
 use super::share::Sharing;
-use super::{Lock, OpenError, Tables, checksum, failed, folder, key, log, record, writer};
-use crate::{EditKind, Entry, Key, KeyError, Logged, State, StoreError, fail_point};
+use super::{Lock, OpenError, Tables, checksum, failed, key, log, record};
+use crate::{EditKind, Key, KeyError, Logged, State, StoreError, fail_point};
 
 /// Bytes of records that wait in memory, unless told otherwise.
 const BUFFER: usize = 32 << 20;
 
-/// Records that are committed together, unless told otherwise.
-const TOGETHER: usize = 50_000;
+/// Records that are committed together, unless told otherwise, and what they may take in memory until then.
+const TOGETHER: u64 = 50_000;
+const TOGETHER_BYTES: usize = 16 << 20;
+
+/// Records that go from one thread to the other together, and how many bytes.
+const PIECE: u64 = 1_000;
+const PIECE_BYTES: usize = 1 << 18;
+
+/// A page of the engine: what a record may take that is not put beside the one before.
+const PAGE: usize = 4_096;
+
+/// Names that were ended and are told one by one.
+const ENDED: usize = 100;
 
 /// An import under way. It has the store for itself.
 ///
@@ -44,19 +58,69 @@ const TOGETHER: usize = 50_000;
 #[derive(Debug)]
 pub struct Importer {
     tables: Arc<Tables>,
-    _lock: Lock,
     sharing: Sharing,
     by: Box<str>,
     at: u64,
-    waiting: Vec<Waiting>,
-    waiting_size: usize,
+    waiting: Buffer,
     buffer: usize,
-    together: usize,
-    /// Sorted runs, oldest first, in a folder of their own.
-    folder: PathBuf,
-    runs: Vec<PathBuf>,
+    together: u64,
     superseded: u64,
     homed: BTreeSet<Key>,
+    /// Gone before the lock is.
+    runs: Runs,
+    _lock: Lock,
+}
+
+/// Records that are given to an import together. They can be made in any thread.
+///
+/// ```
+/// use tendot_store::{Batch, Importer};
+/// use tendot_proto::Value;
+///
+/// let directory = tempfile::tempdir()?;
+/// let mut batch = Batch::new();
+/// batch.put("10.1000/1", &[Value::new(1, "URL", "https://example.org/1")])?;
+/// assert!(batch.put("", &[]).is_err(), "what cannot be kept is not taken");
+/// let mut importer = Importer::open(directory.path(), "operator", 1_700_000_000_000)?;
+/// importer.put_all(&batch)?;
+/// assert_eq!(importer.finish(|_| {})?.created, 1);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Default)]
+pub struct Batch(Buffer);
+
+impl Batch {
+    /// One without records.
+    pub const fn new() -> Self {
+        Self(Buffer::new())
+    }
+
+    /// Adds a record.
+    pub fn put(&mut self, name: &str, values: &[Value<'_>]) -> Result<(), ImportError> {
+        put(&mut self.0, name, values)
+    }
+
+    /// How many records there are.
+    pub const fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether there are none.
+    pub const fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Bytes of memory that they take.
+    pub const fn size(&self) -> usize {
+        self.0.size()
+    }
+}
+
+fn put(buffer: &mut Buffer, name: &str, values: &[Value<'_>]) -> Result<(), ImportError> {
+    buffer.push(name, |bytes| {
+        let mut out = Writer::new(bytes);
+        values.iter().for_each(|value| value.encode(&mut out));
+    })
 }
 
 /// What came of an import.
@@ -70,8 +134,22 @@ pub struct Imported {
     pub unchanged: u64,
     /// Records in whose place another one of the same import was taken.
     pub superseded: u64,
-    /// Names that have been ended, and are not given again.
-    pub ended: Vec<Box<str>>,
+    /// Records whose names have been ended, and are not given again.
+    pub ended: u64,
+    /// The first hundred of these names.
+    pub ended_names: Vec<Box<str>>,
+}
+
+impl Imported {
+    fn add(&mut self, more: Self) {
+        self.created += more.created;
+        self.changed += more.changed;
+        self.unchanged += more.unchanged;
+        self.superseded += more.superseded;
+        self.ended += more.ended;
+        self.ended_names.extend(more.ended_names);
+        self.ended_names.truncate(ENDED);
+    }
 }
 
 impl Importer {
@@ -82,24 +160,20 @@ impl Importer {
         let txn = tables.read_txn().map_err(store)?;
         let sharing = Sharing::load(&tables.databases, &txn).map_err(store)?;
         drop(txn);
-        let folder = directory.join("tendot-import-runs");
-        // What an interrupted import left is of no use: its input comes again.
-        folder::renew(&folder)
+        let runs = Runs::new(directory.join("tendot-import-runs"))
             .map_err(|error| OpenError::Failed { directory: directory.into(), error: Box::new(error) })?;
         Ok(Self {
             tables,
-            _lock: lock,
             sharing,
             by: by.into(),
             at,
-            waiting: Vec::new(),
-            waiting_size: 0,
+            waiting: Buffer::new(),
             buffer: BUFFER,
             together: TOGETHER,
-            folder,
-            runs: Vec::new(),
             superseded: 0,
             homed: BTreeSet::new(),
+            runs,
+            _lock: lock,
         })
     }
 
@@ -112,34 +186,27 @@ impl Importer {
 
     /// Commits so many records together.
     #[must_use]
-    pub const fn together(mut self, records: usize) -> Self {
+    pub const fn together(mut self, records: u64) -> Self {
         self.together = if records == 0 { 1 } else { records };
         self
     }
 
     /// Adds a record. It is written when the import is finished.
     pub fn put(&mut self, name: Box<str>, values: &[Value<'_>]) -> Result<(), ImportError> {
-        let key = Key::new(&name)?;
-        let mut bytes = Vec::new();
-        let mut out = Writer::new(&mut bytes);
-        for value in values {
-            value.encode(&mut out);
-        }
-        if bytes.len() > writer::RECORD {
-            return Err(ImportError::TooLarge { length: bytes.len(), limit: writer::RECORD });
-        }
-        let record = Waiting { key, name, values: bytes.into() };
-        self.waiting_size += record.size();
-        self.waiting.push(record);
-        if self.waiting_size >= self.buffer {
-            self.superseded += run::sort(&mut self.waiting);
-            let path = self.folder.join(format!("run-{}", self.runs.len()));
-            run::write(&path, &self.waiting)
-                .map_err(|error| ImportError::Run { path: path.clone(), error })?;
-            self.runs.push(path);
+        put(&mut self.waiting, &name, values)?;
+        self.spill()
+    }
+
+    /// Adds all records of a batch, which come after those that were added before.
+    pub fn put_all(&mut self, batch: &Batch) -> Result<(), ImportError> {
+        self.waiting.append(&batch.0);
+        self.spill()
+    }
+
+    fn spill(&mut self) -> Result<(), ImportError> {
+        if self.waiting.size() >= self.buffer {
+            self.superseded += self.runs.spill(&mut self.waiting)?;
             fail_point::pass("import: a run is written");
-            self.waiting.clear();
-            self.waiting_size = 0;
         }
         Ok(())
     }
@@ -151,74 +218,210 @@ impl Importer {
     }
 
     /// Writes all records. `progress` is told after each transaction how many there are so far.
-    pub fn finish(mut self, mut progress: impl FnMut(&Imported)) -> Result<Imported, ImportError> {
-        self.superseded += run::sort(&mut self.waiting);
-        let folder = self.folder.clone();
-        let in_runs = |error| ImportError::Run { path: folder.clone(), error };
-        let mut merge = Merge::new(&self.runs, std::mem::take(&mut self.waiting)).map_err(in_runs)?;
-        let mut run = Run::begin(&self)?;
-        loop {
-            let mut records = Vec::with_capacity(1_024);
-            while records.len() < self.together
-                && let Some(record) = merge.next().map_err(in_runs)?
-            {
-                records.push(record);
-            }
-            let is_last = records.len() < self.together;
-            run.imported.superseded = self.superseded + merge.superseded();
-            run.write(&mut self, records, is_last)?;
-            progress(&run.imported);
-            if is_last {
-                // They are not needed any more, and the next import would remove them.
-                let _ = std::fs::remove_dir_all(&self.folder);
-                return Ok(run.imported);
-            }
-        }
+    pub fn finish(mut self, progress: impl FnMut(&Imported)) -> Result<Imported, ImportError> {
+        let tables = &*self.tables;
+        let txn = tables.read_txn()?;
+        let empty = tables.databases.records.is_empty(&txn);
+        let appends = empty.map_err(|error| failed("reading records", error))?;
+        let revision = tables.counter(&txn, b"revision")? + 1;
+        drop(txn);
+
+        self.waiting.sort();
+        let (merge, superseded) = self.runs.merge(&self.waiting)?;
+        let imported = Imported { superseded: self.superseded + superseded, ..Imported::default() };
+        let sharing = Mutex::new(self.sharing);
+        let together = self.together;
+        let preparing =
+            Preparing { tables, sharing: &sharing, revision, appends, piece: together.min(PIECE) };
+        let (by, at, homed) = (&*self.by, self.at, &self.homed);
+        let writing =
+            Writing { tables, sharing: &sharing, revision, appends, together, by, at, homed, imported };
+        thread::scope(|scope| {
+            let (sender, pieces) = sync_channel(2);
+            thread::Builder::new()
+                .name("tendot-import".into())
+                .spawn_scoped(scope, move || preparing.run(merge, &sender))
+                .map_err(|error| StoreError::Failed { doing: "starting a thread", error: Box::new(error) })?;
+            writing.run(pieces, progress)
+        })
     }
 }
 
-/// The writing of an import.
-struct Run {
-    revision: u64,
-    /// Whether all keys come after those that are there, so that nothing has to be looked for.
-    appends: bool,
+/// What is to be put into the engine, in order, and what that comes to.
+#[derive(Default)]
+struct Piece {
+    bytes: Vec<u8>,
+    /// The lengths of each key and value.
+    lengths: Vec<(usize, usize)>,
+    /// Records that were looked at.
+    records: u64,
     imported: Imported,
 }
 
-impl Run {
-    fn begin(importer: &Importer) -> Result<Self, StoreError> {
-        let txn = importer.tables.read_txn()?;
-        let empty = importer.tables.databases.records.is_empty(&txn);
-        let appends = empty.map_err(|error| failed("reading records", error))?;
-        let revision = importer.tables.counter(&txn, b"revision")? + 1;
-        Ok(Self { revision, appends, imported: Imported::default() })
+impl Piece {
+    fn put(&mut self, key: &[u8], value: &[u8]) {
+        self.bytes.extend_from_slice(key);
+        self.bytes.extend_from_slice(value);
+        self.lengths.push((key.len(), value.len()));
     }
 
-    fn write(
-        &mut self,
-        importer: &mut Importer,
-        records: Vec<Waiting>,
-        is_last: bool,
-    ) -> Result<(), StoreError> {
-        let tables = Arc::clone(&importer.tables);
+    fn puts(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+        let mut rest = &*self.bytes;
+        self.lengths.iter().map_while(move |(key, value)| {
+            let (key, after) = rest.split_at_checked(*key)?;
+            let (value, after) = after.split_at_checked(*value)?;
+            rest = after;
+            Some((key, value))
+        })
+    }
+}
+
+/// The one thread: makes of records what is to be stored.
+struct Preparing<'a> {
+    tables: &'a Tables,
+    sharing: &'a Mutex<Sharing>,
+    revision: u64,
+    /// Whether nothing was there, so that nothing has to be looked for.
+    appends: bool,
+    /// Records of a piece.
+    piece: u64,
+}
+
+impl Preparing<'_> {
+    fn run(&self, mut merge: Merge<'_>, sender: &SyncSender<Result<Piece, ImportError>>) {
+        loop {
+            let piece = self.piece(&mut merge);
+            let is_last = !matches!(&piece, Ok(piece) if piece.records > 0);
+            // Nobody takes it when the other thread has failed.
+            if sender.send(piece).is_err() || is_last {
+                return;
+            }
+        }
+    }
+
+    /// The next records; none at the end.
+    fn piece(&self, merge: &mut Merge<'_>) -> Result<Piece, ImportError> {
+        let mut piece = Piece::default();
+        // A new one for each piece, so that pages that are not used any more can be used again. No key comes twice, so
+        // what is there was there before this import.
+        let txn = self.tables.read_txn()?;
+        let mut sharing = self.sharing.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = merge.superseded;
+        while piece.records < self.piece
+            && piece.bytes.len() < PIECE_BYTES
+            && let Some((name, values)) = merge.next()?
+        {
+            piece.records += 1;
+            self.record(&txn, &mut sharing, name, values, &mut piece)?;
+        }
+        piece.imported.superseded = merge.superseded - before;
+        Ok(piece)
+    }
+
+    fn record(
+        &self,
+        txn: &heed::RoTxn<'_>,
+        sharing: &mut Sharing,
+        name: &[u8],
+        values: &[u8],
+        piece: &mut Piece,
+    ) -> Result<(), ImportError> {
+        let damaged =
+            || StoreError::Damaged { what: format!("a run of the import, at `{}`", name.escape_ascii()) };
+        let name = std::str::from_utf8(name).map_err(|_| damaged())?;
+        let values = decode_values(values).ok_or_else(damaged)?;
+        let key = Key::new(name)?;
+        let there = if self.appends { None } else { self.tables.get(txn, &key)? };
+        let imported = &mut piece.imported;
+        match &there {
+            None => imported.created += 1,
+            Some(entry) if entry.state == State::Tombstone => {
+                imported.ended += 1;
+                if imported.ended_names.len() < ENDED {
+                    imported.ended_names.push(entry.name.clone());
+                }
+                return Ok(());
+            }
+            Some(entry) if entry.values == values => {
+                imported.unchanged += 1;
+                return Ok(());
+            }
+            Some(_) => imported.changed += 1,
+        }
+        let name = there.as_ref().map_or(name, |entry| &entry.name);
+        let record_key = key::record_key(&key);
+        let is_shortened = key::is_shortened(&record_key);
+        let mut value =
+            record::encode_values(name, self.revision, State::Live, &values, is_shortened, sharing);
+        checksum::seal(&record_key, &mut value);
+        piece.put(&record_key, &value);
+        Ok(())
+    }
+}
+
+/// The other thread: puts it into the engine.
+struct Writing<'a> {
+    tables: &'a Tables,
+    sharing: &'a Mutex<Sharing>,
+    revision: u64,
+    appends: bool,
+    together: u64,
+    by: &'a str,
+    at: u64,
+    homed: &'a BTreeSet<Key>,
+    imported: Imported,
+}
+
+impl Writing<'_> {
+    fn run(
+        mut self,
+        pieces: Receiver<Result<Piece, ImportError>>,
+        mut progress: impl FnMut(&Imported),
+    ) -> Result<Imported, ImportError> {
+        let mut is_last = false;
+        while !is_last {
+            is_last = self.transaction(&pieces)?;
+            progress(&self.imported);
+        }
+        Ok(self.imported)
+    }
+
+    /// Commits as much as is committed together. Gives whether that was all.
+    fn transaction(&mut self, pieces: &Receiver<Result<Piece, ImportError>>) -> Result<bool, ImportError> {
+        let tables = self.tables;
         let committing = |error| failed("committing an import", error);
         fail_point::pass("import: before a transaction");
         let mut txn = tables.env.write_txn().map_err(committing)?;
-        for record in records {
-            self.write_record(importer, &mut txn, record)?;
+        let (mut records, mut bytes, mut is_last) = (0, 0, false);
+        while !is_last && records < self.together && bytes < TOGETHER_BYTES {
+            let stopped =
+                || StoreError::Failed { doing: "preparing records", error: "a thread ended".into() };
+            let piece = pieces.recv().map_err(|_| stopped())??;
+            for (key, value) in piece.puts() {
+                self.put(&mut txn, key, value).map_err(|error| failed("writing a record", error))?;
+                let is_beside = self.appends && value.len() < PAGE / 4;
+                bytes += key.len() + value.len() + if is_beside { 0 } else { PAGE };
+            }
+            records += piece.records;
+            is_last = piece.records == 0;
+            self.imported.add(piece.imported);
         }
-        importer.sharing.write(&tables.databases, &mut txn).map_err(committing)?;
+        {
+            let mut sharing = self.sharing.lock().unwrap_or_else(PoisonError::into_inner);
+            sharing.write(&tables.databases, &mut txn).map_err(committing)?;
+            // If the transaction comes to nothing, so does the import, and nobody asks for parts any more.
+            sharing.keep();
+        }
         let count = self.imported.created + self.imported.changed;
         if count > 0 {
             tables.put_counter(&mut txn, b"revision", self.revision).map_err(committing)?;
         }
         if is_last {
-            self.log(importer, &mut txn, count)?;
+            self.log(&mut txn, count)?;
             tables.databases.meta.delete(&mut txn, Interrupted::NAME).map_err(committing)?;
         } else {
-            let interrupted =
-                Interrupted { revision: self.revision, count, at: importer.at, by: importer.by.clone() };
-            interrupted.put(&tables, &mut txn).map_err(committing)?;
+            let interrupted = Interrupted { revision: self.revision, count, at: self.at, by: self.by.into() };
+            interrupted.put(tables, &mut txn).map_err(committing)?;
         }
         if is_last {
             fail_point::pass("import: before the last commit");
@@ -229,66 +432,30 @@ impl Run {
         } else {
             "import: between two transactions"
         });
-        importer.sharing.keep();
-        Ok(())
+        Ok(is_last)
     }
 
-    fn write_record(
-        &mut self,
-        importer: &mut Importer,
-        txn: &mut RwTxn<'_>,
-        record: Waiting,
-    ) -> Result<(), StoreError> {
-        let tables = &importer.tables;
-        let there = if self.appends { None } else { tables.get_uncommitted(txn, &record.key)? };
-        let values = decode_values(&record.values).ok_or_else(|| StoreError::Damaged {
-            what: format!("a run of the import, at `{}`", record.name),
-        })?;
-        let name = match there {
-            None => {
-                self.imported.created += 1;
-                record.name
+    fn put(&self, txn: &mut RwTxn<'_>, record_key: &[u8], value: &[u8]) -> Result<(), heed::Error> {
+        let records = self.tables.databases.records;
+        // Long names share the beginning of their keys, and are in order only up to there.
+        if self.appends && !key::is_shortened(record_key) {
+            match records.put_with_flags(txn, PutFlags::APPEND, record_key, value) {
+                Err(heed::Error::Mdb(heed::MdbError::KeyExist)) => {}
+                put => return put,
             }
-            Some(entry) if entry.state == State::Tombstone => {
-                self.imported.ended.push(entry.name);
-                return Ok(());
-            }
-            Some(entry) if entry.values == values => {
-                self.imported.unchanged += 1;
-                return Ok(());
-            }
-            Some(entry) => {
-                self.imported.changed += 1;
-                entry.name
-            }
-        };
-        let entry = Entry { name, revision: self.revision, state: State::Live, values };
-        let record_key = key::record_key(&record.key);
-        let mut value = record::encode(&entry, key::is_shortened(&record_key), &mut importer.sharing);
-        checksum::seal(&record_key, &mut value);
-        let records = importer.tables.databases.records;
-        let put = if self.appends {
-            // Long names share the beginning of their keys, and are in order only up to there.
-            let flags = if key::is_shortened(&record_key) { PutFlags::empty() } else { PutFlags::APPEND };
-            match records.put_with_flags(txn, flags, &record_key, &value) {
-                Err(heed::Error::Mdb(heed::MdbError::KeyExist)) => records.put(txn, &record_key, &value),
-                put => put,
-            }
-        } else {
-            records.put(txn, &record_key, &value)
-        };
-        put.map_err(|error| failed("writing a record", error))
+        }
+        records.put(txn, record_key, value)
     }
 
     /// One line for the import, and one for each prefix that is new here.
-    fn log(&self, importer: &Importer, txn: &mut RwTxn<'_>, count: u64) -> Result<(), StoreError> {
-        let tables = &importer.tables;
+    fn log(&self, txn: &mut RwTxn<'_>, count: u64) -> Result<(), StoreError> {
+        let tables = self.tables;
         let writing = |error| failed("writing the log", error);
         let mut lines = Vec::new();
         if count > 0 {
             lines.push((EditKind::Import, "".into(), count));
         }
-        for prefix in &importer.homed {
+        for prefix in self.homed {
             let known = tables.databases.homed.get(txn, prefix.as_bytes()).map_err(writing)?.is_some();
             if !known {
                 let mut value = Vec::new();
@@ -303,7 +470,7 @@ impl Run {
         let mut sequence = tables.counter(txn, b"sequence")?;
         for (kind, name, count) in lines {
             sequence += 1;
-            let (revision, at, by) = (self.revision, importer.at, importer.by.clone());
+            let (revision, at, by) = (self.revision, self.at, self.by.into());
             log::append(tables, txn, &Logged { sequence, revision, at, by, kind, name, count })
                 .map_err(writing)?;
         }
@@ -351,11 +518,11 @@ impl Interrupted {
     }
 }
 
-fn decode_values(bytes: &[u8]) -> Option<Vec<Value<'static>>> {
+fn decode_values(bytes: &[u8]) -> Option<Vec<Value<'_>>> {
     let mut reader = Reader::new(bytes);
     let mut values = Vec::new();
     while !reader.is_empty() {
-        values.push(Value::decode(&mut reader).ok()?.into_owned());
+        values.push(Value::decode(&mut reader).ok()?);
     }
     Some(values)
 }

@@ -31,7 +31,7 @@ use std::sync::{Arc, OnceLock};
 
 pub use backup::{RestoreError, restore};
 use heed::{Env, RoTxn, RwTxn, WithTls};
-pub use import::{ImportError, Imported, Importer};
+pub use import::{Batch, ImportError, Imported, Importer};
 use lock::Lock;
 pub use lock::LockError;
 use open::Databases;

@@ -14,7 +14,37 @@ pub(super) struct Parts {
 }
 
 /// So many at a time, so that an empty table is small.
-type Chunk = Box<[OnceLock<Box<[u8]>>]>;
+type Chunk = Box<[OnceLock<Part>]>;
+
+/// A part. Most are short, and then they stand in the table itself: nearly every read needs one or two of them that are
+/// in no cache, and looks there once instead of twice.
+#[derive(Debug)]
+enum Part {
+    Short(u8, [u8; SHORT]),
+    Long(Box<[u8]>),
+}
+
+const SHORT: usize = 62;
+
+impl Part {
+    fn new(bytes: Box<[u8]>) -> Self {
+        let mut short = [0; SHORT];
+        match short.get_mut(..bytes.len()) {
+            Some(place) => {
+                place.copy_from_slice(&bytes);
+                Self::Short(bytes.len() as u8, short)
+            }
+            None => Self::Long(bytes),
+        }
+    }
+
+    fn bytes(&self) -> &[u8] {
+        match self {
+            Self::Short(length, bytes) => bytes.get(..usize::from(*length)).unwrap_or_default(),
+            Self::Long(bytes) => bytes,
+        }
+    }
+}
 
 impl Parts {
     pub(super) fn new() -> Self {
@@ -30,12 +60,12 @@ impl Parts {
     ) -> Result<Option<&[u8]>, E> {
         let Some(place) = self.place(number) else { return Ok(None) };
         if let Some(part) = place.get() {
-            return Ok(Some(part));
+            return Ok(Some(part.bytes()));
         }
-        Ok(load()?.map(|part| &**place.get_or_init(|| part)))
+        Ok(load()?.map(|part| place.get_or_init(|| Part::new(part)).bytes()))
     }
 
-    fn place(&self, number: u32) -> Option<&OnceLock<Box<[u8]>>> {
+    fn place(&self, number: u32) -> Option<&OnceLock<Part>> {
         let number = number as usize;
         let chunk = self.chunks.get(number / CHUNK)?;
         chunk.get_or_init(|| (0..CHUNK).map(|_| OnceLock::new()).collect()).get(number % CHUNK)

@@ -23,24 +23,37 @@ pub(super) trait Share {
 
 /// A record without its checksum. `is_shortened` tells that its key has not all of its name.
 pub(super) fn encode(entry: &Entry, is_shortened: bool, share: &mut impl Share) -> Vec<u8> {
-    let spelling = spelling(&entry.name);
-    let first = entry.values.first().map_or(0, |value| value.timestamp);
+    let Entry { name, revision, state, values } = entry;
+    encode_values(name, *revision, *state, values, is_shortened, share)
+}
+
+/// The same of values that somebody else holds.
+pub(super) fn encode_values(
+    name: &str,
+    revision: u64,
+    state: State,
+    values: &[Value<'_>],
+    is_shortened: bool,
+    share: &mut impl Share,
+) -> Vec<u8> {
+    let spelling = spelling(name);
+    let first = values.first().map_or(0, |value| value.timestamp);
     let mut header = LAYOUT;
     let mut set = |bit, is_set| header |= if is_set { bit } else { 0 };
-    set(TOMBSTONE, entry.state == State::Tombstone);
+    set(TOMBSTONE, state == State::Tombstone);
     set(SPELLING, !spelling.is_empty());
     set(LONG_NAME, is_shortened);
-    let differ = entry.values.iter().any(|value| value.timestamp != first);
+    let differ = values.iter().any(|value| value.timestamp != first);
     set(TIMESTAMPS, differ);
 
     let mut out = Vec::with_capacity(64);
     out.push(header);
-    varint::put(&mut out, entry.revision);
+    varint::put(&mut out, revision);
     if is_shortened {
-        varint::put_bytes(&mut out, entry.name.to_ascii_uppercase().as_bytes());
+        varint::put_bytes(&mut out, name.to_ascii_uppercase().as_bytes());
     }
     out.extend(spelling);
-    let shape = shape::of(&entry.values);
+    let shape = shape::of(values);
     match share.whole(&shape) {
         Some(number) => varint::put(&mut out, u64::from(number) + 1),
         None => {
@@ -49,8 +62,8 @@ pub(super) fn encode(entry: &Entry, is_shortened: bool, share: &mut impl Share) 
         }
     }
     out.extend(first.to_le_bytes());
-    let suffix = Handle::from(&*entry.name).suffix().unwrap_or_default();
-    for value in &entry.values {
+    let suffix = Handle::from(name).suffix().unwrap_or_default();
+    for value in values {
         if differ {
             let difference = value.timestamp.wrapping_sub(first).cast_signed();
             varint::put(&mut out, u64::from(((difference << 1) ^ (difference >> 31)).cast_unsigned()));
@@ -200,15 +213,19 @@ fn spelling(name: &str) -> Vec<u8> {
 }
 
 fn respell(name: &mut [u8], bits: &[u8]) {
-    for (number, letter) in name.iter_mut().filter(|byte| byte.is_ascii_alphabetic()).enumerate() {
-        if bits.get(number / 8).is_some_and(|byte| byte >> (number % 8) & 1 == 1) {
-            letter.make_ascii_lowercase();
-        }
+    const LOWER: u8 = b'a' - b'A';
+    let mut number = 0;
+    // Without branches: letters and digits come as they like, and every read passes here.
+    for byte in name {
+        let is_letter = byte.is_ascii_alphabetic();
+        let is_set = bits.get(number / 8).map_or(0, |bits| bits >> (number % 8) & 1);
+        *byte |= LOWER * (is_set & u8::from(is_letter));
+        number += usize::from(is_letter);
     }
 }
 
 fn letters(name: &[u8]) -> usize {
-    name.iter().filter(|byte| byte.is_ascii_alphabetic()).count()
+    name.iter().map(|byte| usize::from(byte.is_ascii_alphabetic())).sum()
 }
 
 #[cfg(test)]

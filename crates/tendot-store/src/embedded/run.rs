@@ -1,154 +1,487 @@
 //! Sorted runs: what does not fit into memory waits on disk, in order.
+//!
+//! A run is a file of records, each with a checksum, in the order of their keys. The last one has no name, and says how
+//! many there are before it: neither a damaged nor a missing record goes unnoticed.
 
-use std::cmp::{Ordering, Reverse};
-use std::collections::BinaryHeap;
+use std::cmp::Ordering;
 use std::fs::File;
-use std::io::{self, BufReader, BufWriter, Read as _, Write as _};
-use std::path::Path;
+use std::io::{self, BufRead as _, BufReader, BufWriter, Read as _, Write as _};
+use std::path::{Path, PathBuf};
 
+use super::import::ImportError;
+use super::{folder, writer};
 use crate::Key;
 
-/// A record that waits to be written: its name and the wire form of its values.
-#[derive(Debug, Eq, PartialEq)]
-pub(super) struct Waiting {
-    pub(super) key: Key,
-    pub(super) name: Box<str>,
-    /// As in messages, one after the other.
-    pub(super) values: Box<[u8]>,
+/// Runs that are open at the same time.
+const OPEN: usize = 64;
+
+/// Records in memory: their bytes one after the other, and where each of them is.
+#[derive(Debug, Default)]
+pub(super) struct Buffer {
+    bytes: Vec<u8>,
+    places: Vec<Place>,
 }
 
-impl Waiting {
-    /// What it takes in memory, roughly.
-    pub(super) fn size(&self) -> usize {
-        2 * self.name.len() + self.values.len() + 96
+/// Where a record is in a buffer.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    /// The beginning of its key, which tells most records apart.
+    start: u128,
+    at: usize,
+    name: u32,
+    values: u32,
+}
+
+impl Buffer {
+    pub(super) const fn new() -> Self {
+        Self { bytes: Vec::new(), places: Vec::new() }
     }
-}
 
-/// Puts records in order; of several with one key the last one stays, in the spelling of the first. Gives how many do
-/// not.
-pub(super) fn sort(records: &mut Vec<Waiting>) -> u64 {
-    // Stable, so that what came later stands later.
-    records.sort_by(|one, two| one.key.cmp(&two.key));
-    let before = records.len();
-    let mut kept: Vec<Waiting> = Vec::with_capacity(before);
-    for record in records.drain(..) {
-        match kept.last_mut() {
-            Some(last) if last.key == record.key => last.values = record.values,
-            _ => kept.push(record),
+    /// Adds a record: its name, and the wire form of its values, which `write` appends to what it is given.
+    pub(super) fn push(&mut self, name: &str, write: impl FnOnce(&mut Vec<u8>)) -> Result<(), ImportError> {
+        Key::check(name)?;
+        let at = self.bytes.len();
+        self.bytes.extend_from_slice(name.as_bytes());
+        write(&mut self.bytes);
+        let length = self.bytes.len() - at - name.len();
+        if length > writer::RECORD {
+            self.bytes.truncate(at);
+            return Err(ImportError::TooLarge { length, limit: writer::RECORD });
         }
+        let (start, name, values) = (start(name.as_bytes()), name.len() as u32, length as u32);
+        self.places.push(Place { start, at, name, values });
+        Ok(())
     }
-    *records = kept;
-    (before - records.len()) as u64
+
+    /// Adds all records of another one.
+    pub(super) fn append(&mut self, other: &Self) {
+        let at = self.bytes.len();
+        self.bytes.extend_from_slice(&other.bytes);
+        self.places.extend(other.places.iter().map(|place| Place { at: at + place.at, ..*place }));
+    }
+
+    pub(super) const fn len(&self) -> usize {
+        self.places.len()
+    }
+
+    /// Bytes of memory that it takes.
+    pub(super) const fn size(&self) -> usize {
+        self.bytes.len() + self.places.len() * size_of::<Place>()
+    }
+
+    fn record(&self, place: &Place) -> Record<'_> {
+        let record = self.bytes.get(place.at..).unwrap_or_default();
+        let (name, rest) = record.split_at_checked(place.name as usize).unwrap_or_default();
+        (name, rest.get(..place.values as usize).unwrap_or_default())
+    }
+
+    /// Puts the records in the order of their keys; of equal ones those that came first stay first.
+    pub(super) fn sort(&mut self) {
+        let mut places = std::mem::take(&mut self.places);
+        places.sort_unstable_by(|one, two| {
+            let (first, second) = (self.record(one).0, self.record(two).0);
+            compare((one.start, first), (two.start, second)).then(one.at.cmp(&two.at))
+        });
+        self.places = places;
+    }
 }
 
-/// Writes a sorted run. It is not made durable: after a crash the import begins anew.
-pub(super) fn write(path: &Path, records: &[Waiting]) -> io::Result<()> {
-    let mut out = BufWriter::with_capacity(1 << 20, File::create(path)?);
-    for record in records {
-        for bytes in [record.name.as_bytes(), &record.values] {
-            out.write_all(&(bytes.len() as u32).to_le_bytes())?;
-            out.write_all(bytes)?;
+/// The first bytes of a name's key, as a number that sorts like them.
+fn start(name: &[u8]) -> u128 {
+    let mut start = [0; 16];
+    for (to, byte) in start.iter_mut().zip(name) {
+        *to = byte.to_ascii_uppercase();
+    }
+    u128::from_be_bytes(start)
+}
+
+/// The order of the keys of two names, of which the beginnings are known.
+fn compare((start, one): (u128, &[u8]), (other, two): (u128, &[u8])) -> Ordering {
+    let rest = |name| <[u8]>::get(name, 16..).unwrap_or_default().iter().map(u8::to_ascii_uppercase);
+    // The lengths tell a short name from the same one with zeros after it.
+    start.cmp(&other).then_with(|| rest(one).cmp(rest(two))).then_with(|| one.len().cmp(&two.len()))
+}
+
+/// The runs of an import, in a folder of their own, which goes when it is no longer needed.
+#[derive(Debug)]
+pub(super) struct Runs {
+    folder: PathBuf,
+    /// Oldest first.
+    files: Vec<PathBuf>,
+    made: usize,
+}
+
+impl Runs {
+    pub(super) fn new(folder: PathBuf) -> io::Result<Self> {
+        // What an interrupted import left is of no use: its input comes again.
+        folder::renew(&folder)?;
+        Ok(Self { folder, files: Vec::new(), made: 0 })
+    }
+
+    /// Writes what is in memory to a new run, and empties it. Gives how many records another one took the place of.
+    pub(super) fn spill(&mut self, buffer: &mut Buffer) -> Result<u64, ImportError> {
+        buffer.sort();
+        let (file, superseded) = self.write(Merge::new(&[], buffer)?)?;
+        self.files.push(file);
+        // Its memory is used again: to let it grow anew each time would leave holes.
+        buffer.bytes.clear();
+        buffer.places.clear();
+        Ok(superseded)
+    }
+
+    /// All runs and what is in memory, in order. There may be too many to be open at once; then the oldest ones become
+    /// fewer and longer ones first.
+    pub(super) fn merge<'b>(&mut self, last: &'b Buffer) -> Result<(Merge<'b>, u64), ImportError> {
+        let mut superseded = 0;
+        while self.files.len() > OPEN {
+            let mut at = 0;
+            while self.files.len() > OPEN && at < self.files.len() {
+                let end = (at + OPEN).min(at + self.files.len() - OPEN + 1).min(self.files.len());
+                let group = self.files.get(at..end).unwrap_or_default();
+                let (file, fewer) = self.write(Merge::new(group, &Buffer::new())?)?;
+                superseded += fewer;
+                for merged in self.files.splice(at..end, [file]) {
+                    // It goes with the folder at the latest.
+                    let _ = std::fs::remove_file(merged);
+                }
+                at += 1;
+            }
         }
+        Ok((Merge::new(&self.files, last)?, superseded))
     }
-    out.flush()
+
+    /// Writes a run. It is not made durable: after a crash the import begins anew.
+    fn write(&mut self, mut merge: Merge<'_>) -> Result<(PathBuf, u64), ImportError> {
+        let path = self.folder.join(format!("run-{}", self.made));
+        self.made += 1;
+        let failed = |error| ImportError::Run { path: path.clone(), error };
+        let mut out = BufWriter::with_capacity(1 << 18, File::create_new(&path).map_err(failed)?);
+        let mut count = 0_u64;
+        while let Some((name, values)) = merge.next()? {
+            write_record(&mut out, name, values).map_err(failed)?;
+            count += 1;
+        }
+        write_record(&mut out, b"", &count.to_le_bytes()).and_then(|()| out.flush()).map_err(failed)?;
+        Ok((path, merge.superseded))
+    }
 }
 
-/// All records of several runs, in order; of several with one key that of the last run, in the spelling of the first.
+impl Drop for Runs {
+    fn drop(&mut self) {
+        // They are of no use any more, and the next import would remove them.
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
+
+/// Bytes before each record of a run: checksum, length of the name, length of the values.
+const HEADER: usize = 12;
+
+fn write_record(out: &mut impl io::Write, name: &[u8], values: &[u8]) -> io::Result<()> {
+    let lengths = lengths(name, values);
+    out.write_all(&checksum(lengths, name, values).to_le_bytes())?;
+    out.write_all(&lengths)?;
+    out.write_all(name)?;
+    out.write_all(values)
+}
+
+fn lengths(name: &[u8], values: &[u8]) -> [u8; 8] {
+    (name.len() as u64 | (values.len() as u64) << 32).to_le_bytes()
+}
+
+fn checksum(lengths: [u8; 8], name: &[u8], values: &[u8]) -> u32 {
+    crc32c::crc32c_append(crc32c::crc32c_append(crc32c::crc32c(&lengths), name), values)
+}
+
+/// The name of a record and the wire form of its values.
+type Record<'a> = (&'a [u8], &'a [u8]);
+
+/// All records of several runs, in order; of several with one key the last one, in the spelling of the first.
 #[derive(Debug)]
-pub(super) struct Merge {
-    runs: Vec<Source>,
-    /// The next record of each run, the first in order on top; of equal ones that of the last run.
-    heads: BinaryHeap<Reverse<Head>>,
-    superseded: u64,
+pub(super) struct Merge<'b> {
+    sources: Vec<Source<'b>>,
+    /// A heap of those that have more: none comes after those at twice its place and one or two more.
+    heap: Vec<usize>,
+    /// The record that was taken.
+    name: Vec<u8>,
+    values: Vec<u8>,
+    /// Records that another with the same key took the place of.
+    pub(super) superseded: u64,
 }
 
-#[derive(Debug)]
-enum Source {
-    File(BufReader<File>),
-    Memory(std::vec::IntoIter<Waiting>),
-}
-
-#[derive(Debug, Eq, PartialEq)]
-struct Head {
-    record: Waiting,
-    run: usize,
-}
-
-impl Ord for Head {
-    fn cmp(&self, other: &Self) -> Ordering {
-        self.record.key.cmp(&other.record.key).then_with(|| other.run.cmp(&self.run))
-    }
-}
-
-impl PartialOrd for Head {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Merge {
-    /// Of runs in files, and of one in memory that came last.
-    pub(super) fn new(files: &[std::path::PathBuf], last: Vec<Waiting>) -> io::Result<Self> {
-        let mut runs = Vec::with_capacity(files.len() + 1);
+impl<'b> Merge<'b> {
+    /// Of runs in files, oldest first, and of one in memory that came last.
+    fn new(files: &[PathBuf], last: &'b Buffer) -> Result<Self, ImportError> {
+        let mut sources = Vec::with_capacity(files.len() + 1);
         for file in files {
-            runs.push(Source::File(BufReader::with_capacity(1 << 16, File::open(file)?)));
+            sources.push(Source::File(Reading::open(file)?));
         }
-        runs.push(Source::Memory(last.into_iter()));
-        let mut merge = Self { runs, heads: BinaryHeap::new(), superseded: 0 };
-        for run in 0..merge.runs.len() {
-            merge.pull(run)?;
+        sources.push(Source::Memory(last, &last.places));
+        let mut heap = Vec::with_capacity(sources.len());
+        for (number, source) in sources.iter().enumerate() {
+            if !source.is_at_end() {
+                heap.push(number);
+            }
+        }
+        let mut merge = Self { sources, heap, name: Vec::new(), values: Vec::new(), superseded: 0 };
+        for place in (0..merge.heap.len() / 2).rev() {
+            merge.sift(place);
         }
         Ok(merge)
     }
 
-    /// Records that another with the same key took the place of.
-    pub(super) const fn superseded(&self) -> u64 {
-        self.superseded
+    /// The next record.
+    pub(super) fn next(&mut self) -> Result<Option<Record<'_>>, ImportError> {
+        let Some(first) = self.heap.first() else { return Ok(None) };
+        let (start, name, values) = self.sources[*first].head();
+        self.name.clear();
+        self.name.extend_from_slice(name);
+        self.values.clear();
+        self.values.extend_from_slice(values);
+        self.advance()?;
+        while let Some(next) = self.heap.first() {
+            let (next_start, name, values) = self.sources[*next].head();
+            if compare((start, &self.name), (next_start, name)) != Ordering::Equal {
+                break;
+            }
+            self.values.clear();
+            self.values.extend_from_slice(values);
+            self.superseded += 1;
+            self.advance()?;
+        }
+        Ok(Some((&self.name, &self.values)))
     }
 
-    /// The next record.
-    pub(super) fn next(&mut self) -> io::Result<Option<Waiting>> {
-        let Some(Reverse(mut first)) = self.heads.pop() else { return Ok(None) };
-        self.pull(first.run)?;
-        while self.heads.peek().is_some_and(|Reverse(next)| next.record.key == first.record.key) {
-            if let Some(Reverse(older)) = self.heads.pop() {
-                self.superseded += 1;
-                self.pull(older.run)?;
-                first.record.name = older.record.name;
+    /// Goes on in the source that is first.
+    fn advance(&mut self) -> Result<(), ImportError> {
+        let source = &mut self.sources[self.heap[0]];
+        source.advance()?;
+        if source.is_at_end() {
+            self.heap.swap_remove(0);
+        }
+        self.sift(0);
+        Ok(())
+    }
+
+    /// Moves the source at a place down to where it belongs.
+    fn sift(&mut self, mut place: usize) {
+        loop {
+            let mut least = place;
+            for child in [2 * place + 1, 2 * place + 2] {
+                if child < self.heap.len() && self.is_before(self.heap[child], self.heap[least]) {
+                    least = child;
+                }
+            }
+            if least == place {
+                return;
+            }
+            self.heap.swap(place, least);
+            place = least;
+        }
+    }
+
+    /// Whether the record of one source comes before that of another; of equal ones the older.
+    fn is_before(&self, one: usize, two: usize) -> bool {
+        let (start, name, _) = self.sources[one].head();
+        let (other_start, other, _) = self.sources[two].head();
+        compare((start, name), (other_start, other)).then(one.cmp(&two)) == Ordering::Less
+    }
+}
+
+/// A run, and the record where it is.
+#[derive(Debug)]
+enum Source<'b> {
+    File(Reading),
+    Memory(&'b Buffer, &'b [Place]),
+}
+
+impl Source<'_> {
+    /// The beginning of the key, the name and the values; the name is empty at the end.
+    fn head(&self) -> (u128, &[u8], &[u8]) {
+        match self {
+            Self::File(file) => (file.start, &file.record[..file.name], &file.record[file.name..]),
+            Self::Memory(buffer, left) => left.first().map_or((0, &[], &[]), |place| {
+                let (name, values) = buffer.record(place);
+                (place.start, name, values)
+            }),
+        }
+    }
+
+    fn is_at_end(&self) -> bool {
+        self.head().1.is_empty()
+    }
+
+    fn advance(&mut self) -> Result<(), ImportError> {
+        match self {
+            Self::File(file) => file.advance(),
+            Self::Memory(_, left) => {
+                *left = left.get(1..).unwrap_or_default();
+                Ok(())
             }
         }
-        Ok(Some(first.record))
+    }
+}
+
+/// A run in a file, and the record where it is.
+#[derive(Debug)]
+struct Reading {
+    path: PathBuf,
+    file: BufReader<File>,
+    /// Records that were read.
+    count: u64,
+    start: u128,
+    /// Bytes of the name, with which the record begins.
+    name: usize,
+    record: Vec<u8>,
+}
+
+impl Reading {
+    /// Opens a run and reads its first record.
+    fn open(path: &Path) -> Result<Self, ImportError> {
+        let file = File::open(path).map_err(|error| ImportError::Run { path: path.into(), error })?;
+        let file = BufReader::with_capacity(1 << 16, file);
+        let mut reading = Self { path: path.into(), file, count: 0, start: 0, name: 0, record: Vec::new() };
+        reading.advance()?;
+        Ok(reading)
     }
 
-    fn pull(&mut self, run: usize) -> io::Result<()> {
-        let record = match self.runs.get_mut(run) {
-            Some(Source::File(file)) => read(file)?,
-            Some(Source::Memory(records)) => records.next(),
-            None => None,
-        };
-        if let Some(record) = record {
-            self.heads.push(Reverse(Head { record, run }));
+    fn advance(&mut self) -> Result<(), ImportError> {
+        self.read().map_err(|error| ImportError::Run { path: self.path.clone(), error })
+    }
+
+    fn read(&mut self) -> io::Result<()> {
+        let damaged = || io::Error::new(io::ErrorKind::InvalidData, "the run is damaged");
+        let mut header = [0; HEADER];
+        self.file.read_exact(&mut header)?;
+        let word = |at: usize| u32::from_le_bytes([0, 1, 2, 3].map(|byte| header[at + byte]));
+        let (name, values) = (word(4) as usize, word(8) as usize);
+        // Before memory is taken for them.
+        if name > Key::LONGEST || values > writer::RECORD {
+            return Err(damaged());
         }
+        self.record.resize(name + values, 0);
+        self.file.read_exact(&mut self.record)?;
+        let (written, read) = self.record.split_at(name);
+        if checksum(lengths(written, read), written, read) != word(0) {
+            return Err(damaged());
+        }
+        if name == 0 {
+            let is_end = *read == self.count.to_le_bytes() && self.file.fill_buf()?.is_empty();
+            self.record.clear();
+            if !is_end {
+                return Err(damaged());
+            }
+        }
+        (self.start, self.name) = (start(&self.record[..name]), name);
+        self.count += 1;
         Ok(())
     }
 }
 
-fn read(file: &mut BufReader<File>) -> io::Result<Option<Waiting>> {
-    let Some(name) = read_bytes(file)? else { return Ok(None) };
-    let values = read_bytes(file)?.ok_or(io::ErrorKind::UnexpectedEof)?;
-    let name = String::from_utf8(name).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
-    let key = Key::new(&name).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
-    Ok(Some(Waiting { key, name: name.into(), values: values.into() }))
-}
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
 
-fn read_bytes(file: &mut BufReader<File>) -> io::Result<Option<Vec<u8>>> {
-    let mut length = [0; 4];
-    match file.read_exact(&mut length) {
-        Ok(()) => {}
-        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
-        Err(error) => return Err(error),
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// A buffer of names and values.
+    fn buffer(records: &[(&str, &str)]) -> Buffer {
+        let mut buffer = Buffer::new();
+        for (name, values) in records {
+            buffer.push(name, |out| out.extend_from_slice(values.as_bytes())).unwrap();
+        }
+        buffer
     }
-    let mut bytes = vec![0; u32::from_le_bytes(length) as usize];
-    file.read_exact(&mut bytes)?;
-    Ok(Some(bytes))
+
+    fn all(mut merge: Merge<'_>) -> Result<Vec<(String, String)>, ImportError> {
+        let mut all = Vec::new();
+        while let Some((name, values)) = merge.next()? {
+            let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
+            all.push((text(name), text(values)));
+        }
+        Ok(all)
+    }
+
+    fn runs() -> (tempfile::TempDir, Runs) {
+        let directory = tempfile::tempdir().unwrap();
+        let runs = Runs::new(directory.path().join("runs")).unwrap();
+        (directory, runs)
+    }
+
+    proptest! {
+        #[test]
+        fn names_are_in_the_order_of_their_keys(one in "[ab\\x00é]{1,20}", two in "[AB\\x00é]{1,20}") {
+            let expected = Key::new(&one).unwrap().cmp(&Key::new(&two).unwrap());
+            let (one, two) = (one.as_bytes(), two.as_bytes());
+            prop_assert_eq!(compare((start(one), one), (start(two), two)), expected);
+        }
+    }
+
+    /// More runs than can be open: the last of equal names wins, in the spelling of the first, wherever they are.
+    #[test]
+    fn runs_are_merged_in_passes() {
+        let (_directory, mut runs) = runs();
+        let count = OPEN * 3;
+        let mut superseded = 0;
+        for number in 0..count {
+            let own = format!("own-{number:04}");
+            let spelled = if number % 2 == 0 { "both" } else { "BOTH" };
+            let text = number.to_string();
+            superseded +=
+                runs.spill(&mut buffer(&[(&own, &text), (spelled, "lost"), ("Both", &text)])).unwrap();
+        }
+        let mut last = buffer(&[("OWN-0007", "last"), ("zzz", "last")]);
+        last.sort();
+        let (mut merge, fewer) = runs.merge(&last).unwrap();
+        assert!(std::fs::read_dir(&runs.folder).unwrap().count() <= OPEN);
+        let mut found = BTreeMap::new();
+        while let Some((name, values)) = merge.next().unwrap() {
+            found.insert(name.to_vec(), values.to_vec());
+        }
+        superseded += fewer + merge.superseded;
+        assert_eq!(found.len(), count + 2);
+        assert_eq!(found[&b"both"[..]], (count - 1).to_string().as_bytes());
+        assert_eq!(found[&b"own-0007"[..]], b"last");
+        assert_eq!(superseded as usize, 2 * count - 1 + 1);
+    }
+
+    /// Whatever byte of a run is changed, and wherever it is cut off: it is told, with the file's name.
+    #[test]
+    fn damage_is_noticed() {
+        let (_directory, mut runs) = runs();
+        let nothing = Buffer::new();
+        runs.spill(&mut buffer(&[("b", "two"), ("a", "one"), ("c", "")])).unwrap();
+        let path = runs.files[0].clone();
+        let good = std::fs::read(&path).unwrap();
+        let read = |bytes: &[u8]| {
+            std::fs::write(&path, bytes).unwrap();
+            Merge::new(std::slice::from_ref(&path), &nothing).and_then(all)
+        };
+        assert_eq!(read(&good).unwrap().len(), 3);
+        for at in 0..good.len() {
+            let mut bad = good.clone();
+            bad[at] ^= 0x40;
+            let error = read(&bad).unwrap_err().to_string();
+            assert!(error.contains("run-0"), "byte {at}: {error}");
+            assert!(read(&good[..at]).is_err(), "cut off at {at}");
+        }
+        assert!(read(&[&good[..], b"x"].concat()).is_err(), "something follows");
+        // A record that is missing as a whole.
+        assert!(read(&good[HEADER + 4..]).is_err());
+    }
+
+    #[test]
+    fn runs_are_private_and_go() {
+        let (_directory, mut runs) = runs();
+        runs.spill(&mut buffer(&[("a", "one")])).unwrap();
+        let folder = runs.folder.clone();
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt as _;
+            assert_eq!(std::fs::metadata(&folder).unwrap().permissions().mode() & 0o777, 0o700);
+        }
+        drop(runs);
+        assert!(!folder.exists());
+    }
 }

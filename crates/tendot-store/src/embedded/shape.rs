@@ -1,5 +1,7 @@
 //! All of a record's values but for their timestamps and data.
 
+use std::borrow::Cow;
+
 use tendot_proto::{Permissions, Reference, Ttl, Value};
 
 use super::varint;
@@ -47,17 +49,23 @@ pub(super) fn values(
             1 => Ttl::Absolute(seconds),
             kind => Ttl::Other { kind, seconds },
         };
-        let value_type = varint::take_bytes(bytes)?.to_vec();
+        let value_type = value_type(varint::take_bytes(bytes)?);
         let mut references = Vec::new();
         for _ in 0..varint::take(bytes)? {
             let handle = varint::take_bytes(bytes)?.to_vec();
             references.push(Reference::new(number(bytes)?, handle));
         }
         let (timestamp, data) = fill()?;
-        let (value_type, data) = (value_type.into(), data.into());
-        values.push(Value { index, timestamp, ttl, permissions, value_type, data, references });
+        values.push(Value { index, timestamp, ttl, permissions, value_type, data: data.into(), references });
     }
     bytes.is_empty().then_some(values)
+}
+
+/// A type; those that nearly all values have take no memory of their own.
+fn value_type(bytes: &[u8]) -> Cow<'static, [u8]> {
+    const KNOWN: [&[u8]; 5] = [b"URL", b"HS_ADMIN", b"700050", b"EMAIL", b"DESC"];
+    let known = KNOWN.into_iter().find(|known| *known == bytes);
+    known.map_or_else(|| Cow::Owned(bytes.to_vec()), Cow::Borrowed)
 }
 
 fn number(bytes: &mut &[u8]) -> Option<u32> {

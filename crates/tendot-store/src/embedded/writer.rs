@@ -25,7 +25,7 @@ const WAITING: usize = 64 << 20;
 /// Transactions after which killed readers are looked for.
 const CLEARING: u32 = 500;
 
-/// Bytes of the data of one record at most.
+/// Bytes of the values of one record at most, as they stand in messages.
 pub(super) const RECORD: usize = 4 << 20;
 
 /// The thread that writes, and the way to it.
@@ -241,7 +241,7 @@ impl Writing {
             let entry = match edit {
                 Edit::Put { values, .. } => {
                     let values = std::mem::take(values);
-                    let length = values.iter().map(|value| value.data.len() + value.value_type.len()).sum();
+                    let length = values.iter().map(|value| value.to_bytes().len()).sum();
                     if length > RECORD {
                         return Err(CommitError::TooLarge { edit: number, length, limit: RECORD });
                     }

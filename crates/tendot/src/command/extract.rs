@@ -11,9 +11,10 @@ use serde::Serialize;
 use tendot_names::Extractor;
 
 use crate::args::ExtractArguments;
-use crate::extract::{Hit, Job, Paths, Told, in_order};
+use crate::extract::{Hit, Job, Paths, Told};
 use crate::failure::{escaped, tell, tell_error, tell_that_input_is_awaited};
 use crate::output::Output;
+use crate::pool::in_order;
 use crate::{Answer, Failure};
 
 pub(crate) fn run(arguments: &ExtractArguments) -> Result<Answer, Failure> {

@@ -3,13 +3,11 @@
 use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use tendot_proto::Handle;
-use tendot_proto::record::Record;
 use tendot_store::{ImportError, Imported, Importer};
 
 use crate::args::ImportArguments;
-use crate::failure::{shown, tell_that_input_is_awaited};
-use crate::import::{self, Format, Item, Report, Source};
+use crate::failure::tell_that_input_is_awaited;
+use crate::import::{self, Format, Piece, Report, Source};
 use crate::store::{BYTES, RECORDS, is_standard, progress, unopened, unread};
 use crate::{Answer, Failure};
 
@@ -36,11 +34,11 @@ pub(crate) fn run(arguments: &ImportArguments) -> Result<Answer, Failure> {
     };
     let size = sources.iter().map(|(source, _)| source.size).sum();
     let report = Report::new(progress(size, BYTES));
-    let mut run = Run { importer, report, with_homes: !arguments.no_home, home: Vec::new(), read: 0 };
+    let mut run = Run { importer, report, read: 0 };
     for (source, format) in sources {
         let name = source.name().to_owned();
         let source = source.watched(&run.report.progress);
-        import::read(source, format, &mut |line, item| run.take(&name, line, item))?;
+        import::read(source, format, !arguments.no_home, |piece| run.take(&name, &piece))?;
     }
     run.finish(arguments.json)
 }
@@ -49,61 +47,16 @@ struct Run {
     /// None if nothing is to be written.
     importer: Option<Importer>,
     report: Report,
-    with_homes: bool,
-    /// The prefix that was homed last; most records have the same one as the record before.
-    home: Vec<u8>,
     read: u64,
 }
 
 impl Run {
-    fn take(&mut self, source: &str, line: u64, item: Item) -> Result<(), Failure> {
-        let place = || format!("{source}, line {line}");
-        match item {
-            Item::Refused(reason) => self.report.refuse(&place(), &reason),
-            Item::Home(prefix) if !self.with_homes => drop(prefix),
-            Item::Home(prefix) => {
-                if prefix.is_empty() || prefix.contains('/') {
-                    self.report.refuse(&place(), &format!("`{}` is no prefix", shown(prefix.as_bytes())));
-                } else if let Some(importer) = &mut self.importer {
-                    importer.home(&prefix).map_err(|error| failed(&error))?;
-                }
-            }
-            Item::Record(record) => match import::check(&record) {
-                Err(reason) => {
-                    let name = shown(&record.handle);
-                    self.report.refuse(&place(), &format!("`{name}`: {reason}"));
-                }
-                Ok(odd) => {
-                    for what in odd {
-                        self.report.warn(&place(), &format!("`{}`: {what}", shown(&record.handle)));
-                    }
-                    self.put(&place, record)?;
-                }
-            },
-        }
-        Ok(())
-    }
-
-    fn put(&mut self, place: &dyn Fn() -> String, record: Record<'_>) -> Result<(), Failure> {
-        self.read += 1;
+    fn take(&mut self, source: &str, piece: &Piece) -> Result<(), Failure> {
+        self.report.tell(source, piece);
+        self.read += piece.batch.len() as u64;
         let Some(importer) = &mut self.importer else { return Ok(()) };
-        let handle = Handle::new(&record.handle);
-        // It has been checked.
-        let Ok(name) = handle.to_str() else { return Ok(()) };
-        match importer.put(name.into(), &record.values) {
-            Ok(()) => {}
-            Err(error @ (ImportError::Name(_) | ImportError::TooLarge { .. })) => {
-                self.report.refuse(&place(), &format!("`{}`: {error}", shown(&record.handle)));
-                return Ok(());
-            }
-            Err(error) => return Err(failed(&error)),
-        }
-        let prefix = handle.prefix();
-        if self.with_homes && self.home != prefix {
-            importer.home(&String::from_utf8_lossy(prefix)).map_err(|error| failed(&error))?;
-            self.home = prefix.to_vec();
-        }
-        Ok(())
+        importer.put_all(&piece.batch).map_err(|error| failed(&error))?;
+        piece.homes.iter().try_for_each(|prefix| importer.home(prefix)).map_err(|error| failed(&error))
     }
 
     fn finish(self, json: bool) -> Result<Answer, Failure> {
@@ -115,17 +68,14 @@ impl Run {
                 report.progress = progress(read, RECORDS);
                 let bar = report.progress.clone();
                 let written = |imported: &Imported| {
-                    let Imported { created, changed, unchanged, superseded, ended } = imported;
-                    bar.set_position(created + changed + unchanged + superseded + ended.len() as u64);
+                    let Imported { created, changed, unchanged, superseded, ended, .. } = imported;
+                    bar.set_position(created + changed + unchanged + superseded + ended);
                 };
                 Some(importer.finish(written).map_err(|error| failed(&error))?)
             }
         };
-        for name in imported.iter().flat_map(|imported| &imported.ended) {
-            report.refuse(
-                &format!("`{}`", shown(name.as_bytes())),
-                "the name was ended, and is not given again",
-            );
+        if let Some(imported) = &imported {
+            report.tell_ended(&imported.ended_names, imported.ended);
         }
         report.finish(imported.as_ref(), read, json)?;
         Ok(if report.has_refused() { Answer::No } else { Answer::Yes })

@@ -8,9 +8,9 @@ use std::sync::Arc;
 
 use tendot_names::{Extractor, Found};
 
-use super::pool::{Results, Unwanted};
 use super::search::{Hit, SearchError, Sink, search};
 use super::{Part, separator};
+use crate::pool::{Results, Unwanted};
 
 /// What is to be searched, and how.
 pub(crate) struct Job {

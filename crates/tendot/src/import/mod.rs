@@ -1,5 +1,5 @@
 //! Reading records to be imported: which format it is (`format`), a file for each of them, what is taken and what is
-//! refused (`check`), and what is said about it (`report`).
+//! refused (`check`), what a part of it comes to (`piece`), and what is said about it (`report`).
 
 mod check;
 mod csv;
@@ -7,16 +7,23 @@ mod format;
 mod handle_batch;
 mod handle_net;
 mod jsonl;
+mod piece;
 mod report;
 mod source;
 
-pub(crate) use check::check;
+use std::num::NonZero;
+use std::thread;
+
+use check::check;
 pub(crate) use format::Format;
+pub(crate) use piece::Piece;
+use piece::Told;
 pub(crate) use report::Report;
 pub(crate) use source::Source;
 use tendot_proto::record::Record;
 
 use crate::Failure;
+use crate::pool::{Results, in_order};
 
 /// What was read.
 pub(crate) enum Item {
@@ -34,12 +41,43 @@ pub(crate) type Take<'a> = dyn FnMut(u64, Item) -> Result<(), Failure> + 'a;
 /// Bytes that one record may take in a file; a longer one is refused before it fills the memory.
 const LONGEST: usize = 64 << 20;
 
-/// Reads all that a source has.
-pub(crate) fn read(source: Source, format: Format, take: &mut Take<'_>) -> Result<(), Failure> {
-    match format {
-        Format::Jsonl => jsonl::read(source, take),
-        Format::Csv => csv::read(source, take),
-        Format::HandleNet => handle_net::read(source, take),
-        Format::HandleBatch => handle_batch::read(source, take),
-    }
+/// Threads that parse; with more, the one that takes what they have parsed would be behind.
+const THREADS: usize = 4;
+
+/// Reads all that a source has, and gives it to `take` piece by piece, in order.
+pub(crate) fn read(
+    source: Source,
+    format: Format,
+    with_homes: bool,
+    mut take: impl FnMut(Piece) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    let read = match format {
+        Format::Jsonl => {
+            let threads = thread::available_parallelism().map_or(1, NonZero::get).min(THREADS);
+            let threads = NonZero::new(threads).unwrap_or(NonZero::<usize>::MIN);
+            // Nobody wants it when the import has failed.
+            let parse = |block: Result<jsonl::Block, Failure>, pieces: &Results<_>| {
+                let _ = pieces.send(block.map(|block| block.parse(with_homes)));
+            };
+            return in_order(threads, jsonl::blocks(source), parse, |piece| take(piece?));
+        }
+        Format::Csv => csv::read,
+        Format::HandleNet => handle_net::read,
+        Format::HandleBatch => handle_batch::read,
+    };
+    // These are read as a whole, beside the one who takes what was read.
+    let parse = |source: Source, pieces: &Results<_>| {
+        let mut piece = Piece::new(with_homes);
+        let read = read(source, &mut |line, item| {
+            piece.take(line, item);
+            if piece.is_full() {
+                let full = std::mem::replace(&mut piece, Piece::new(with_homes));
+                pieces.send(Ok(full)).map_err(|_| Failure::new("nothing more is taken"))?;
+            }
+            Ok(())
+        });
+        let _ =
+            pieces.send(Ok(piece)).and_then(|()| read.map_or_else(|failure| pieces.send(Err(failure)), Ok));
+    };
+    in_order(NonZero::<usize>::MIN, std::iter::once(source), parse, |piece| take(piece?))
 }

@@ -6,13 +6,14 @@ use indicatif::ProgressBar;
 use serde::Serialize;
 use tendot_store::Imported;
 
+use super::{Piece, Told};
 use crate::Failure;
-use crate::failure::{escaped, tell};
+use crate::failure::{escaped, shown, tell};
 use crate::output::Output;
 
 /// How many are told one by one; the rest is counted.
-const REFUSED: u64 = 100;
-const WARNINGS: u64 = 20;
+pub(super) const REFUSED: u64 = 100;
+pub(super) const WARNINGS: u64 = 20;
 
 /// Counts what is refused and what is odd, and tells the first of them.
 pub(crate) struct Report {
@@ -38,18 +39,31 @@ impl Report {
         Self { started: Instant::now(), progress, refused: 0, warnings: 0 }
     }
 
-    pub(crate) fn refuse(&mut self, place: &str, reason: &str) {
-        self.refused += 1;
-        if self.refused <= REFUSED {
-            self.progress.suspend(|| tell(format_args!("refused: {place}: {}", escaped(reason))));
+    /// Tells what a piece of a source has that is refused or odd, as long as there was not too much of it before.
+    pub(crate) fn tell(&mut self, source: &str, piece: &Piece) {
+        let (mut refused, mut warnings) = (self.refused, self.warnings);
+        for (line, told) in &piece.told {
+            let (word, count, most, what) = match told {
+                Told::Refused(reason) => ("refused", &mut refused, REFUSED, reason),
+                Told::Warning(what) => ("warning", &mut warnings, WARNINGS, what),
+            };
+            *count += 1;
+            if *count <= most {
+                let what = escaped(what);
+                self.progress.suspend(|| tell(format_args!("{word}: {source}, line {line}: {what}")));
+            }
         }
+        self.refused += piece.refused;
+        self.warnings += piece.warnings;
     }
 
-    pub(crate) fn warn(&mut self, place: &str, what: &str) {
-        self.warnings += 1;
-        if self.warnings <= WARNINGS {
-            self.progress.suspend(|| tell(format_args!("warning: {place}: {}", escaped(what))));
+    /// Tells names that were ended: the first of them, and how many there are.
+    pub(crate) fn tell_ended(&mut self, names: &[Box<str>], count: u64) {
+        for (name, _) in names.iter().zip(self.refused..REFUSED) {
+            let name = shown(name.as_bytes());
+            tell(format_args!("refused: `{name}`: the name was ended, and is not given again"));
         }
+        self.refused += count;
     }
 
     pub(crate) const fn has_refused(&self) -> bool {

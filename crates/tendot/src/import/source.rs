@@ -13,7 +13,7 @@ use crate::store::is_standard;
 /// A file or standard input, opened.
 pub(crate) struct Source {
     name: String,
-    reader: BufReader<Box<dyn Read>>,
+    reader: BufReader<Box<dyn Read + Send>>,
     /// Its size, as far as that is known.
     pub(crate) size: u64,
 }
@@ -21,7 +21,7 @@ pub(crate) struct Source {
 impl Source {
     pub(crate) fn open(path: &Path) -> Result<Self, Failure> {
         if is_standard(path) {
-            let reader: Box<dyn Read> = Box::new(io::stdin().lock());
+            let reader: Box<dyn Read + Send> = Box::new(io::stdin());
             return Self::new("standard input".into(), reader, 0);
         }
         let name = format!("`{}`", escaped(&path.to_string_lossy()));
@@ -31,7 +31,7 @@ impl Source {
         Self::new(name.clone(), Box::new(file), size)
     }
 
-    pub(crate) fn new(name: String, reader: Box<dyn Read>, size: u64) -> Result<Self, Failure> {
+    pub(crate) fn new(name: String, reader: Box<dyn Read + Send>, size: u64) -> Result<Self, Failure> {
         let mut source = Self { name, reader: BufReader::with_capacity(1 << 16, reader), size };
         // Some editors begin a text with a mark of its encoding.
         if source.peek()?.starts_with(b"\xef\xbb\xbf") {
@@ -53,12 +53,12 @@ impl Source {
 
     /// The bytes, which `progress` counts.
     pub(crate) fn watched(self, progress: &ProgressBar) -> Self {
-        let reader: Box<dyn Read> = Box::new(progress.wrap_read(self.reader));
+        let reader: Box<dyn Read + Send> = Box::new(progress.wrap_read(self.reader));
         Self { reader: BufReader::with_capacity(1 << 16, reader), ..self }
     }
 
     /// The name and the bytes.
-    pub(super) fn into_parts(self) -> (String, impl BufRead) {
+    pub(super) fn into_parts(self) -> (String, impl BufRead + Send) {
         (self.name, self.reader)
     }
 }

@@ -25,10 +25,14 @@ impl Serialize for Date {
 
 impl Date {
     pub(super) fn read(node: &Node<'_, '_>) -> Result<Self, JsonError> {
-        let date = node.text()?.parse::<Timestamp>().ok();
-        date.and_then(|date| u32::try_from(date.as_second()).ok())
+        Self::parse(node.text()?)
             .map(Self)
             .ok_or_else(|| node.needs("a date such as 2024-01-02T03:04:05Z, 1970 to 2106"))
+    }
+
+    /// The seconds of a date.
+    pub(super) fn parse(text: &str) -> Option<u32> {
+        u32::try_from(text.parse::<Timestamp>().ok()?.as_second()).ok()
     }
 }
 

@@ -8,14 +8,19 @@ use serde_json::Value as Json;
 use super::admin::AdminForm;
 use super::date::Date;
 use super::site::SiteForm;
-use super::{JsonError, Node, key};
+use super::{JsonError, Node, key, plain};
 use crate::record::{Permissions, Record, Reference, Ttl, Value, ValueList};
 
 impl Record<'_> {
     /// Reads the JSON of a record; members without a meaning are passed over.
     pub fn from_json(json: &[u8]) -> Result<Record<'static>, JsonError> {
-        parse(json).and_then(|json| record(&Node::new(&json)))
+        plain::record(json).map_or_else(|| by_tree(json), Ok)
     }
+}
+
+/// Whatever form it has.
+pub(super) fn by_tree(json: &[u8]) -> Result<Record<'static>, JsonError> {
+    parse(json).and_then(|json| record(&Node::new(&json)))
 }
 
 impl Value<'_> {

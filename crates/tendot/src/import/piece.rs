@@ -1,0 +1,104 @@
+//! What a part of a source comes to, found out in any thread.
+
+use std::collections::BTreeSet;
+
+use tendot_proto::Handle;
+use tendot_proto::record::Record;
+use tendot_store::{Batch, Key};
+
+use super::report::{REFUSED, WARNINGS};
+use super::{Item, check};
+use crate::failure::shown;
+
+/// Bytes that a piece has, more or less.
+pub(super) const SIZE: usize = 1 << 18;
+
+/// Records that are taken, and what there is to be told, in order.
+pub(crate) struct Piece {
+    with_homes: bool,
+    pub(crate) batch: Batch,
+    /// Prefixes that are to be homed.
+    pub(crate) homes: BTreeSet<Box<str>>,
+    /// The lines where something was refused or odd, as many as anybody wants to know.
+    pub(crate) told: Vec<(u64, Told)>,
+    pub(crate) refused: u64,
+    pub(crate) warnings: u64,
+}
+
+/// What is told about a line.
+pub(crate) enum Told {
+    Refused(String),
+    Warning(String),
+}
+
+impl Piece {
+    pub(super) const fn new(with_homes: bool) -> Self {
+        Self {
+            with_homes,
+            batch: Batch::new(),
+            homes: BTreeSet::new(),
+            told: Vec::new(),
+            refused: 0,
+            warnings: 0,
+        }
+    }
+
+    /// Whether the next records better go into another one.
+    pub(super) const fn is_full(&self) -> bool {
+        self.batch.size() >= SIZE
+    }
+
+    pub(super) fn take(&mut self, line: u64, item: Item) {
+        match item {
+            Item::Refused(reason) => self.refuse(line, || reason),
+            Item::Home(prefix) if self.with_homes => {
+                if prefix.is_empty() || prefix.contains('/') || Key::of_prefix(&prefix).is_err() {
+                    self.refuse(line, || format!("`{}` is no prefix", shown(prefix.as_bytes())));
+                } else {
+                    self.homes.insert(prefix.into());
+                }
+            }
+            Item::Home(_) => {}
+            Item::Record(record) => match check(&record) {
+                Err(reason) => self.refuse(line, || format!("`{}`: {reason}", shown(&record.handle))),
+                Ok(odd) => {
+                    for what in odd {
+                        self.warn(line, || format!("`{}`: {what}", shown(&record.handle)));
+                    }
+                    self.put(line, &record);
+                }
+            },
+        }
+    }
+
+    fn put(&mut self, line: u64, record: &Record<'_>) {
+        let handle = Handle::new(&record.handle);
+        // It has been checked.
+        let Ok(name) = handle.to_str() else { return };
+        if let Err(error) = self.batch.put(name, &record.values) {
+            return self.refuse(line, || format!("`{}`: {error}", shown(&record.handle)));
+        }
+        let prefix = name.split('/').next().unwrap_or_default();
+        if !self.with_homes || self.homes.contains(prefix) {
+            return;
+        }
+        match Key::of_prefix(prefix) {
+            Ok(_) => drop(self.homes.insert(prefix.into())),
+            Err(error) => self.warn(line, || format!("`{}` is not homed: {error}", shown(&record.handle))),
+        }
+    }
+
+    fn refuse(&mut self, line: u64, reason: impl FnOnce() -> String) {
+        self.refused += 1;
+        if self.refused <= REFUSED {
+            self.told.push((line, Told::Refused(reason())));
+        }
+    }
+
+    fn warn(&mut self, line: u64, what: impl FnOnce() -> String) {
+        self.warnings += 1;
+        if self.warnings <= WARNINGS {
+            self.told.push((line, Told::Warning(what())));
+        }
+    }
+}

@@ -1,0 +1,387 @@
+//! The embedded store: against the bare engine, against PostgreSQL, and one writer against many. Writes `docs/speed.md`.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, ensure};
+
+use crate::bench_postgres::Postgres;
+use crate::process::{output, run};
+use crate::root;
+
+const SIZES: [u64; 4] = [1_000_000, 5_000_000, 20_000_000, 50_000_000];
+
+/// Records that are imported by us and by PostgreSQL.
+const IMPORTED: u64 = 10_000_000;
+
+/// Bytes of disk that a record takes while it is measured, at the most: its runs and its place in the store, or its lines
+/// and those of PostgreSQL.
+const ROOM: u64 = 350;
+const ROOM_IMPORTED: u64 = 1_700;
+
+/// What was measured, by name.
+type Measured = BTreeMap<String, f64>;
+
+/// Measures stores of so many records; of all sizes, and the import beside PostgreSQL, if none is given.
+#[allow(clippy::print_stdout, reason = "the report is what this command is for")]
+pub(crate) fn bench_store(sizes: &[u64]) -> Result<()> {
+    let begin = Instant::now();
+    let folder = root().join("target/bench/store");
+    renew(&folder)?;
+    run(Command::new("cargo").args(["build", "--release", "--package=tendot"]).current_dir(root()))?;
+    run(Command::new("cargo").args(["build", "--release"]).current_dir(root().join("bench")))?;
+    let is_all = sizes.is_empty();
+    let imported = if is_all { IMPORTED } else { sizes.iter().copied().max().unwrap_or(IMPORTED) };
+    let mut left_out = Vec::new();
+    let mut fits = |records: u64, room: u64| -> Result<bool> {
+        let (free, needed) = (free_bytes(&folder)?, records * room);
+        let fits = needed <= free;
+        if !fits {
+            let missing = format!(
+                "{} records were left out: they need {} GB of disk, {} were free",
+                with_commas(records),
+                needed.div_ceil(1_000_000_000),
+                free / 1_000_000_000
+            );
+            println!("{missing}");
+            left_out.push(missing);
+        }
+        Ok(fits)
+    };
+
+    let mut stores = Vec::new();
+    for records in if is_all { &SIZES } else { sizes } {
+        if fits(*records, ROOM)? {
+            stores.push((*records, store(&folder, *records)?));
+        }
+    }
+    let import = if fits(imported, ROOM_IMPORTED)? { Some(import(&folder, imported)?) } else { None };
+    let deposits = measure(program("deposits").arg(&folder))?.0;
+    fs::remove_dir_all(&folder)?;
+
+    let minutes = begin.elapsed().as_secs() / 60;
+    let report = Report { stores, import, imported, deposits, left_out, minutes };
+    let text = report.text()?;
+    println!("\n{text}");
+    if is_all {
+        fs::write(root().join("docs/speed.md"), text)?;
+    }
+    Ok(())
+}
+
+/// A store of so many records, and the bare engine with the same.
+fn store(folder: &Path, records: u64) -> Result<Measured> {
+    renew(folder)?;
+    let program = |arguments: &[&str]| {
+        let mut command = program("store");
+        command.args(arguments).arg(folder);
+        command
+    };
+    let (mut all, memory) = measure(program(&["import"]).arg(records.to_string()))?;
+    all.insert("import-memory".into(), memory);
+    for form in ["own", "wire"] {
+        let (size, _) = measure(&mut program(&["engine", form]))?;
+        let (read, _) = measure(&mut program(&["read", form]))?;
+        all.extend(size.into_iter().chain(read).map(|(name, number)| (format!("{form}-{name}"), number)));
+        fs::remove_dir_all(folder.join(form))?;
+    }
+    Ok(all)
+}
+
+/// The same records into our store by our command, and into PostgreSQL by its own.
+fn import(folder: &Path, records: u64) -> Result<Measured> {
+    renew(folder)?;
+    let mut all = Measured::new();
+    let write = |form: &str, path: &Path| {
+        run(program("records").args([form, &records.to_string()]).stdout(File::create(path)?))
+    };
+    let (lines, data) = (folder.join("records.jsonl"), folder.join("tendot"));
+    write("lines", &lines)?;
+    let tendot = root().join("target/release/tendot");
+    let start = Instant::now();
+    let (_, memory) = measure(Command::new(&tendot).arg("import").arg(&lines).arg("--data").arg(&data))?;
+    all.insert("tendot-seconds".into(), start.elapsed().as_secs_f64());
+    all.insert("tendot-memory".into(), memory);
+    all.insert("tendot-size".into(), fs::metadata(data.join("data.mdb"))?.len() as f64);
+
+    // What comes out is what went in.
+    let digest = |input: Stdio| output(program("records").arg("digest").stdin(input));
+    let given = digest(File::open(&lines)?.into())?;
+    fs::remove_file(&lines)?;
+    let mut export =
+        Command::new(&tendot).arg("export").arg("--data").arg(&data).stdout(Stdio::piped()).spawn()?;
+    let exported = digest(export.stdout.take().context("what was exported")?.into())?;
+    ensure!(export.wait()?.success() && given == exported, "imported {given}, but exported {exported}");
+    fs::remove_dir_all(&data)?;
+
+    let (library, _) = measure(program("store").arg("import").arg(folder).arg(records.to_string()))?;
+    all.insert("library-seconds".into(), records as f64 / number(&library, "import-rate")?);
+    fs::remove_dir_all(&data)?;
+
+    // Where the user that PostgreSQL runs as can come.
+    let server = std::env::temp_dir().join(format!("tendot-bench-{}", std::process::id()));
+    let postgres = Postgres::start(&server)?;
+    let table = server.join("records.copy");
+    write("table", &table)?;
+    let (seconds, size) = postgres.copy(&table)?;
+    all.insert("postgres-seconds".into(), seconds);
+    all.insert("postgres-size".into(), size as f64);
+    Ok(all)
+}
+
+struct Report {
+    stores: Vec<(u64, Measured)>,
+    import: Option<Measured>,
+    imported: u64,
+    deposits: Measured,
+    left_out: Vec<String>,
+    minutes: u64,
+}
+
+impl Report {
+    fn text(&self) -> Result<String> {
+        let mut out = String::from(HEAD);
+        writeln!(
+            out,
+            "The machine: {}, {} cores, {} of memory; {} programs wanted to run at once, over the last quarter of an hour. A \
+             page of\n4 KiB is durable (`fdatasync`) after {:.0} µs, median of 200. All of it took {} minutes.\n",
+            model()?,
+            std::thread::available_parallelism()?,
+            memory()?,
+            load()?,
+            number(&self.deposits, "sync-microseconds")?,
+            self.minutes
+        )?;
+        for line in &self.left_out {
+            writeln!(out, "{line}.\n")?;
+        }
+        if !self.stores.is_empty() {
+            self.reading(&mut out)?;
+        }
+        if let Some(import) = &self.import {
+            self.importing(import, &mut out)?;
+        }
+        self.depositing(&mut out)?;
+        Ok(out)
+    }
+
+    fn reading(&self, out: &mut String) -> Result<()> {
+        out.push_str(READING);
+        let ratio = |one: &'static str, two: &'static str| -> Show {
+            Box::new(move |all| Ok(format!("{:.2}", number(all, one)? / number(all, two)?)))
+        };
+        let whole =
+            |name: &'static str| -> Show { Box::new(move |all| Ok(with_commas(number(all, name)? as u64))) };
+        let micros = |name: &'static str| -> Show {
+            Box::new(move |all| Ok(format!("{:.1} µs", number(all, name)? / 1e3)))
+        };
+        let megabytes = |name: &'static str| -> Show {
+            Box::new(move |all| Ok(format!("{:.0} MB", number(all, name)? / 1e3)))
+        };
+        let rows: [(&str, Show); 15] = [
+            ("records read a second", whole("own-read-rate")),
+            ("… of the bare engine, same bytes", ratio("own-read-rate", "own-engine-rate")),
+            ("… of the bare engine, same bytes, copied", ratio("own-read-rate", "own-engine-copy-rate")),
+            ("… of the bare engine, wire form", ratio("wire-read-rate", "wire-engine-rate")),
+            ("names resolved a second", whole("own-resolve-rate")),
+            ("… of the bare engine, same bytes", ratio("own-resolve-rate", "own-engine-rate")),
+            ("… of the bare engine, wire form", ratio("wire-resolve-rate", "wire-engine-rate")),
+            ("reading, p99", micros("own-read-p99")),
+            ("… bare engine, same bytes", micros("own-engine-p99")),
+            ("… bare engine, wire form", micros("wire-engine-p99")),
+            ("bytes on disk, a record", Box::new(|all| Ok(format!("{:.1}", number(all, "size")?)))),
+            ("… of the bare engine, wire form", ratio("size", "wire-engine-size")),
+            ("imported a second, by the library", whole("import-rate")),
+            ("memory of its own, importing", megabytes("import-memory")),
+            ("memory of its own, reading", megabytes("own-read-memory")),
+        ];
+        let columns = self.stores.iter().map(|(records, _)| with_commas(*records));
+        let mut table = Table::new(out, columns)?;
+        for (name, show) in rows {
+            table.row(name, self.stores.iter().map(|(_, measured)| show(measured)))?;
+        }
+        if let [(few, first), .., (many, last)] = self.stores.as_slice() {
+            let times = number(last, "own-read-p99")? / number(first, "own-read-p99")?;
+            let (few, many) = (with_commas(*few), with_commas(*many));
+            writeln!(out, "\nReading's p99 with {many} records is {times:.2} times that with {few}.")?;
+        }
+        out.push('\n');
+        Ok(())
+    }
+
+    fn importing(&self, import: &Measured, out: &mut String) -> Result<()> {
+        let records = self.imported as f64;
+        writeln!(out, "## Importing {} records\n\n{IMPORTING}", with_commas(self.imported))?;
+        let columns = ["`tendot import` of JSON lines", "the library", "PostgreSQL's `COPY`"];
+        let mut table = Table::new(out, columns.into_iter().map(str::to_owned))?;
+        let seconds =
+            ["tendot-seconds", "library-seconds", "postgres-seconds"].map(|name| number(import, name));
+        let [ours, library, theirs] = seconds;
+        let seconds = [ours?, library?, theirs?];
+        let theirs = seconds[2];
+        let (size, their_size) = (number(import, "tendot-size")?, number(import, "postgres-size")?);
+        table.row("seconds", seconds.iter().map(|seconds| Ok(format!("{seconds:.1}"))))?;
+        table.row(
+            "records a second",
+            seconds.iter().map(|seconds| Ok(with_commas((records / seconds) as u64))),
+        )?;
+        table.row(
+            "times as fast as PostgreSQL",
+            seconds.iter().map(|seconds| Ok(format!("{:.2}", theirs / seconds))),
+        )?;
+        let sizes = [size, size, their_size];
+        table
+            .row("bytes on disk, a record", sizes.iter().map(|size| Ok(format!("{:.1}", size / records))))?;
+        let memory = number(import, "tendot-memory")? / 1e3;
+        Ok(writeln!(out, "\n`tendot import` had at most {memory:.0} MB of memory of its own.\n")?)
+    }
+
+    fn depositing(&self, out: &mut String) -> Result<()> {
+        out.push_str(DEPOSITING);
+        let mut table = Table::new(out, ["a second", "times one writer"].into_iter().map(str::to_owned))?;
+        for writers in [1, 16, 64] {
+            let rate = number(&self.deposits, &format!("deposits-{writers}"))?;
+            let ratio = number(&self.deposits, &format!("deposits-ratio-{writers}"))?;
+            let cells = [Ok(with_commas(rate as u64)), Ok(format!("{ratio:.1}"))];
+            table.row(&format!("{writers} at once"), cells.into_iter())?;
+        }
+        Ok(())
+    }
+}
+
+/// Makes a cell of what was measured.
+type Show = Box<dyn Fn(&Measured) -> Result<String>>;
+
+const HEAD: &str = "\
+# How fast the embedded store is
+
+Written by `cargo xtask bench-store`, which measures all of it anew. Times say little about another machine; the ratios are
+to peers that were measured in the same run with the same records.
+
+";
+
+const READING: &str = "\
+## Reading and size
+
+Records have two or three values, addresses of 60 to 90 bytes and one of 5,000 prefixes of very different size; they come
+unsorted. 300,000 names, drawn from all, are read in random order by one thread, each in a transaction of its own.
+Everything is in memory and was read before. Ours and the engine take turns, every 10,000 names; rates are medians of
+150 turns, p99 of five rounds.
+
+The bare engine is LMDB, opened as we open it. It gives bytes where they are; we give a record of typed values of its own,
+its checksum verified. It holds the very bytes that our store has (“same bytes”; also with these copied, so that they
+outlive the transaction), or records as they stand in messages (“wire form”). Resolving is all that the registry does:
+whether the prefix is ours, which values may be read.
+
+Memory of its own is `RssAnon`: the most of it while importing; after reading, the names for the measurement included.
+Pages of the store are the system's.
+
+";
+
+const IMPORTING: &str = "\
+Unsorted, from a file, into a new store. PostgreSQL 15 copies the same records from a file of its text format (`COPY`) into
+a table with the name as primary key and the wire form of the values as `bytea`; durable as it is by default, with 1 GB of
+shared buffers and `max_wal_size` of 8 GB. The library makes up its records as it goes. `tendot export` gave back the same
+lines, by a digest that does not depend on their order.
+";
+
+const DEPOSITING: &str = "\
+## Durable deposits
+
+Each writer waits until its record is durable before it sends the next. Medians of five rounds of three seconds; each ratio
+is to the one writer of its own round.
+
+";
+
+/// A table in Markdown.
+struct Table<'a>(&'a mut String);
+
+impl<'a> Table<'a> {
+    fn new(out: &'a mut String, columns: impl Iterator<Item = String>) -> Result<Self> {
+        let columns: Vec<String> = columns.collect();
+        writeln!(out, "| | {} |", columns.join(" | "))?;
+        writeln!(out, "|---|{}", "---:|".repeat(columns.len()))?;
+        Ok(Self(out))
+    }
+
+    fn row(&mut self, name: &str, cells: impl Iterator<Item = Result<String>>) -> Result<()> {
+        let cells: Vec<String> = cells.collect::<Result<_>>()?;
+        Ok(writeln!(self.0, "| {name} | {} |", cells.join(" | "))?)
+    }
+}
+
+/// Runs a program that prints a name and a number a line, and watches its own memory: gives both, the latter in kB.
+fn measure(command: &mut Command) -> Result<(Measured, f64)> {
+    let mut child = command.stdout(Stdio::piped()).spawn()?;
+    let status = PathBuf::from(format!("/proc/{}/status", child.id()));
+    let mut most = 0_f64;
+    let status = loop {
+        if let Some(status) = child.try_wait()? {
+            break status;
+        }
+        // None at the moment in which it ends.
+        let memory = fs::read_to_string(&status).ok().and_then(|status| {
+            let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:"))?;
+            line.trim().trim_end_matches(" kB").parse().ok()
+        });
+        most = most.max(memory.unwrap_or_default());
+        std::thread::sleep(Duration::from_millis(20));
+    };
+    ensure!(status.success(), "{command:?} failed: {status}");
+    let printed = std::io::read_to_string(child.stdout.take().context("what it printed")?)?;
+    let measured = printed.lines().map(|line| {
+        let (name, number) = line.split_once(' ').context("a name and a number a line")?;
+        Ok((name.to_owned(), number.parse()?))
+    });
+    Ok((measured.collect::<Result<_>>()?, most))
+}
+
+fn number(measured: &Measured, name: &str) -> Result<f64> {
+    measured.get(name).copied().with_context(|| format!("`{name}` was not measured"))
+}
+
+fn program(name: &str) -> Command {
+    Command::new(root().join("bench/target/release").join(name))
+}
+
+fn renew(folder: &Path) -> Result<()> {
+    if folder.exists() {
+        fs::remove_dir_all(folder)?;
+    }
+    Ok(fs::create_dir_all(folder)?)
+}
+
+fn free_bytes(folder: &Path) -> Result<u64> {
+    let free = output(Command::new("df").args(["--output=avail", "-B1"]).arg(folder))?;
+    free.lines().last().context("a line of numbers")?.trim().parse().context("a number of bytes")
+}
+
+fn model() -> Result<String> {
+    let processors = fs::read_to_string("/proc/cpuinfo")?;
+    let name = processors.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
+    Ok(name.map_or("unknown", |(_, name)| name).to_owned())
+}
+
+fn memory() -> Result<String> {
+    let memory = fs::read_to_string("/proc/meminfo")?;
+    let line = memory.lines().find_map(|line| line.strip_prefix("MemTotal:")).context("MemTotal")?;
+    let kilobytes: u64 = line.trim().trim_end_matches(" kB").parse()?;
+    Ok(format!("{} GiB", kilobytes >> 20))
+}
+
+/// How many programs wanted to run, over a quarter of an hour.
+fn load() -> Result<String> {
+    let load = fs::read_to_string("/proc/loadavg")?;
+    Ok(load.split(' ').nth(2).context("three numbers")?.to_owned())
+}
+
+/// 1,234,567
+fn with_commas(number: u64) -> String {
+    let digits = number.to_string();
+    let groups = digits.as_bytes().rchunks(3).rev().map(|group| String::from_utf8_lossy(group));
+    groups.collect::<Vec<_>>().join(",")
+}
