@@ -1,9 +1,9 @@
 //! The log: lines on stderr, written by a thread of its own. A line that has no room is lost and counted; nobody waits.
 
 use std::io::{self, IsTerminal as _, Write};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
-use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 

@@ -10,7 +10,6 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use http::header::{CONNECTION, HeaderValue, TRANSFER_ENCODING};
 use http::{Request, Response, Version};
-use http_body_util::Full;
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
@@ -24,7 +23,7 @@ use tokio::time::{MissedTickBehavior, interval, timeout};
 use super::Tls;
 use super::client::Peer;
 use super::listen::{Doors, Limits};
-use super::pace::{Paced, SLOWEST};
+use super::pace::Paced;
 
 pub(super) type Builder = auto::Builder<TokioExecutor>;
 
@@ -40,8 +39,8 @@ const RESET_BY_US: usize = 128;
 const STREAM_WINDOW: u32 = 64 << 10;
 const CONNECTION_WINDOW: u32 = 1 << 20;
 
-/// Bytes of answers that wait to be sent, of one request.
-const SEND_BUFFER: usize = 64 << 10;
+/// Bytes of an answer that are given to the transport at once, and wait there.
+const PIECE: usize = 64 << 10;
 
 /// How HTTP is spoken. Both versions are understood without TLS, too.
 pub(super) fn builder(limits: &Limits) -> Builder {
@@ -62,7 +61,7 @@ pub(super) fn builder(limits: &Limits) -> Builder {
         .max_header_list_size(u32::try_from(limits.header_bytes).unwrap_or(u32::MAX))
         .initial_stream_window_size(STREAM_WINDOW)
         .initial_connection_window_size(CONNECTION_WINDOW)
-        .max_send_buf_size(SEND_BUFFER)
+        .max_send_buf_size(PIECE)
         .keep_alive_interval(Duration::from_secs(30));
     builder
 }
@@ -143,7 +142,8 @@ async fn answer<S: Store + 'static>(
     response.map(|body| asking.send(body))
 }
 
-/// What a connection is doing. Only HTTP/2 needs it: there, the transport does not show who waits for whom.
+/// What a connection is doing. Only HTTP/2 needs it: there, the transport does not show who waits for whom. Within the time
+/// for reading an answer, at least a piece of one has to be read.
 #[derive(Debug)]
 struct Life {
     start: Instant,
@@ -151,8 +151,6 @@ struct Life {
     last: AtomicU64,
     asking: AtomicUsize,
     sending: AtomicUsize,
-    /// Bytes of all answers that are being sent.
-    bytes: AtomicU64,
 }
 
 enum Judgement {
@@ -168,7 +166,6 @@ impl Life {
             last: AtomicU64::new(0),
             asking: AtomicUsize::new(0),
             sending: AtomicUsize::new(0),
-            bytes: AtomicU64::new(0),
         }
     }
 
@@ -180,9 +177,8 @@ impl Life {
     fn judge(&self, limits: &Limits) -> Judgement {
         let rest =
             self.start.elapsed().saturating_sub(Duration::from_millis(self.last.load(Ordering::Relaxed)));
-        let sending = Duration::from_secs(self.bytes.load(Ordering::Relaxed) / SLOWEST);
         if self.sending.load(Ordering::Relaxed) > 0 {
-            if rest > limits.write_time + sending { Judgement::Stuck } else { Judgement::Alive }
+            if rest > limits.write_time { Judgement::Stuck } else { Judgement::Alive }
         } else if self.asking.load(Ordering::Relaxed) == 0 && rest > limits.idle_time {
             Judgement::Idle
         } else {
@@ -201,10 +197,8 @@ impl Asking {
     }
 
     fn send(self, body: Bytes) -> Sending {
-        let size = body.len() as u64;
-        self.0.bytes.fetch_add(size, Ordering::Relaxed);
         self.0.sending.fetch_add(1, Ordering::Relaxed);
-        Sending { body: Full::new(body), size, life: Arc::clone(&self.0) }
+        Sending { rest: body, life: Arc::clone(&self.0) }
     }
 }
 
@@ -215,17 +209,15 @@ impl Drop for Asking {
     }
 }
 
-/// An answer that is being sent.
+/// An answer that is being sent, piece by piece: the next one is asked for when there is room for it.
 struct Sending {
-    body: Full<Bytes>,
-    size: u64,
+    rest: Bytes,
     life: Arc<Life>,
 }
 
 impl Drop for Sending {
     fn drop(&mut self) {
         self.life.happened();
-        self.life.bytes.fetch_sub(self.size, Ordering::Relaxed);
         self.life.sending.fetch_sub(1, Ordering::Relaxed);
     }
 }
@@ -236,16 +228,21 @@ impl Body for Sending {
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
+        _: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        Pin::new(&mut self.body).poll_frame(context)
+        if self.rest.is_empty() {
+            return Poll::Ready(None);
+        }
+        self.life.happened();
+        let piece = self.rest.len().min(PIECE);
+        Poll::Ready(Some(Ok(Frame::data(self.rest.split_to(piece)))))
     }
 
     fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
+        self.rest.is_empty()
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
+        SizeHint::with_exact(self.rest.len() as u64)
     }
 }

@@ -181,20 +181,18 @@ async fn accept<S: Store + 'static>(
             }
         }
     }
-    // Those that wait already would be torn down with the socket. The pause lets the runtime hear of the last ones.
-    for pause in [1, 0] {
-        let waiting = || {
-            poll_fn(|context| match listener.socket.poll_accept(context) {
-                Poll::Ready(accepted) => Poll::Ready(accepted.ok()),
-                Poll::Pending => Poll::Ready(None),
-            })
-        };
-        while let Ok(permit) = Arc::clone(&doors.room).try_acquire_owned()
-            && let Some(accepted) = waiting().await
-        {
-            take(permit, accepted);
-        }
-        sleep(Duration::from_millis(pause)).await;
+    // Those that wait already would be torn down with the socket. The runtime may not have heard of the last ones.
+    sleep(Duration::from_millis(1)).await;
+    let waiting = || {
+        poll_fn(|context| match listener.socket.poll_accept(context) {
+            Poll::Ready(accepted) => Poll::Ready(accepted.ok()),
+            Poll::Pending => Poll::Ready(None),
+        })
+    };
+    while let Ok(permit) = Arc::clone(&doors.room).try_acquire_owned()
+        && let Some(accepted) = waiting().await
+    {
+        take(permit, accepted);
     }
 }
 
