@@ -266,3 +266,45 @@ impl<S: Store + 'static> Drop for Place<S> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use tendot_registry::{Registry, Settings};
+    use tendot_store::Memory;
+
+    use super::*;
+    use crate::http::Trust;
+
+    #[test]
+    fn attack_h10_connections_of_one_client() {
+        let trust = Trust { proxies: vec!["10.0.0.0/8".parse().unwrap()], ..Trust::default() };
+        let limits = Limits { connections_per_client: 2, ..Limits::default() };
+        let doors = Arc::new(Doors {
+            http: Arc::new(
+                Http::new(Arc::new(Registry::new(Memory::new(), Settings::default()))).trust(trust),
+            ),
+            builder: connection::builder(&limits),
+            is_ending: AtomicBool::new(false),
+            room: Arc::new(Semaphore::new(0)),
+            crowd: Mutex::default(),
+            limits,
+        });
+        let mut places: Vec<Place<Memory>> = Vec::new();
+        let mut take = |address: &str| {
+            let place = Place::take(&doors, address.parse().unwrap());
+            let is_taken = place.is_some();
+            places.extend(place);
+            is_taken
+        };
+        assert!(take("192.0.2.1") && take("192.0.2.1") && !take("192.0.2.1") && take("192.0.2.2"));
+        assert!(
+            take("2001:db8::1") && take("2001:db8::2") && !take("2001:db8::3") && take("2001:db8:0:1::1")
+        );
+        assert!((0..9).all(|_| take("10.1.1.1") && take("127.0.0.1")));
+        // The first one goes, and another can come.
+        places.remove(0);
+        assert!(Place::take(&doors, [192, 0, 2, 1].into()).is_some());
+        drop(places);
+        assert!(doors.crowd.lock().unwrap().is_empty());
+    }
+}

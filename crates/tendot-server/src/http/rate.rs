@@ -4,7 +4,7 @@
 //! asked. Clients share the places of a fixed table by two independent hashes, and the better place counts: somebody is
 //! held back for others only if both places are those of somebody who asks too much.
 
-use std::hash::{BuildHasher as _, Hash as _, Hasher as _, RandomState};
+use std::hash::{BuildHasher as _, RandomState};
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -59,10 +59,11 @@ impl Limiter {
     /// Counts a request; how long to wait, if it is one too many. Those do not count.
     pub(super) fn count(&self, address: IpAddr, now: Instant) -> Result<(), Duration> {
         let now = u64::try_from(now.duration_since(self.start).as_nanos()).unwrap_or(u64::MAX);
-        self.clients.check(host(address), now)?;
-        self.networks.check(network(address), now)?;
-        self.clients.take(host(address), now);
-        self.networks.take(network(address), now);
+        let (client, network) = (self.clients.places(host(address)), self.networks.places(network(address)));
+        self.clients.check(client, now)?;
+        self.networks.check(network, now)?;
+        self.clients.take(client, now);
+        self.networks.take(network, now);
         Ok(())
     }
 }
@@ -89,12 +90,9 @@ impl Table {
     }
 
     fn places(&self, of: IpAddr) -> [&AtomicU64; 2] {
-        let mut hasher = self.hash.build_hasher();
-        of.hash(&mut hasher);
-        let hash = hasher.finish() as usize;
-        let first = hash % PLACES;
-        let second = PLACES + (hash / PLACES) % PLACES;
-        [&self.places[first], &self.places[second]]
+        let hash = self.hash.hash_one(of);
+        let (first, second) = (hash as usize % PLACES, (hash >> 32) as usize % PLACES);
+        [&self.places[first], &self.places[PLACES + second]]
     }
 
     /// What is owed, in nanoseconds from now.
@@ -103,13 +101,12 @@ impl Table {
         one.min(two).saturating_sub(now)
     }
 
-    fn check(&self, of: IpAddr, now: u64) -> Result<(), Duration> {
-        let owed = Self::owed(self.places(of), now) + self.cost;
+    fn check(&self, places: [&AtomicU64; 2], now: u64) -> Result<(), Duration> {
+        let owed = Self::owed(places, now) + self.cost;
         if owed <= self.credit { Ok(()) } else { Err(Duration::from_nanos(owed - self.credit)) }
     }
 
-    fn take(&self, of: IpAddr, now: u64) {
-        let places = self.places(of);
+    fn take(&self, places: [&AtomicU64; 2], now: u64) {
         let until = now + Self::owed(places, now) + self.cost;
         for place in places {
             place.fetch_max(until, Ordering::Relaxed);
