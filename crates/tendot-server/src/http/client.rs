@@ -67,7 +67,12 @@ impl Trust {
     /// Who sends a request on a connection.
     pub(super) fn client(&self, peer: Peer, headers: &HeaderMap) -> Client {
         let peer_address = plain(peer.address);
-        if self.is_proxy(peer_address) {
+        // A proxy on this machine speaks for the whole world, whether we were told of it or not.
+        let is_here = peer_address.is_loopback()
+            && ![FORWARDED_FOR, FORWARDED_PROTO, FORWARDED, VIA]
+                .iter()
+                .any(|name| headers.contains_key(name));
+        if !is_here && self.is_proxy(peer_address) {
             let (address, is_encrypted) = match self.forwarded_by {
                 ForwardedBy::XForwarded => self.by_x_forwarded(headers),
                 ForwardedBy::Forwarded => self.by_forwarded(headers),
@@ -79,9 +84,6 @@ impl Trust {
                 takes_credentials: is_encrypted,
             };
         }
-        // A proxy on this machine that nobody told us of speaks for the whole world.
-        let is_here = peer_address.is_loopback()
-            && ![FORWARDED_FOR, FORWARDED, VIA].iter().any(|name| headers.contains_key(name));
         Client {
             address: peer_address,
             is_here,
@@ -212,7 +214,9 @@ mod tests {
         check(&trust, "10.0.0.1", "X-Forwarded-Proto: http, https", "10.0.0.1 proxied plain");
         // From a proxy on this machine, nothing is from this machine.
         check(&trust, "127.0.0.1", "X-Forwarded-For: 127.0.0.1", "127.0.0.1 proxied plain");
-        check(&trust, "127.0.0.1", "", "127.0.0.1 proxied plain");
+        check(&trust, "127.0.0.1", "X-Forwarded-Proto: https", "127.0.0.1 proxied safe");
+        // But what did not come by it is.
+        check(&trust, "127.0.0.1", "", "127.0.0.1 here safe");
         let many = format!("X-Forwarded-For: 192.0.2.1{}", ", 10.0.0.1".repeat(10_000));
         check(&trust, "10.0.0.1", &many, "10.0.0.1 proxied plain");
     }
