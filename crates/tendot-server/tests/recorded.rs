@@ -12,7 +12,7 @@ const OTHERWISE: [(&str, &str); 7] = [
     ("proxy_query_hdl", "the page has one box for everything"),
     ("proxy_robots", "pages are not slowed down"),
     ("proxy_favicon", "the picture is a drawing"),
-    ("json_gzip", "compression comes with a proxy in front"),
+    ("json_gzip", "compressed by other code, the bytes differ"),
     ("proxy_not_homed", "the page says why"),
 ];
 

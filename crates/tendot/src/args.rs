@@ -1,7 +1,6 @@
 //! The command line.
 
 use std::ffi::OsString;
-use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::builder::PossibleValue;
@@ -31,6 +30,8 @@ pub(crate) enum Command {
     Same(SameArguments),
     Extract(ExtractArguments),
     Serve(ServeArguments),
+    #[command(subcommand)]
+    Config(ConfigArguments),
     Import(ImportArguments),
     Export(ExportArguments),
     Backup(BackupArguments),
@@ -159,40 +160,122 @@ pub(crate) struct ExtractArguments {
 
 #[derive(Args, Clone, Debug)]
 pub(crate) struct StoreArguments {
-    /// The directory of the embedded store
-    #[arg(long, value_name = "DIR", default_value = "tendot-data")]
-    pub(crate) data: PathBuf,
+    /// The directory of the embedded store [default: tendot-data]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) data: Option<PathBuf>,
 
     /// The store: `embedded:DIR`
     #[arg(long, value_name = "URL", conflicts_with = "data")]
     pub(crate) store: Option<String>,
 }
 
+#[derive(Args, Clone, Debug)]
+pub(crate) struct ConfigurationArguments {
+    /// A file of settings, see `tendot config init` [default: TENDOT_CONFIG, else none]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+
+    /// Any setting of that file, such as `http.limits.idle_time=30s`
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub(crate) set: Vec<String>,
+}
+
 /// Answers requests for names
 ///
 /// Redirects at `/NAME`, gives and takes records as JSON at `/api/handles/NAME`, and shows pages. SIGTERM finishes what is
-/// under way. At the first start the operator's token is made, in the file `operator.token` of the directory.
+/// under way. At the first start the operator's token is made, in the file `operator.token` of the directory. Settings are
+/// taken from a file, from variables and from flags; `tendot config show` tells which of them hold.
 #[derive(Args, Debug)]
 #[command(after_long_help = "\
 Examples:
   tendot serve --demo
   tendot serve --data /var/lib/tendot --http [::]:8080
+  tendot serve --config /etc/tendot.toml --set log.requests=true
   curl -H \"Authorization: Bearer $(cat tendot-data/operator.token)\" -H 'Content-Type: application/json' \\
     -X PUT -d '[{\"index\":1,\"type\":\"URL\",\"data\":\"https://example.org/\"}]' \\
     http://127.0.0.1:8080/api/handles/10.5555/1
 
 Exit codes: 0 ended as asked, 2 the service could not be started.")]
 pub(crate) struct ServeArguments {
-    #[command(flatten)]
-    pub(crate) store: StoreArguments,
+    /// The directory of all that is kept [default: tendot-data]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) data: Option<String>,
 
-    /// Where HTTP is answered
-    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8080")]
-    pub(crate) http: SocketAddr,
+    /// The store: `embedded:DIR` or `memory:`
+    #[arg(long, value_name = "URL")]
+    pub(crate) store: Option<String>,
+
+    /// Where HTTP is answered, or `off` [default: 127.0.0.1:8080]
+    #[arg(long, value_name = "ADDR")]
+    pub(crate) http: Option<String>,
+
+    /// Where HTTP is answered over TLS, or `off` [default: off]
+    #[arg(long, value_name = "ADDR")]
+    pub(crate) https: Option<String>,
+
+    #[command(flatten)]
+    pub(crate) configuration: ConfigurationArguments,
 
     /// Put a few records into the store first, to have something to resolve
     #[arg(long)]
     pub(crate) demo: bool,
+}
+
+/// Shows, checks and writes settings
+#[derive(Debug, Subcommand)]
+pub(crate) enum ConfigArguments {
+    Show(ConfigShowArguments),
+    Check(ConfigCheckArguments),
+    Init(ConfigInitArguments),
+}
+
+/// Shows the settings that hold, and where each comes from
+#[derive(Args, Debug)]
+#[command(after_long_help = "\
+Examples:
+  tendot config show --config /etc/tendot.toml
+  TENDOT_HTTP_ADDRESS=off tendot config show --json | jq 'select(.origin != \"default\")'
+
+Exit codes: 0 they are good, 1 they are not (told on stderr).")]
+pub(crate) struct ConfigShowArguments {
+    #[command(flatten)]
+    pub(crate) configuration: ConfigurationArguments,
+
+    /// Print a JSON object a setting: key, value, origin (default, file, variable, flag), place
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Says whether a file of settings is good, and all that is wrong with it
+///
+/// The files of certificates that it names are read, too.
+#[derive(Args, Debug)]
+#[command(after_long_help = "\
+Examples:
+  tendot config check /etc/tendot.toml && systemctl restart tendot
+
+Exit codes: 0 it is good, 1 it is not (told on stderr, with the line), 2 it could not be read.")]
+pub(crate) struct ConfigCheckArguments {
+    /// The file
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+
+    /// Print a JSON object for each thing to be told: severity (error, warning), line, message
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Writes a file that has every setting, its default, and what it is about
+#[derive(Args, Debug)]
+#[command(after_long_help = "\
+Examples:
+  tendot config init tendot.toml
+
+Exit codes: 0 done, 2 the file could not be written, or is there already.")]
+pub(crate) struct ConfigInitArguments {
+    /// The file [default: standard output]
+    #[arg(value_name = "FILE")]
+    pub(crate) file: Option<PathBuf>,
 }
 
 /// Puts records into a store

@@ -49,6 +49,12 @@ pub(crate) fn tell_error(message: &str) {
     tell(format_args!("{style}error:{style:#} {message}"));
 }
 
+/// Says `warning: …` on stderr.
+pub(crate) fn tell_warning(message: &str) {
+    let style: Style = AnsiColor::Yellow.on_default().bold();
+    tell(format_args!("{style}warning:{style:#} {message}"));
+}
+
 /// Says a line on stderr. That nobody can hear it is no reason to stop.
 pub(crate) fn tell(line: impl Display) {
     let _ = writeln!(anstream::stderr(), "{line}");

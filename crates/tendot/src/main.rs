@@ -2,14 +2,17 @@
 
 mod args;
 mod command;
+mod config;
 mod extract;
 mod failure;
 mod import;
 mod lines;
+mod log;
 mod output;
 mod pool;
 mod replacement;
 mod store;
+mod systemd;
 
 use std::process::ExitCode;
 
@@ -36,6 +39,7 @@ fn main() -> ExitCode {
         Command::Same(arguments) => command::same::run(&arguments),
         Command::Extract(arguments) => command::extract::run(&arguments),
         Command::Serve(arguments) => command::serve::run(&arguments),
+        Command::Config(arguments) => command::config::run(&arguments),
         Command::Import(arguments) => command::import::run(&arguments),
         Command::Export(arguments) => command::export::run(&arguments),
         Command::Backup(arguments) => command::backup::run(&arguments),

@@ -1,5 +1,6 @@
 //! The store that a command is about: where it is, and what to do when it cannot be opened.
 
+use std::ffi::OsString;
 use std::io::{self, IsTerminal as _};
 use std::path::{Path, PathBuf};
 
@@ -12,9 +13,16 @@ use crate::args::StoreArguments;
 impl StoreArguments {
     /// The directory of the embedded store.
     pub(crate) fn directory(&self) -> Result<PathBuf, Failure> {
-        let Some(store) = &self.store else { return Ok(self.data.clone()) };
+        let said = |flag: Option<OsString>, variable| flag.or_else(|| std::env::var_os(variable));
+        let data =
+            || said(self.data.clone().map(Into::into), "TENDOT_DATA").unwrap_or("tendot-data".into()).into();
+        // A directory that a flag names wins over a store that a variable names.
+        let store =
+            if self.data.is_some() { None } else { said(self.store.clone().map(Into::into), "TENDOT_STORE") };
+        let Some(store) = store else { return Ok(data()) };
+        let store = store.to_string_lossy();
         match store.split_once(':') {
-            Some(("embedded", "")) => Ok(self.data.clone()),
+            Some(("embedded", "")) => Ok(data()),
             Some(("embedded", directory)) => Ok(directory.into()),
             Some(("memory" | "postgres" | "postgresql", _)) => {
                 Err(Failure::new(format!("`--store {store}` is not there yet"))

@@ -27,7 +27,7 @@ pub(crate) fn finish(headers: &mut HeaderMap) {
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
 }
 
-const EXPOSED: HeaderValue = HeaderValue::from_static("ETag, Link, Location");
+const EXPOSED: HeaderValue = HeaderValue::from_static("ETag, Link, Location, Retry-After, X-Request-Id");
 
 /// What a page may do: nothing but show itself.
 pub(crate) const PAGE_POLICY: (HeaderName, HeaderValue) = (

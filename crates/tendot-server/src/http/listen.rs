@@ -1,108 +1,310 @@
-//! Connections: taken as they come, a bounded number of them, each with its time.
+//! The doors: connections are taken as they come, a bounded number of them, and at the end what is under way is finished.
 
-use std::convert::Infallible;
-use std::future::Future;
+use std::collections::HashMap;
+use std::future::{Future, poll_fn};
 use std::io;
-use std::sync::Arc;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::Poll;
 use std::time::Duration;
 
-use http_body_util::Full;
-use hyper::service::service_fn;
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use hyper_util::server::conn::auto::Builder;
-use hyper_util::server::graceful::GracefulShutdown;
 use tendot_store::Store;
-use tokio::net::TcpListener;
-use tokio::sync::Semaphore;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep, timeout, timeout_at};
 
-use super::Http;
+use super::client::{Peer, host, plain};
+use super::connection::{self, Builder};
+use super::{Http, Tls};
 
 /// What a connection may take.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// Connections at the same time; others wait to be taken.
     pub connections: usize,
-    /// From the first byte of a request to the end of its headers.
+    /// Those of one address (IPv4) or network of 64 bits (IPv6); more are closed. This machine and proxies have no limit.
+    pub connections_per_client: usize,
+    /// From the first byte of a request to the end of its head; also for the handshake of TLS.
     pub header_time: Duration,
+    /// Between two requests.
+    pub idle_time: Duration,
+    /// An answer has to be read within this time, and a second for each kilobyte.
+    pub write_time: Duration,
     /// What is under way may take so long after the end was asked for.
     pub closing_time: Duration,
+    /// Lines of a request's head.
+    pub headers: usize,
+    /// Bytes of it.
+    pub header_bytes: usize,
 }
 
 impl Default for Limits {
     fn default() -> Self {
         Self {
             connections: 10_000,
+            connections_per_client: 256,
             header_time: Duration::from_secs(10),
+            idle_time: Duration::from_secs(60),
+            write_time: Duration::from_secs(30),
             closing_time: Duration::from_secs(8),
+            headers: 100,
+            header_bytes: 96 << 10,
         }
     }
 }
 
-/// Headers of a request at most, and bytes of all of them.
-const HEADERS: usize = 100;
-const HEADER_BYTES: usize = 96 << 10;
-
-/// Streams of one connection at the same time (HTTP/2).
-const STREAMS: u32 = 128;
-
 /// After this an error to take a connection is tried again: the system has no room for one.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// Answers the connections of a listener until `end` comes, and then finishes what is under way.
+/// So long clients are told, in answers, that the connection ends, before those that ask nothing are closed. Closed at
+/// once, they could just have sent a request.
+const FAREWELL: Duration = Duration::from_secs(1);
+
+/// A socket that is listened to.
+#[derive(Debug)]
+pub struct Listener {
+    socket: TcpListener,
+    tls: Option<Arc<Tls>>,
+}
+
+impl Listener {
+    /// Without TLS.
+    pub const fn plain(socket: TcpListener) -> Self {
+        Self { socket, tls: None }
+    }
+
+    /// With TLS.
+    pub const fn encrypted(socket: TcpListener, tls: Arc<Tls>) -> Self {
+        Self { socket, tls: Some(tls) }
+    }
+}
+
+/// Sockets that share what there is room for.
+#[derive(Debug)]
+pub struct Listeners(Vec<Listener>);
+
+impl From<TcpListener> for Listeners {
+    fn from(socket: TcpListener) -> Self {
+        Self(vec![Listener::plain(socket)])
+    }
+}
+
+impl From<Vec<Listener>> for Listeners {
+    fn from(listeners: Vec<Listener>) -> Self {
+        Self(listeners)
+    }
+}
+
+/// What the connections of all sockets share.
+pub(super) struct Doors<S> {
+    pub(super) http: Arc<Http<S>>,
+    pub(super) limits: Limits,
+    pub(super) builder: Builder,
+    /// Whether the end was asked for.
+    pub(super) is_ending: AtomicBool,
+    room: Arc<Semaphore>,
+    crowd: Mutex<HashMap<IpAddr, usize>>,
+}
+
+/// Answers the connections of sockets until `end` comes, and then finishes what is under way.
 pub async fn listen<S: Store + 'static>(
-    listener: TcpListener,
+    listeners: impl Into<Listeners>,
     http: Arc<Http<S>>,
     limits: Limits,
     end: impl Future<Output = ()>,
 ) -> io::Result<()> {
-    let mut builder = Builder::new(TokioExecutor::new());
-    builder
-        .http1()
-        .timer(TokioTimer::new())
-        .header_read_timeout(limits.header_time)
-        .max_headers(HEADERS)
-        .max_buf_size(HEADER_BYTES);
-    builder
-        .http2()
-        .timer(TokioTimer::new())
-        .max_concurrent_streams(STREAMS)
-        .max_header_list_size(HEADER_BYTES as u32)
-        .keep_alive_interval(Duration::from_secs(30));
-    let room = Arc::new(Semaphore::new(limits.connections));
-    let graceful = GracefulShutdown::new();
-    tokio::pin!(end);
+    let doors = Arc::new(Doors {
+        http,
+        builder: connection::builder(&limits),
+        is_ending: AtomicBool::new(false),
+        room: Arc::new(Semaphore::new(limits.connections)),
+        crowd: Mutex::default(),
+        limits,
+    });
+    let (stop, stopped) = watch::channel(false);
+    let (close, closed) = watch::channel(false);
+    let (mut accepting, mut watching) = (JoinSet::new(), JoinSet::new());
+    for listener in listeners.into().0 {
+        if let Some(tls) = listener.tls.clone() {
+            watching.spawn(async move { tls.watch().await });
+        }
+        accepting.spawn(accept(listener, Arc::clone(&doors), stopped.clone(), closed.clone()));
+    }
+    end.await;
+    let last = Instant::now() + limits.closing_time;
+    doors.http.set_ready(false);
+    doors.is_ending.store(true, Ordering::Relaxed);
+    let _ = stop.send(true);
+    while accepting.join_next().await.is_some() {}
+    let all = u32::try_from(limits.connections).unwrap_or(u32::MAX);
+    let _ = timeout(FAREWELL.min(limits.closing_time), doors.room.acquire_many(all)).await;
+    let _ = close.send(true);
+    let _ = timeout_at(last, doors.room.acquire_many(all)).await;
+    Ok(())
+}
+
+async fn accept<S: Store + 'static>(
+    listener: Listener,
+    doors: Arc<Doors<S>>,
+    mut stopped: watch::Receiver<bool>,
+    closed: watch::Receiver<bool>,
+) {
+    let mut is_told = false;
+    let take = |permit, (stream, peer)| {
+        Doors::take(&doors, stream, peer, listener.tls.clone(), permit, closed.clone());
+    };
     loop {
         let permit = tokio::select! {
-            permit = Arc::clone(&room).acquire_owned() => permit,
-            () = &mut end => break,
+            permit = Arc::clone(&doors.room).acquire_owned() => permit,
+            _ = stopped.wait_for(|stopped| *stopped) => break,
         };
-        let (stream, peer) = tokio::select! {
-            accepted = listener.accept() => match accepted {
-                Ok(accepted) => accepted,
-                Err(_) => {
-                    tokio::time::sleep(PAUSE).await;
-                    continue;
+        let Ok(permit) = permit else { return };
+        let accepted = tokio::select! {
+            accepted = listener.socket.accept() => accepted,
+            _ = stopped.wait_for(|stopped| *stopped) => break,
+        };
+        match accepted {
+            Ok(accepted) => {
+                is_told = false;
+                take(permit, accepted);
+            }
+            // Somebody went away while waiting.
+            Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
+            Err(error) => {
+                if !is_told {
+                    tracing::error!(%error, "connections can't be taken; they wait");
                 }
-            },
-            () = &mut end => break,
+                is_told = true;
+                sleep(PAUSE).await;
+            }
+        }
+    }
+    // Those that wait already would be torn down with the socket. The runtime may not have heard of the last ones.
+    sleep(Duration::from_millis(1)).await;
+    let waiting = || {
+        poll_fn(|context| match listener.socket.poll_accept(context) {
+            Poll::Ready(accepted) => Poll::Ready(accepted.ok()),
+            Poll::Pending => Poll::Ready(None),
+        })
+    };
+    while let Ok(permit) = Arc::clone(&doors.room).try_acquire_owned()
+        && let Some(accepted) = waiting().await
+    {
+        take(permit, accepted);
+    }
+}
+
+impl<S: Store + 'static> Doors<S> {
+    /// Takes a connection, unless its client has too many.
+    fn take(
+        doors: &Arc<Self>,
+        stream: TcpStream,
+        peer: SocketAddr,
+        tls: Option<Arc<Tls>>,
+        permit: OwnedSemaphorePermit,
+        closed: watch::Receiver<bool>,
+    ) {
+        let address = plain(peer.ip());
+        let metrics = Arc::clone(&doors.http.metrics);
+        let Some(place) = Place::take(doors, address) else {
+            metrics.turned_away.fetch_add(1, Ordering::Relaxed);
+            tracing::debug!(%address, "a client has too many connections");
+            return;
         };
+        metrics.accepted.fetch_add(1, Ordering::Relaxed);
+        metrics.connections.fetch_add(1, Ordering::Relaxed);
         // Answers are small and wanted at once.
         let _ = stream.set_nodelay(true);
-        let http = Arc::clone(&http);
-        let service = service_fn(move |request| {
-            let http = Arc::clone(&http);
-            async move { Ok::<_, Infallible>(http.answer(request, Some(peer.ip())).await.map(Full::new)) }
-        });
-        let connection = builder.serve_connection(TokioIo::new(stream), service).into_owned();
-        let connection = graceful.watch(connection);
+        let peer = Peer { address, is_encrypted: tls.is_some() };
         tokio::spawn(async move {
-            // Why a client went away is its own affair.
-            let _ = connection.await;
+            connection::run(&place.doors, stream, peer, tls.as_deref(), closed).await;
+            metrics.connections.fetch_sub(1, Ordering::Relaxed);
+            drop(place);
             drop(permit);
         });
     }
-    drop(listener);
-    http.set_ready(false);
-    let _ = tokio::time::timeout(limits.closing_time, graceful.shutdown()).await;
-    Ok(())
+
+    fn has_no_limit(&self, address: IpAddr) -> bool {
+        address.is_loopback() || self.http.trust.is_proxy(address)
+    }
+}
+
+/// One connection of a client, among those it may have.
+struct Place<S: Store + 'static> {
+    doors: Arc<Doors<S>>,
+    client: Option<IpAddr>,
+}
+
+impl<S: Store + 'static> Place<S> {
+    fn take(doors: &Arc<Doors<S>>, address: IpAddr) -> Option<Self> {
+        if doors.has_no_limit(address) {
+            return Some(Self { doors: Arc::clone(doors), client: None });
+        }
+        let client = host(address);
+        let mut crowd = doors.crowd.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = crowd.entry(client).or_default();
+        if *count >= doors.limits.connections_per_client {
+            return None;
+        }
+        *count += 1;
+        drop(crowd);
+        Some(Self { doors: Arc::clone(doors), client: Some(client) })
+    }
+}
+
+impl<S: Store + 'static> Drop for Place<S> {
+    fn drop(&mut self) {
+        let Some(client) = self.client else { return };
+        let mut crowd = self.doors.crowd.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(count) = crowd.get_mut(&client) {
+            *count -= 1;
+            if *count == 0 {
+                crowd.remove(&client);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tendot_registry::{Registry, Settings};
+    use tendot_store::Memory;
+
+    use super::*;
+    use crate::http::Trust;
+
+    #[test]
+    fn attack_h10_connections_of_one_client() {
+        let trust = Trust { proxies: vec!["10.0.0.0/8".parse().unwrap()], ..Trust::default() };
+        let limits = Limits { connections_per_client: 2, ..Limits::default() };
+        let doors = Arc::new(Doors {
+            http: Arc::new(
+                Http::new(Arc::new(Registry::new(Memory::new(), Settings::default()))).trust(trust),
+            ),
+            builder: connection::builder(&limits),
+            is_ending: AtomicBool::new(false),
+            room: Arc::new(Semaphore::new(0)),
+            crowd: Mutex::default(),
+            limits,
+        });
+        let mut places: Vec<Place<Memory>> = Vec::new();
+        let mut take = |address: &str| {
+            let place = Place::take(&doors, address.parse().unwrap());
+            let is_taken = place.is_some();
+            places.extend(place);
+            is_taken
+        };
+        assert!(take("192.0.2.1") && take("192.0.2.1") && !take("192.0.2.1") && take("192.0.2.2"));
+        assert!(
+            take("2001:db8::1") && take("2001:db8::2") && !take("2001:db8::3") && take("2001:db8:0:1::1")
+        );
+        assert!((0..9).all(|_| take("10.1.1.1") && take("127.0.0.1")));
+        // The first one goes, and another can come.
+        places.remove(0);
+        assert!(Place::take(&doors, [192, 0, 2, 1].into()).is_some());
+        drop(places);
+        assert!(doors.crowd.lock().unwrap().is_empty());
+    }
 }

@@ -1,6 +1,7 @@
 //! The front door for browsers and programs.
 //!
-//! `listen.rs` takes connections, and this file finds out what a request is about. A name's redirect is in `redirect.rs`,
+//! `listen.rs` takes connections and `connection.rs` serves one, with `pace.rs` and `head.rs` (what a peer may not do) and
+//! `tls.rs`; this file finds out who asks (`client.rs`), whether too often (`rate.rs`), and what about. A name's redirect is in `redirect.rs`,
 //! with `form.rs` (how names are written in paths), `places.rs` and `location.rs` (which of several places wins),
 //! `negotiate.rs` (what the client would rather have), `address.rs` (what is redirected to) and `link.rs` (what else is
 //! said of the thing); its record as JSON is in
@@ -12,38 +13,61 @@ mod answer;
 mod api;
 mod authenticate;
 mod bad_request;
+mod body;
 mod caching;
+mod client;
+mod compress;
+mod connection;
+mod expiry;
 mod form;
+mod head;
+mod last_change;
 mod link;
 mod listen;
 mod location;
+mod metrics;
 mod negotiate;
+mod pace;
 mod page;
 mod parameters;
 mod percent;
 mod places;
+mod rate;
 mod redirect;
 mod request;
+mod request_id;
+mod shown;
 mod status;
+mod tls;
 
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::SystemTime;
+use std::time::{Duration, Instant, SystemTime};
 
 use answer::{Answer, TEXT, answer};
 use bad_request::BadRequest;
+use body::Bodies;
 use bytes::Bytes;
+use client::{Client, Peer};
+pub use client::{ForwardedBy, Trust};
 use http::header::{self, HeaderValue};
+use http::request::Parts;
 use http::{Method, StatusCode};
-use http_body_util::{BodyExt as _, Limited};
 use hyper::body::Incoming;
-pub use listen::{Limits, listen};
+use ipnet::IpNet;
+use last_change::last_change;
+pub use listen::{Limits, Listener, Listeners, listen};
+use metrics::{Figure, Kind, Metrics};
 use parameters::Parameters;
+use rate::Limiter;
+pub use rate::{Rate, Rates};
 use request::Request;
+use request_id::{REQUEST_ID, RequestIds};
+use shown::Shown;
 use tendot_names::Reader;
 use tendot_registry::Registry;
 use tendot_store::Store;
+pub use tls::{Tls, TlsError};
 
 /// Steps that one request may cost.
 const WORK: u32 = 20_000;
@@ -56,15 +80,35 @@ const FORM: usize = 64 << 10;
 pub struct Http<S> {
     registry: Arc<Registry<S>>,
     operator_token: Option<Box<str>>,
-    trust_loopback: bool,
+    trust: Trust,
+    limiter: Option<Limiter>,
+    bodies: Bodies,
+    ids: RequestIds,
+    metrics: Arc<Metrics>,
+    figures: Arc<Vec<Figure>>,
+    /// Who may see the figures, beside this machine.
+    metrics_for: Vec<IpNet>,
+    logs_requests: bool,
     /// Whether requests are answered as they should be.
     ready: AtomicBool,
 }
 
 impl<S: Store> Http<S> {
     /// Answers from this registry.
-    pub const fn new(registry: Arc<Registry<S>>) -> Self {
-        Self { registry, operator_token: None, trust_loopback: true, ready: AtomicBool::new(false) }
+    pub fn new(registry: Arc<Registry<S>>) -> Self {
+        Self {
+            registry,
+            operator_token: None,
+            trust: Trust::default(),
+            limiter: None,
+            bodies: Bodies::new(Duration::from_secs(10)),
+            ids: RequestIds::new(),
+            metrics: Arc::new(Metrics::new()),
+            figures: Arc::default(),
+            metrics_for: Vec::new(),
+            logs_requests: false,
+            ready: AtomicBool::new(false),
+        }
     }
 
     /// The registry.
@@ -82,7 +126,59 @@ impl<S: Store> Http<S> {
     /// Says whether passwords and tokens are taken from this machine without TLS: they are unless told otherwise.
     #[must_use]
     pub const fn trust_loopback(mut self, trust: bool) -> Self {
-        self.trust_loopback = trust;
+        self.trust.loopback = trust;
+        self
+    }
+
+    /// Says who is believed, and what.
+    #[must_use]
+    pub fn trust(mut self, trust: Trust) -> Self {
+        self.trust = trust;
+        self
+    }
+
+    /// Holds clients back that ask too often. Nobody is, unless told otherwise.
+    #[must_use]
+    pub fn rates(mut self, rates: Rates) -> Self {
+        self.limiter = Some(Limiter::new(rates));
+        self
+    }
+
+    /// The body of a request has to come within this time, and a second for each kilobyte.
+    #[must_use]
+    pub const fn body_time(mut self, time: Duration) -> Self {
+        self.bodies = Bodies::new(time);
+        self
+    }
+
+    /// Shows `/metrics` to these, beside this machine.
+    #[must_use]
+    pub fn metrics_for(mut self, networks: Vec<IpNet>) -> Self {
+        self.metrics_for = networks;
+        self
+    }
+
+    /// Shows a number of another part of the program among the metrics; none if it is not known. The name of one that only
+    /// grows gets `_total` at its end.
+    #[must_use]
+    pub fn figure(
+        mut self,
+        name: &'static str,
+        about: &'static str,
+        only_grows: bool,
+        read: impl Fn() -> Option<f64> + Send + Sync + 'static,
+    ) -> Self {
+        // Nobody else has it before the service begins.
+        if let Some(figures) = Arc::get_mut(&mut self.figures) {
+            figures.push(Figure::new(name, about, only_grows, read));
+        }
+        self
+    }
+
+    /// Says whether each request leaves a line in the log. Failures of our own do in any case.
+    #[must_use]
+    pub const fn logs_requests(mut self, logs: bool) -> Self {
+        self.logs_requests = logs;
         self
     }
 
@@ -91,18 +187,58 @@ impl<S: Store> Http<S> {
         self.ready.store(ready, Ordering::Relaxed);
     }
 
-    async fn answer(&self, request: http::Request<Incoming>, client: Option<IpAddr>) -> Answer {
-        let now = SystemTime::now();
+    async fn answer(&self, request: http::Request<Incoming>, peer: Peer, limits: &Limits) -> Answer {
+        let begun = Instant::now();
         let (parts, body) = request.into_parts();
+        let client = self.trust.client(peer, &parts.headers);
+        let id = self.ids.of(&parts.headers, client.is_proxied);
+        let kind = Kind::of(&parts.method, parts.uri.path());
+        let mut response = match self.hold_back(&client, kind, begun) {
+            Some(response) => response,
+            // HTTP/1 does not come so far with too many.
+            None if parts.headers.len() > limits.headers => too_many_headers(limits.headers),
+            None => self.route(&parts, body, &client).await,
+        };
+        answer::finish(response.headers_mut());
+        let mut response = compress::compress(&parts.headers, response).await;
+        let (status, took) = (response.status(), begun.elapsed());
+        self.metrics.count(kind, status, took);
+        if self.logs_requests || status.is_server_error() {
+            log(&parts, &client, kind, &response, &id, took);
+        }
+        response.headers_mut().insert(REQUEST_ID, id);
+        response
+    }
+
+    /// The answer to somebody who asks too often. Those who look whether we live are not held back.
+    fn hold_back(&self, client: &Client, kind: Kind, now: Instant) -> Option<Answer> {
+        let limiter =
+            self.limiter.as_ref().filter(|limiter| !(client.is_here && limiter.spares_loopback()))?;
+        // A proxy that does not say whom it asks for would be held back for all of them.
+        if kind == Kind::Operation || (client.is_proxied && self.trust.is_proxy(client.address)) {
+            return None;
+        }
+        let wait = limiter.count(client.address, now).err()?;
+        self.metrics.rate_limited.fetch_add(1, Ordering::Relaxed);
+        let mut response = answer(StatusCode::TOO_MANY_REQUESTS, TEXT, "you ask too often; wait a little\n");
+        let seconds = wait.as_secs() + 1;
+        response.headers_mut().insert(header::RETRY_AFTER, seconds.into());
+        response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        Some(response)
+    }
+
+    async fn route(&self, parts: &Parts, body: Incoming, client: &Client) -> Answer {
+        let now = SystemTime::now();
         let path = parts.uri.path();
         let asked = Request {
             query: parts.uri.query(),
             headers: &parts.headers,
             version: parts.version,
-            client,
-            takes_credentials: self.trust_loopback && client.is_some_and(|client| client.is_loopback()),
+            client: Some(client.address),
+            takes_credentials: client.takes_credentials,
         };
-        let mut response = match (&parts.method, path) {
+        match (&parts.method, path) {
+            (&Method::GET | &Method::HEAD, "/metrics") => self.show_metrics(client).await,
             (&Method::GET | &Method::HEAD, _) => self.get(path, &asked, now).await,
             (&Method::OPTIONS, _) => options(),
             (&Method::POST, "/") => self.post(body, &asked, now).await,
@@ -110,10 +246,27 @@ impl<S: Store> Http<S> {
                 (&Method::PUT, Some(name)) => self.put_handle(name, &asked, body, now).await,
                 (&Method::DELETE, Some(name)) => self.delete_handle(name, &asked, now).await,
                 (&Method::POST, Some(name)) => self.get_handle(name, &asked, now).await,
-                _ => not_allowed(),
+                (_, name) => not_allowed(path, name.is_some()),
             },
+        }
+    }
+
+    /// Answers `GET /metrics`, to those whom it concerns.
+    async fn show_metrics(&self, client: &Client) -> Answer {
+        const KIND: HeaderValue =
+            HeaderValue::from_static("application/openmetrics-text;version=1.0.0;charset=utf-8");
+        if !client.is_here && !self.metrics_for.iter().any(|network| network.contains(&client.address)) {
+            return answer(StatusCode::FORBIDDEN, TEXT, "the figures are not shown to this address\n");
+        }
+        let known = self.metrics.last_change.load(Ordering::Relaxed);
+        if let Ok(last) = last_change(self.registry.store(), known).await {
+            self.metrics.last_change.store(last, Ordering::Relaxed);
+        }
+        let mut response = match metrics::print(&self.metrics, &self.figures) {
+            Ok(printed) => answer(StatusCode::OK, KIND, printed),
+            Err(_) => answer(StatusCode::INTERNAL_SERVER_ERROR, TEXT, "the figures can't be printed\n"),
         };
-        answer::finish(response.headers_mut());
+        caching::forbid(response.headers_mut());
         response
     }
 
@@ -152,10 +305,10 @@ impl<S: Store> Http<S> {
     }
 
     async fn post(&self, body: Incoming, request: &Request<'_>, now: SystemTime) -> Answer {
-        let Ok(body) = Limited::new(body, FORM).collect().await else {
-            return answer(StatusCode::PAYLOAD_TOO_LARGE, TEXT, format!("at most {FORM} bytes are read\n"));
+        let body = match self.bodies.read(body, FORM).await {
+            Ok(body) => body,
+            Err(error) => return answer(error.status(), TEXT, format!("{error}\n")),
         };
-        let body = body.to_bytes();
         let text = String::from_utf8_lossy(&body);
         let parameters = match Parameters::parse(Some(&text)) {
             Ok(parameters) => parameters,
@@ -208,8 +361,43 @@ fn options() -> Answer {
     response
 }
 
-fn not_allowed() -> Answer {
+fn not_allowed(path: &str, is_handle: bool) -> Answer {
     let mut response = answer(StatusCode::METHOD_NOT_ALLOWED, TEXT, "this is not done here\n");
-    response.headers_mut().insert(header::ALLOW, ALLOWED);
+    let allowed = match path {
+        _ if is_handle => ALLOWED,
+        "/" => HeaderValue::from_static("GET, HEAD, OPTIONS, POST"),
+        _ => HeaderValue::from_static("GET, HEAD, OPTIONS"),
+    };
+    response.headers_mut().insert(header::ALLOW, allowed);
     response
+}
+
+fn too_many_headers(limit: usize) -> Answer {
+    answer(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, TEXT, format!("at most {limit} headers are read\n"))
+}
+
+/// Leaves a line. What stands in the query or in headers may be nobody's business.
+fn log(parts: &Parts, client: &Client, kind: Kind, response: &Answer, id: &HeaderValue, took: Duration) {
+    macro_rules! line {
+        ($level:expr) => {
+            tracing::event!(
+                target: "tendot::request",
+                $level,
+                method = %Shown(parts.method.as_str()),
+                path = %Shown(parts.uri.path()),
+                kind = kind.as_str(),
+                status = response.status().as_u16(),
+                bytes = response.body().len(),
+                duration_us = u64::try_from(took.as_micros()).unwrap_or(u64::MAX),
+                client = %client.address,
+                id = id.to_str().unwrap_or_default(),
+                "answered"
+            )
+        };
+    }
+    if response.status().is_server_error() {
+        line!(tracing::Level::ERROR);
+    } else {
+        line!(tracing::Level::INFO);
+    }
 }

@@ -10,66 +10,166 @@ use aws_lc_rs::rand;
 use data_encoding::BASE64URL_NOPAD;
 use tendot_proto::Handle;
 use tendot_proto::record::Record;
-use tendot_registry::{Registry, Settings};
-use tendot_server::http::{Http, Limits, listen};
+use tendot_registry::{Registry, Settings as RegistrySettings};
+use tendot_server::http::{Http, Listener, Tls, listen};
 use tendot_store::{Change, CommitError, Edit, Embedded, Expect, Memory, Store};
 use tokio::net::TcpListener;
 use tokio::runtime::Builder;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::args::ServeArguments;
+use crate::config::{Configuration, Settings};
 use crate::failure::tell;
+use crate::log::Log;
 use crate::store::unopened;
-use crate::{Answer, Failure};
+use crate::{Answer, Failure, systemd};
 
 pub(crate) fn run(arguments: &ServeArguments) -> Result<Answer, Failure> {
+    let settings = settings(arguments)?;
+    let log = Log::begin(settings.log_format, settings.log_level)?;
+    settings.warnings().iter().for_each(|warning| tracing::warn!("{warning}"));
     let runtime = Builder::new_multi_thread()
         .enable_all()
         .build()
         .map_err(|error| Failure::io("threads can't be started", &error))?;
-    if arguments.store.store.as_deref() == Some("memory:") {
-        return runtime.block_on(serve(arguments, Memory::new(), None));
-    }
-    let directory = arguments.store.directory()?;
-    let store = Embedded::open(&directory).map_err(|error| unopened(&error))?;
-    let token = operator_token(&directory.join("operator.token"))?;
-    runtime.block_on(serve(arguments, store, Some(token)))
+    let served = match settings.store_directory() {
+        None => runtime.block_on(serve(arguments, &settings, &log, Memory::new(), None)),
+        Some(directory) => {
+            let store = Embedded::open(&directory).map_err(|error| unopened(&error))?;
+            let token = operator_token(&directory.join("operator.token"))?;
+            runtime.block_on(serve(arguments, &settings, &log, store, Some(token)))
+        }
+    };
+    log.end();
+    served
+}
+
+fn settings(arguments: &ServeArguments) -> Result<Settings, Failure> {
+    let flags = [
+        ("data", "--data", &arguments.data),
+        ("store", "--store", &arguments.store),
+        ("http.address", "--http", &arguments.http),
+        ("https.address", "--https", &arguments.https),
+    ];
+    let said: Vec<_> =
+        flags.into_iter().filter_map(|(key, flag, text)| Some((key, flag, text.clone()?))).collect();
+    Configuration::gather(&arguments.configuration, &said).settings().map_err(|problems| {
+        let lines: Vec<String> = problems.iter().map(ToString::to_string).collect();
+        Failure::new(lines.join("\n       "))
+            .hint("`tendot config init` shows all settings, `tendot config show` those that hold")
+    })
 }
 
 async fn serve<S: Store + 'static>(
     arguments: &ServeArguments,
+    settings: &Settings,
+    log: &Log,
     store: S,
     token: Option<String>,
 ) -> Result<Answer, Failure> {
     if arguments.demo {
         load_demo(&store).await?;
     }
-    let mut http = Http::new(Arc::new(Registry::new(store, Settings::default())));
+    let tls = match (&settings.certificate, &settings.key) {
+        (Some(certificate), Some(key)) => {
+            Some(Arc::new(Tls::read(certificate, key).map_err(|error| Failure::new(error.to_string()))?))
+        }
+        _ => None,
+    };
+    let lost = log.clone();
+    let mut http = Http::new(Arc::new(Registry::new(store, RegistrySettings::default())))
+        .trust(settings.trust())
+        .body_time(settings.body_time)
+        .metrics_for(settings.metrics_for.clone())
+        .logs_requests(settings.log_requests)
+        .figure("tendot_log_dropped", "Lines of the log that were lost.", true, move || {
+            Some(lost.lost() as f64)
+        });
+    if let Some(rates) = settings.rates() {
+        http = http.rates(rates);
+    }
+    if let Some(tls) = tls.clone() {
+        let name = "tendot_tls_certificate_expiry_timestamp_seconds";
+        http = http
+            .figure(name, "When the certificate ends.", false, move || tls.expiry().map(|end| end as f64));
+    }
     if let Some(token) = token {
         http = http.operator_token(token);
     }
     let http = Arc::new(http);
-    let address = arguments.http;
-    let listener = TcpListener::bind(address)
-        .await
-        .map_err(|error| Failure::io(format!("{address} can't be listened to"), &error))?;
-    let address = listener.local_addr().map_err(|error| Failure::io("the address is not known", &error))?;
-    let end = end_asked().map_err(|error| Failure::io("signals can't be waited for", &error))?;
+    let (listeners, addresses) = listeners(settings, tls.as_ref()).await?;
+    let end = end_asked(tls).map_err(|error| Failure::io("signals can't be waited for", &error))?;
     http.set_ready(true);
-    tell(format_args!("ready: http://{address}/"));
-    listen(listener, http, Limits::default(), end)
+    tell(format_args!("ready: {}", addresses.join(" ")));
+    systemd::notify("READY=1");
+    let end = async {
+        end.await;
+        systemd::notify("STOPPING=1");
+        tracing::info!("what is under way is finished");
+    };
+    listen(listeners, http, settings.limits(), end)
         .await
         .map_err(|error| Failure::io("connections can't be taken", &error))?;
     Ok(Answer::Yes)
 }
 
-/// Ready when the process is asked to end.
-fn end_asked() -> std::io::Result<impl Future<Output = ()>> {
+/// The sockets that are listened to, and their addresses: those that systemd hands over, else those of the settings.
+async fn listeners(
+    settings: &Settings,
+    tls: Option<&Arc<Tls>>,
+) -> Result<(Vec<Listener>, Vec<String>), Failure> {
+    let mut sockets = Vec::new();
+    let handed =
+        systemd::sockets().map_err(|error| Failure::io("a socket of systemd can't be used", &error))?;
+    if handed.is_empty() {
+        for (address, is_encrypted) in [(settings.http, false), (settings.https, true)] {
+            let Some(address) = address else { continue };
+            let socket = TcpListener::bind(address)
+                .await
+                .map_err(|error| Failure::io(format!("{address} can't be listened to"), &error))?;
+            sockets.push((socket, is_encrypted));
+        }
+    }
+    for (name, socket) in handed {
+        let socket = TcpListener::from_std(socket)
+            .map_err(|error| Failure::io("a socket of systemd can't be used", &error))?;
+        sockets.push((socket, name == "https"));
+    }
+    if sockets.is_empty() {
+        return Err(
+            Failure::new("there is nothing to listen to").hint("`--http ADDR` or `--https ADDR` says where")
+        );
+    }
+    let (mut listeners, mut addresses) = (Vec::new(), Vec::new());
+    for (socket, is_encrypted) in sockets {
+        let address = socket.local_addr().map_err(|error| Failure::io("the address is not known", &error))?;
+        if is_encrypted {
+            let tls = tls.ok_or_else(|| Failure::new("the socket `https` of systemd needs a certificate"))?;
+            addresses.push(format!("https://{address}/"));
+            listeners.push(Listener::encrypted(socket, Arc::clone(tls)));
+        } else {
+            addresses.push(format!("http://{address}/"));
+            listeners.push(Listener::plain(socket));
+        }
+    }
+    Ok((listeners, addresses))
+}
+
+/// Ready when the process is asked to end. Asked to read its files again, it does.
+fn end_asked(tls: Option<Arc<Tls>>) -> std::io::Result<impl Future<Output = ()>> {
     let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    let mut hangup = signal(SignalKind::hangup())?;
     Ok(async move {
-        tokio::select! {
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
+        loop {
+            tokio::select! {
+                _ = terminate.recv() => return,
+                _ = interrupt.recv() => return,
+                _ = hangup.recv() => match tls.as_ref().map(|tls| tls.reload()) {
+                    Some(Ok(())) => tracing::info!("the certificate was read again"),
+                    Some(Err(error)) => tracing::error!(%error, "the certificate stays what it was"),
+                    None => {}
+                },
+            }
         }
     })
 }

@@ -10,6 +10,7 @@ use tendot_registry::Error;
 
 use crate::http::answer::{Answer, JSON, answer};
 use crate::http::authenticate::AuthenticationError;
+use crate::http::body::BodyError;
 use crate::http::parameters::Parameters;
 use crate::http::request::Request;
 use crate::http::status;
@@ -71,10 +72,9 @@ pub(super) fn no_randomness() -> Answer {
     refuse_with(ResponseCode::ERROR, StatusCode::INTERNAL_SERVER_ERROR, "the system has no randomness")
 }
 
-/// A body that is too large.
-pub(super) fn too_large(limit: usize) -> Answer {
-    let why = format!("at most {limit} bytes are read");
-    refuse_with(ResponseCode::PROTOCOL_ERROR, StatusCode::PAYLOAD_TOO_LARGE, &why)
+/// A body that is too large, too slow or broken.
+pub(super) fn unread(error: BodyError) -> Answer {
+    refuse_with(ResponseCode::PROTOCOL_ERROR, error.status(), &error.to_string())
 }
 
 fn refuse_with(code: ResponseCode, status: StatusCode, why: &str) -> Answer {
@@ -88,8 +88,10 @@ pub(super) fn fail(error: &Error, status: StatusCode, name: &str, form: &Form<'_
         // The code says it all.
         Error::NotFound | Error::NeedsAuthentication | Error::NotAdministrator { .. } => None,
         Error::AlreadyExists { name: existing } if **existing == *name => None,
-        // What went wrong inside is for the log.
-        Error::Store(_) => Some("the store failed".into()),
+        Error::Store(error) => {
+            tracing::error!(%error, "the store failed");
+            Some("the store failed".into())
+        }
         error => Some(error.to_string().into()),
     };
     let body = Body { message, ..Body::of_handle(error.response_code(), name) };

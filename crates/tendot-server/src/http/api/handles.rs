@@ -5,7 +5,6 @@ use std::time::{Duration, SystemTime};
 
 use aws_lc_rs::rand;
 use http::StatusCode;
-use http_body_util::{BodyExt as _, Limited};
 use hyper::body::Incoming;
 use tendot_proto::record::values_from_json;
 use tendot_proto::{Handle, Now, ResponseCode, Work};
@@ -13,7 +12,7 @@ use tendot_registry::{Caller, Error, Query, Resolution, Write};
 use tendot_store::Store;
 
 use super::body::{
-    Body, Form, empty_name, fail, no_randomness, print, refuse, status_of_write, too_large, unknown_caller,
+    Body, Form, empty_name, fail, no_randomness, print, refuse, status_of_write, unknown_caller, unread,
 };
 use crate::http::answer::Answer;
 use crate::http::parameters::Parameters;
@@ -87,8 +86,11 @@ impl<S: Store> Http<S> {
         if name.is_empty() {
             return empty_name();
         }
-        let Ok(body) = Limited::new(body, BODY).collect().await else { return too_large(BODY) };
-        let json: serde_json::Value = match serde_json::from_slice(&body.to_bytes()) {
+        let body = match self.bodies.read(body, BODY).await {
+            Ok(body) => body,
+            Err(error) => return unread(error),
+        };
+        let json: serde_json::Value = match serde_json::from_slice(&body) {
             Ok(json) => json,
             Err(error) => return refuse(&format!("the body is no JSON: {error}")),
         };

@@ -1,0 +1,97 @@
+//! The body of a request: at most so large, and not slower than it must be.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use http::StatusCode;
+use http_body_util::BodyExt as _;
+use hyper::body::{Body as _, Incoming};
+use tokio::time::{Instant, timeout_at};
+
+use super::pace::SLOWEST;
+
+/// Bytes of all bodies that are being read.
+const TOGETHER: usize = 256 << 20;
+
+/// Why a body was not read.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
+pub(crate) enum BodyError {
+    #[error("at most {limit} bytes are read")]
+    TooLarge { limit: usize },
+    #[error("the body did not come in time")]
+    TooSlow,
+    #[error("the body is malformed, or ended too early")]
+    Broken,
+    #[error("too many others are being read")]
+    NoRoom,
+}
+
+impl BodyError {
+    pub(crate) const fn status(self) -> StatusCode {
+        match self {
+            Self::TooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::TooSlow => StatusCode::REQUEST_TIMEOUT,
+            Self::Broken => StatusCode::BAD_REQUEST,
+            Self::NoRoom => StatusCode::SERVICE_UNAVAILABLE,
+        }
+    }
+}
+
+/// Reads bodies within what all of them together may take.
+#[derive(Debug)]
+pub(crate) struct Bodies {
+    taken: AtomicUsize,
+    /// For the first byte, and beside what the slowest rate allows.
+    time: Duration,
+}
+
+impl Bodies {
+    pub(super) const fn new(time: Duration) -> Self {
+        Self { taken: AtomicUsize::new(0), time }
+    }
+
+    /// All of a body.
+    pub(crate) async fn read(&self, mut body: Incoming, limit: usize) -> Result<Bytes, BodyError> {
+        if body.size_hint().lower() > limit as u64 {
+            return Err(BodyError::TooLarge { limit });
+        }
+        let mut room = Room { all: &self.taken, taken: 0 };
+        let (begun, mut read) = (Instant::now(), BytesMut::new());
+        loop {
+            let end = begun + self.time + Duration::from_secs(read.len() as u64 / SLOWEST);
+            let frame = match timeout_at(end, body.frame()).await {
+                Err(_) => return Err(BodyError::TooSlow),
+                Ok(None) => return Ok(read.freeze()),
+                Ok(Some(Err(_))) => return Err(BodyError::Broken),
+                Ok(Some(Ok(frame))) => frame,
+            };
+            let Ok(data) = frame.into_data() else { continue };
+            if data.len() > limit - read.len() {
+                return Err(BodyError::TooLarge { limit });
+            }
+            room.take(data.len())?;
+            read.extend_from_slice(&data);
+        }
+    }
+}
+
+/// What one body takes of the room for all; given back at its end.
+struct Room<'a> {
+    all: &'a AtomicUsize,
+    taken: usize,
+}
+
+impl Room<'_> {
+    fn take(&mut self, bytes: usize) -> Result<(), BodyError> {
+        self.taken += bytes;
+        let before = self.all.fetch_add(bytes, Ordering::Relaxed);
+        if before + bytes > TOGETHER { Err(BodyError::NoRoom) } else { Ok(()) }
+    }
+}
+
+impl Drop for Room<'_> {
+    fn drop(&mut self) {
+        self.all.fetch_sub(self.taken, Ordering::Relaxed);
+    }
+}

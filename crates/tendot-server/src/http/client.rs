@@ -1,0 +1,267 @@
+//! Who asks: the peer of the connection, or whom a proxy says it asks for, if the proxy is trusted.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use http::HeaderMap;
+use http::header::{FORWARDED, HeaderName, VIA};
+use ipnet::IpNet;
+
+const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+const FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
+
+/// Hops that are looked at, from the last one back.
+const HOPS: usize = 32;
+
+/// The other end of a connection.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) struct Peer {
+    pub(super) address: IpAddr,
+    pub(super) is_encrypted: bool,
+}
+
+/// Which headers trusted proxies tell of their clients in. Others may come from anybody.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum ForwardedBy {
+    /// `X-Forwarded-For` and `X-Forwarded-Proto`.
+    #[default]
+    XForwarded,
+    /// `Forwarded` (RFC 7239).
+    Forwarded,
+}
+
+/// Who is believed, and what.
+#[derive(Clone, Debug)]
+pub struct Trust {
+    /// Addresses of proxies that tell the truth of their clients.
+    pub proxies: Vec<IpNet>,
+    /// How they tell it.
+    pub forwarded_by: ForwardedBy,
+    /// Whether this machine may send passwords and tokens without TLS.
+    pub loopback: bool,
+}
+
+impl Default for Trust {
+    fn default() -> Self {
+        Self { proxies: Vec::new(), forwarded_by: ForwardedBy::default(), loopback: true }
+    }
+}
+
+/// Who sends a request, as far as is known.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) struct Client {
+    pub(super) address: IpAddr,
+    /// Whether it is on this machine, not only a proxy that it asks by.
+    pub(super) is_here: bool,
+    /// Whether the connection is that of a trusted proxy.
+    pub(super) is_proxied: bool,
+    /// Whether passwords and tokens were safe on their way.
+    pub(super) takes_credentials: bool,
+}
+
+impl Trust {
+    /// Whether it is the address of a trusted proxy.
+    pub(super) fn is_proxy(&self, address: IpAddr) -> bool {
+        self.proxies.iter().any(|network| network.contains(&address))
+    }
+
+    /// Who sends a request on a connection.
+    pub(super) fn client(&self, peer: Peer, headers: &HeaderMap) -> Client {
+        let peer_address = plain(peer.address);
+        // A proxy on this machine speaks for the whole world, whether we were told of it or not.
+        let is_here = peer_address.is_loopback()
+            && ![FORWARDED_FOR, FORWARDED_PROTO, FORWARDED, VIA]
+                .iter()
+                .any(|name| headers.contains_key(name));
+        if !is_here && self.is_proxy(peer_address) {
+            let (address, is_encrypted) = match self.forwarded_by {
+                ForwardedBy::XForwarded => self.by_x_forwarded(headers),
+                ForwardedBy::Forwarded => self.by_forwarded(headers),
+            };
+            return Client {
+                address: address.unwrap_or(peer_address),
+                is_here: false,
+                is_proxied: true,
+                takes_credentials: is_encrypted,
+            };
+        }
+        Client {
+            address: peer_address,
+            is_here,
+            is_proxied: false,
+            takes_credentials: peer.is_encrypted || (self.loopback && is_here),
+        }
+    }
+
+    fn by_x_forwarded(&self, headers: &HeaderMap) -> (Option<IpAddr>, bool) {
+        let address = self.last_stranger(values(headers, FORWARDED_FOR).map(address));
+        let mut schemes = values(headers, FORWARDED_PROTO).peekable();
+        let is_said = schemes.peek().is_some();
+        (address, is_said && schemes.all(|scheme| scheme.eq_ignore_ascii_case("https")))
+    }
+
+    fn by_forwarded(&self, headers: &HeaderMap) -> (Option<IpAddr>, bool) {
+        let parameter = |hop: &'_ str, wanted: &str| {
+            hop.split(';').find_map(|pair| {
+                let (name, value) = pair.split_once('=')?;
+                name.trim().eq_ignore_ascii_case(wanted).then(|| value.trim().trim_matches('"').to_owned())
+            })
+        };
+        let hops = || values(headers, FORWARDED);
+        let client = self.last_stranger(hops().map(|hop| address(&parameter(hop, "for")?)));
+        let mut schemes = hops().map(|hop| parameter(hop, "proto")).peekable();
+        let is_said = schemes.peek().is_some();
+        (client, is_said && schemes.all(|scheme| scheme.is_some_and(|one| one.eq_ignore_ascii_case("https"))))
+    }
+
+    /// The last hop that is no trusted proxy: what stands before it, anybody may have written. What is no address ends
+    /// the search, and the hop after it is the client.
+    fn last_stranger(&self, hops: impl DoubleEndedIterator<Item = Option<IpAddr>>) -> Option<IpAddr> {
+        let mut last = None;
+        for hop in hops.rev().take(HOPS).map_while(|hop| hop) {
+            last = Some(hop);
+            if !self.is_proxy(hop) {
+                break;
+            }
+        }
+        last
+    }
+}
+
+/// What several lines of a header list, in order.
+fn values(headers: &HeaderMap, name: HeaderName) -> impl DoubleEndedIterator<Item = &str> {
+    let lines: Vec<&str> = headers.get_all(name).iter().map(|line| line.to_str().unwrap_or("?")).collect();
+    lines.into_iter().flat_map(|line| line.split(',')).map(str::trim)
+}
+
+/// An address, with a port or in brackets as proxies write it.
+fn address(text: &str) -> Option<IpAddr> {
+    let bare = text.strip_prefix('[').and_then(|rest| rest.split_once(']')).map(|(inside, _)| inside);
+    let parsed: Result<IpAddr, _> = bare.unwrap_or(text).parse();
+    let with_port = || text.parse::<std::net::SocketAddrV4>().map(|address| IpAddr::V4(*address.ip()));
+    parsed.or_else(|_| with_port()).ok().map(plain)
+}
+
+/// An IPv4 address that came in the clothes of IPv6, without them.
+pub(super) fn plain(address: IpAddr) -> IpAddr {
+    address.to_canonical()
+}
+
+/// The network that an address is one host of: itself for IPv4, the first 64 bits for IPv6.
+pub(super) fn host(address: IpAddr) -> IpAddr {
+    masked(address, 32, 64)
+}
+
+/// The larger network around an address: 24 bits for IPv4, 48 for IPv6.
+pub(super) fn network(address: IpAddr) -> IpAddr {
+    masked(address, 24, 48)
+}
+
+fn masked(address: IpAddr, v4: u32, v6: u32) -> IpAddr {
+    match address {
+        IpAddr::V4(address) => Ipv4Addr::from_bits(address.to_bits() & (u32::MAX << (32 - v4))).into(),
+        IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() & (u128::MAX << (128 - v6))).into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PLAIN: Trust = Trust { proxies: Vec::new(), forwarded_by: ForwardedBy::XForwarded, loopback: true };
+
+    fn behind(forwarded_by: ForwardedBy) -> Trust {
+        let proxies = ["10.0.0.0/8", "127.0.0.1/32", "fd00::/8"].map(|text| text.parse().unwrap()).to_vec();
+        Trust { proxies, forwarded_by, loopback: true }
+    }
+
+    #[test]
+    fn attack_h8_strangers_are_not_believed() {
+        check(&PLAIN, "192.0.2.1", "", "192.0.2.1 plain");
+        check(&PLAIN, "192.0.2.1", "X-Forwarded-For: 127.0.0.1\nX-Forwarded-Proto: https", "192.0.2.1 plain");
+        check(&PLAIN, "127.0.0.1", "", "127.0.0.1 here safe");
+        check(&PLAIN, "::ffff:127.0.0.1", "", "127.0.0.1 here safe");
+        // A proxy on this machine that is not trusted.
+        check(&PLAIN, "127.0.0.1", "X-Forwarded-For: 192.0.2.1", "127.0.0.1 plain");
+        check(&PLAIN, "127.0.0.1", "Via: 1.1 nginx", "127.0.0.1 plain");
+        let closed = Trust { loopback: false, ..PLAIN };
+        check(&closed, "127.0.0.1", "", "127.0.0.1 here plain");
+    }
+
+    #[test]
+    fn attack_h8_proxies_are_believed() {
+        let trust = behind(ForwardedBy::XForwarded);
+        let https = "X-Forwarded-Proto: https\n";
+        check(&trust, "10.0.0.1", "X-Forwarded-For: 192.0.2.1", "192.0.2.1 proxied plain");
+        check(&trust, "10.0.0.1", &format!("{https}X-Forwarded-For: 192.0.2.1"), "192.0.2.1 proxied safe");
+        // The last hop that is no proxy; the others were made up.
+        check(
+            &trust,
+            "10.0.0.1",
+            "X-Forwarded-For: 127.0.0.1, 192.0.2.1, 10.1.1.1",
+            "192.0.2.1 proxied plain",
+        );
+        check(
+            &trust,
+            "10.0.0.1",
+            "X-Forwarded-For: 127.0.0.1\nX-Forwarded-For: 192.0.2.1",
+            "192.0.2.1 proxied plain",
+        );
+        check(&trust, "10.0.0.1", "X-Forwarded-For: 10.1.1.1", "10.1.1.1 proxied plain");
+        check(&trust, "10.0.0.1", "X-Forwarded-For: 192.0.2.1, unknown", "10.0.0.1 proxied plain");
+        check(&trust, "10.0.0.1", "X-Forwarded-For: 192.0.2.1:555", "192.0.2.1 proxied plain");
+        check(&trust, "fd00::1", "X-Forwarded-For: [2001:db8::1]:555", "2001:db8::1 proxied plain");
+        check(&trust, "10.0.0.1", "Forwarded: for=192.0.2.1;proto=https", "10.0.0.1 proxied plain");
+        check(&trust, "10.0.0.1", "X-Forwarded-Proto: http, https", "10.0.0.1 proxied plain");
+        // From a proxy on this machine, nothing is from this machine.
+        check(&trust, "127.0.0.1", "X-Forwarded-For: 127.0.0.1", "127.0.0.1 proxied plain");
+        check(&trust, "127.0.0.1", "X-Forwarded-Proto: https", "127.0.0.1 proxied safe");
+        // But what did not come by it is.
+        check(&trust, "127.0.0.1", "", "127.0.0.1 here safe");
+        let many = format!("X-Forwarded-For: 192.0.2.1{}", ", 10.0.0.1".repeat(10_000));
+        check(&trust, "10.0.0.1", &many, "10.0.0.1 proxied plain");
+    }
+
+    #[test]
+    fn forwarded() {
+        let trust = behind(ForwardedBy::Forwarded);
+        let check = |headers, expected| check(&trust, "10.0.0.1", headers, expected);
+        check("Forwarded: for=192.0.2.1;proto=https", "192.0.2.1 proxied safe");
+        check("Forwarded: For=\"[2001:db8::1]:99\" ; Proto=http", "2001:db8::1 proxied plain");
+        check("Forwarded: for=1.1.1.1;proto=https, for=192.0.2.1;proto=https", "192.0.2.1 proxied safe");
+        check("Forwarded: for=1.1.1.1;proto=http, for=192.0.2.1;proto=https", "192.0.2.1 proxied plain");
+        check("Forwarded: for=_hidden", "10.0.0.1 proxied plain");
+        check("X-Forwarded-For: 1.1.1.1\nX-Forwarded-Proto: https", "10.0.0.1 proxied plain");
+    }
+
+    #[track_caller]
+    fn check(trust: &Trust, peer: &str, headers: &str, expected: &str) {
+        let peer = Peer { address: peer.parse().unwrap(), is_encrypted: false };
+        let mut map = HeaderMap::new();
+        for line in headers.lines() {
+            let (name, value) = line.split_once(": ").unwrap();
+            map.append(name.parse::<HeaderName>().unwrap(), value.parse().unwrap());
+        }
+        let client = trust.client(peer, &map);
+        let mut found = client.address.to_string();
+        for (is, word) in [(client.is_here, " here"), (client.is_proxied, " proxied")] {
+            found.push_str(if is { word } else { "" });
+        }
+        found.push_str(if client.takes_credentials { " safe" } else { " plain" });
+        assert_eq!(found, expected, "{headers}");
+    }
+
+    #[test]
+    fn encrypted() {
+        let peer = Peer { address: [192, 0, 2, 1].into(), is_encrypted: true };
+        assert!(PLAIN.client(peer, &HeaderMap::new()).takes_credentials);
+    }
+
+    #[test]
+    fn networks() {
+        let of = |text: &str| {
+            (host(text.parse().unwrap()).to_string(), network(text.parse().unwrap()).to_string())
+        };
+        assert_eq!(of("192.0.2.77"), ("192.0.2.77".into(), "192.0.2.0".into()));
+        assert_eq!(of("2001:db8:1:2:3:4:5:6"), ("2001:db8:1:2::".into(), "2001:db8:1::".into()));
+    }
+}

@@ -1,0 +1,105 @@
+//! Answers made smaller, for those who can read them.
+
+use std::io::Write as _;
+
+use bytes::Bytes;
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use http::header::{
+    ACCEPT_ENCODING, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, ETAG, HeaderMap, HeaderValue, VARY,
+};
+use http::{Response, StatusCode};
+
+/// Below this nothing is won.
+const SMALLEST: usize = 1 << 10;
+
+/// From this on it takes so long that others should not have to wait.
+const LARGE: usize = 64 << 10;
+
+const LEVEL: Compression = Compression::new(5);
+
+/// Compresses an answer if it is worth it and the client can read that.
+pub(super) async fn compress(request: &HeaderMap, mut response: Response<Bytes>) -> Response<Bytes> {
+    // The same answer could have come in both forms; what is left of it does not show that any more.
+    if response.status() == StatusCode::NOT_MODIFIED {
+        response.headers_mut().append(VARY, HeaderValue::from_static("Accept-Encoding"));
+        return response;
+    }
+    if response.body().len() < SMALLEST || !is_text(response.headers()) || is_private(response.headers()) {
+        return response;
+    }
+    response.headers_mut().append(VARY, HeaderValue::from_static("Accept-Encoding"));
+    if !takes_gzip(request) {
+        return response;
+    }
+    let body = response.body().clone();
+    let compressed = if body.len() < LARGE {
+        gzip(&body)
+    } else {
+        tokio::task::spawn_blocking(move || gzip(&body)).await.ok().flatten()
+    };
+    let Some(compressed) = compressed.filter(|smaller| smaller.len() < response.body().len()) else {
+        return response;
+    };
+    *response.body_mut() = compressed.into();
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+    // The same content in other bytes: so says a weak tag (RFC 9110, 8.8.1).
+    if let Some(tag) =
+        headers.get(ETAG).and_then(|tag| tag.to_str().ok()).filter(|tag| !tag.starts_with("W/"))
+        && let Ok(weak) = HeaderValue::try_from(format!("W/{tag}"))
+    {
+        headers.insert(ETAG, weak);
+    }
+    response
+}
+
+fn gzip(body: &[u8]) -> Option<Vec<u8>> {
+    let mut encoder = GzEncoder::new(Vec::with_capacity(body.len() / 3), LEVEL);
+    encoder.write_all(body).ok()?;
+    encoder.finish().ok()
+}
+
+fn is_text(headers: &HeaderMap) -> bool {
+    let kind = headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+    kind.starts_with("text/")
+        || ["application/json", "application/problem+json", "application/javascript", "image/svg+xml"]
+            .iter()
+            .any(|one| kind.starts_with(one))
+}
+
+/// Its length could tell what stands in it, beside what an attacker put there.
+fn is_private(headers: &HeaderMap) -> bool {
+    headers.get(CACHE_CONTROL).is_some_and(|control| control.as_bytes().starts_with(b"private"))
+}
+
+fn takes_gzip(request: &HeaderMap) -> bool {
+    let lines = request.get_all(ACCEPT_ENCODING).iter().filter_map(|line| line.to_str().ok());
+    lines.flat_map(|line| line.split(',')).take(32).any(|entry| {
+        let (coding, rest) = entry.split_once(';').unwrap_or((entry, ""));
+        let quality = rest.trim().strip_prefix("q=").map_or(1.0, |text| text.parse().unwrap_or(0.0));
+        coding.trim().eq_ignore_ascii_case("gzip") && quality > 0.0
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn asked_for() {
+        check("gzip", true);
+        check("br, GZIP;q=0.5", true);
+        check("gzip;q=0", false);
+        check("gzip;q=x", false);
+        check("*", false);
+        check("identity", false);
+        check("", false);
+    }
+
+    #[track_caller]
+    fn check(accepted: &str, expected: bool) {
+        let headers = HeaderMap::from_iter([(ACCEPT_ENCODING, HeaderValue::from_str(accepted).unwrap())]);
+        assert_eq!(takes_gzip(&headers), expected, "{accepted}");
+    }
+}

@@ -1,0 +1,86 @@
+//! When a certificate ends: the one field of it that is looked at.
+
+/// The end of a certificate's validity (RFC 5280, 4.1.2.5), in seconds since 1970.
+pub(super) fn not_after(certificate: &[u8]) -> Option<u64> {
+    const SEQUENCE: u8 = 0x30;
+    let inside = |bytes| part(bytes).filter(|(tag, ..)| *tag == SEQUENCE).map(|(_, inside, _)| inside);
+    let mut rest = inside(inside(certificate)?)?;
+    // The version is optional.
+    if rest.first() == Some(&0xA0) {
+        rest = part(rest)?.2;
+    }
+    // Serial number, algorithm, issuer.
+    for _ in 0..3 {
+        rest = part(rest)?.2;
+    }
+    let (_, _, end) = part(inside(rest)?)?;
+    let (tag, text, _) = part(end)?;
+    time(tag, str::from_utf8(text).ok()?)
+}
+
+/// Tag, content, and what follows.
+fn part(bytes: &[u8]) -> Option<(u8, &[u8], &[u8])> {
+    let (tag, rest) = bytes.split_first()?;
+    let (first, rest) = rest.split_first()?;
+    let (length, rest) = if *first < 0x80 {
+        (usize::from(*first), rest)
+    } else {
+        let (digits, rest) =
+            rest.split_at_checked(usize::from(first & 0x7F)).filter(|(digits, _)| digits.len() <= 3)?;
+        (digits.iter().fold(0, |length, digit| length << 8 | usize::from(*digit)), rest)
+    };
+    let (content, rest) = rest.split_at_checked(length)?;
+    Some((*tag, content, rest))
+}
+
+/// `YYMMDDHHMMSSZ` or `YYYYMMDDHHMMSSZ`.
+fn time(tag: u8, text: &str) -> Option<u64> {
+    let text = text.strip_suffix('Z').filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()))?;
+    let (year, text) = match (tag, text.len()) {
+        (0x17, 12) => {
+            let year: u64 = text[..2].parse().ok()?;
+            (if year < 50 { 2_000 + year } else { 1_900 + year }, &text[2..])
+        }
+        (0x18, 14) => (text[..4].parse().ok()?, &text[4..]),
+        _ => return None,
+    };
+    let number = |at: usize| text[at..at + 2].parse::<u64>().ok();
+    let (month, day, hour, minute, second) = (number(0)?, number(2)?, number(4)?, number(6)?, number(8)?);
+    if !(1..=12).contains(&month) || !(1..=31).contains(&day) || year < 1_970 {
+        return None;
+    }
+    // Years that begin in March have the leap day at their end.
+    let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
+    let days = year * 365 + year / 4 - year / 100 + year / 400 + (month * 153 + 2) / 5 + day - 1;
+    Some((days.checked_sub(719_468)?) * 86_400 + hour * 3_600 + minute * 60 + second)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times() {
+        assert_eq!(time(0x17, "700101000000Z"), Some(0));
+        assert_eq!(time(0x17, "491231235959Z"), Some(2_524_607_999));
+        assert_eq!(time(0x18, "20240229120000Z"), Some(1_709_208_000));
+        assert_eq!(time(0x18, "99991231235959Z"), Some(253_402_300_799));
+        for bad in ["", "Z", "20240229120000", "20241329120000Z", "2024022912000éZ", "19600101000000Z"] {
+            assert_eq!(time(0x18, bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn certificates() {
+        let mut parameters = rcgen::CertificateParams::new(vec!["localhost".into()]).unwrap();
+        parameters.not_after = rcgen::date_time_ymd(2031, 5, 6);
+        let key = rcgen::KeyPair::generate().unwrap();
+        let made = parameters.self_signed(&key).unwrap();
+        assert_eq!(not_after(made.der()), Some(1_935_792_000));
+        // Cut anywhere, it is none, and nothing breaks.
+        for end in 0..made.der().len() {
+            assert_eq!(not_after(&made.der()[..end]), None);
+        }
+        assert_eq!(not_after(&[0x30, 0x84, 0xFF, 0xFF, 0xFF, 0xFF]), None);
+    }
+}

@@ -1,0 +1,196 @@
+//! The heads of HTTP/1 requests as they come in, made invalid where two readers could find different requests in them.
+//!
+//! The parser below takes a lone LF for the end of a line, drops `Content-Length` beside `Transfer-Encoding`, and takes the
+//! same length twice. A proxy in front may read all of that otherwise. Such a line gets a NUL, which no parser takes: the
+//! answer is 400, and the connection is closed.
+
+use memchr::memchr;
+
+/// Bytes of a line that are looked at: more than the names and numbers that count here have.
+const LOOKED_AT: usize = 64;
+
+/// The first line that an HTTP/2 connection begins with.
+const HTTP2: &[u8] = b"PRI * HTTP/2.0\r";
+
+/// Where in the requests of a connection the bytes stand.
+#[derive(Debug)]
+pub(super) struct Heads {
+    place: Place,
+    line: [u8; LOOKED_AT],
+    /// Bytes of the line so far; more than were kept, if it is long.
+    length: usize,
+    /// Whether the last byte was CR.
+    after_return: bool,
+    is_first_line: bool,
+    is_first_request: bool,
+    lengths: u8,
+    body: u64,
+    is_chunked: bool,
+}
+
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Place {
+    /// Nothing of a request has come.
+    Before,
+    Head,
+    /// So many bytes of a body are to come.
+    Body(u64),
+    /// Not looked at any more: HTTP/2, or behind a body whose end is not known here.
+    Beyond,
+}
+
+impl Heads {
+    pub(super) const fn new() -> Self {
+        Self {
+            place: Place::Before,
+            line: [0; LOOKED_AT],
+            length: 0,
+            after_return: false,
+            is_first_line: true,
+            is_first_request: true,
+            lengths: 0,
+            body: 0,
+            is_chunked: false,
+        }
+    }
+
+    /// Whether part of a head has come, and not all of it.
+    pub(super) fn is_within(&self) -> bool {
+        self.place == Place::Head
+    }
+
+    /// Whether nothing has come.
+    pub(super) fn is_untouched(&self) -> bool {
+        self.is_first_request && self.place == Place::Before
+    }
+
+    /// Looks at what came next, and spoils what could be read in two ways.
+    pub(super) fn look_at(&mut self, mut bytes: &mut [u8]) {
+        while !bytes.is_empty() {
+            match self.place {
+                Place::Beyond => return,
+                Place::Body(left) => {
+                    let here = usize::try_from(left).unwrap_or(usize::MAX).min(bytes.len());
+                    self.place =
+                        if left == here as u64 { Place::Before } else { Place::Body(left - here as u64) };
+                    bytes = &mut bytes[here..];
+                }
+                Place::Before => {
+                    self.place = Place::Head;
+                    self.is_first_line = true;
+                    (self.lengths, self.body, self.is_chunked) = (0, 0, false);
+                }
+                Place::Head => {
+                    let Some(end) = memchr(b'\n', bytes) else {
+                        self.keep(bytes);
+                        return;
+                    };
+                    self.keep(&bytes[..end]);
+                    if !self.after_return || !self.ends_line() {
+                        bytes[end] = 0;
+                        self.place = Place::Beyond;
+                    }
+                    (self.length, self.after_return) = (0, false);
+                    bytes = &mut bytes[end + 1..];
+                }
+            }
+        }
+    }
+
+    fn keep(&mut self, bytes: &[u8]) {
+        let start = self.length.min(LOOKED_AT);
+        let kept = bytes.len().min(LOOKED_AT - start);
+        self.line[start..start + kept].copy_from_slice(&bytes[..kept]);
+        self.length = self.length.saturating_add(bytes.len());
+        if let Some(last) = bytes.last() {
+            self.after_return = *last == b'\r';
+        }
+    }
+
+    /// Takes note of a line that has ended; false if it can be read in two ways.
+    fn ends_line(&mut self) -> bool {
+        let line = &self.line[..self.length.min(LOOKED_AT)];
+        if line == b"\r" {
+            // Empty lines before a request do not count.
+            if !self.is_first_line {
+                self.is_first_request = false;
+                self.place = match (self.is_chunked, self.body) {
+                    (true, _) => Place::Beyond,
+                    (false, 0) => Place::Before,
+                    (false, length) => Place::Body(length),
+                };
+            }
+            return true;
+        }
+        if self.is_first_line {
+            self.is_first_line = false;
+            if self.is_first_request && line == HTTP2 {
+                self.place = Place::Beyond;
+            }
+            return true;
+        }
+        if let Some(value) = after_name(line, b"content-length:") {
+            self.lengths = self.lengths.saturating_add(1);
+            // What is no number is refused by the parser.
+            self.body = str::from_utf8(value).ok().and_then(|text| text.trim().parse().ok()).unwrap_or(0);
+        } else if after_name(line, b"transfer-encoding:").is_some() {
+            self.is_chunked = true;
+        }
+        self.lengths + u8::from(self.is_chunked) < 2
+    }
+}
+
+fn after_name<'a>(line: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
+    let (start, rest) = line.split_at_checked(name.len())?;
+    start.eq_ignore_ascii_case(name).then_some(rest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spoiled() {
+        check("GET / HTTP/1.1\r\nHost: a\r\n\r\n", true);
+        check("\r\nGET / HTTP/1.1\r\nHost: a\r\n\r\n", true);
+        check("GET / HTTP/1.1\nHost: a\n\n", false);
+        check("GET / HTTP/1.1\r\nHost: a\n\r\n", false);
+        check("GET / HTTP/1.1\r\nHost: a\r\n\n", false);
+        check("GET / HTTP/1.1\r\n\r\nGET / HTTP/1.1\nHost: a\r\n\r\n", false);
+        check("PUT / HTTP/1.1\r\nContent-Length: 4\r\n\r\na\nb\nGET / HTTP/1.1\r\n\r\n", true);
+        check("PUT / HTTP/1.1\r\nContent-Length: 4\r\n\r\na\nb\nGET / HTTP/1.1\n\r\n", false);
+        check("PUT / HTTP/1.1\r\nContent-Length: 4\r\nContent-Length: 4\r\n\r\n", false);
+        check("PUT / HTTP/1.1\r\nContent-Length: 4\r\ntransfer-encoding: chunked\r\n\r\n", false);
+        check("PUT / HTTP/1.1\r\nTransfer-Encoding: chunked\r\ncontent-length: 4\r\n\r\n", false);
+        check("PUT / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n1\r\n\n\r\n", true);
+        check("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\n\n\n", true);
+        check("GET / HTTP/1.1\r\n\r\nPRI * HTTP/2.0\r\n\n", false);
+        check(&format!("GET /{} HTTP/1.1\r\nA: b\r\n\r\n", "x".repeat(9_000)), true);
+        check(&format!("GET /{} HTTP/1.1\nA: b\r\n\r\n", "x".repeat(9_000)), false);
+    }
+
+    /// Whole, and byte by byte.
+    #[track_caller]
+    fn check(sent: &str, expected: bool) {
+        for piece in [sent.len(), 1, 7] {
+            let mut heads = Heads::new();
+            let mut bytes = sent.as_bytes().to_vec();
+            bytes.chunks_mut(piece).for_each(|bytes| heads.look_at(bytes));
+            assert_eq!(bytes == sent.as_bytes(), expected, "{sent:?} by {piece}");
+        }
+    }
+
+    #[test]
+    fn within() {
+        let mut heads = Heads::new();
+        assert!(heads.is_untouched() && !heads.is_within());
+        heads.look_at(&mut b"GET / HTTP/1.1\r\nHost".to_owned());
+        assert!(!heads.is_untouched() && heads.is_within());
+        heads.look_at(&mut b": a\r\nContent-Length: 2\r\n\r\n".to_owned());
+        assert!(!heads.is_untouched() && !heads.is_within());
+        heads.look_at(&mut b"ab".to_owned());
+        assert!(!heads.is_within());
+        heads.look_at(b"G".to_owned().as_mut_slice());
+        assert!(heads.is_within());
+    }
+}

@@ -1,0 +1,260 @@
+//! What is counted, for `/metrics`: numbers that only grow or are set, so that a request costs a few additions.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::time::{Duration, SystemTime};
+
+use http::{Method, StatusCode};
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric as _, text};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::counter::ConstCounter;
+use prometheus_client::metrics::gauge::ConstGauge;
+use prometheus_client::registry::Registry;
+
+/// What a request is about. No name, and no other text of a client, is ever a label.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Kind {
+    Redirect,
+    Read,
+    Write,
+    Page,
+    Operation,
+}
+
+impl Kind {
+    const ALL: [(Self, &'static str); 5] = [
+        (Self::Redirect, "redirect"),
+        (Self::Read, "read"),
+        (Self::Write, "write"),
+        (Self::Page, "page"),
+        (Self::Operation, "operation"),
+    ];
+
+    pub(super) fn of(method: &Method, path: &str) -> Self {
+        if path.starts_with("/api/") {
+            let writes = matches!(*method, Method::PUT | Method::DELETE);
+            return if writes { Self::Write } else { Self::Read };
+        }
+        match path {
+            "/livez" | "/readyz" | "/metrics" => Self::Operation,
+            "/" | "/robots.txt" | "/favicon.ico" | "/favicon.svg" | "/docs" | "/openapi.json" => Self::Page,
+            _ if path.starts_with("/static/") => Self::Page,
+            _ => Self::Redirect,
+        }
+    }
+
+    pub(super) fn as_str(self) -> &'static str {
+        Self::ALL[self as usize].1
+    }
+}
+
+/// Statuses that are counted apart; others are counted as the last.
+const STATUSES: [u16; 24] = [
+    200, 201, 204, 300, 301, 302, 303, 304, 307, 308, 400, 401, 403, 404, 405, 406, 408, 409, 410, 413, 429,
+    500, 503, 0,
+];
+
+/// Upper ends of the classes of duration, in microseconds.
+const CLASSES: [u64; 13] =
+    [25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 50_000, 100_000, 1_000_000, 10_000_000];
+
+#[derive(Debug, Default)]
+struct Durations {
+    classes: [AtomicU64; CLASSES.len() + 1],
+    nanoseconds: AtomicU64,
+}
+
+/// All that is counted.
+#[derive(Debug)]
+pub(super) struct Metrics {
+    requests: [[AtomicU64; STATUSES.len()]; Kind::ALL.len()],
+    durations: [Durations; Kind::ALL.len()],
+    pub(super) connections: AtomicI64,
+    pub(super) accepted: AtomicU64,
+    /// Connections that were closed at once, since their client has too many.
+    pub(super) turned_away: AtomicU64,
+    pub(super) rate_limited: AtomicU64,
+    pub(super) last_change: AtomicU64,
+    start: SystemTime,
+}
+
+impl Metrics {
+    pub(super) fn new() -> Self {
+        Self {
+            requests: Default::default(),
+            durations: Default::default(),
+            connections: AtomicI64::new(0),
+            accepted: AtomicU64::new(0),
+            turned_away: AtomicU64::new(0),
+            rate_limited: AtomicU64::new(0),
+            last_change: AtomicU64::new(0),
+            start: SystemTime::now(),
+        }
+    }
+
+    /// Counts a request that was answered.
+    pub(super) fn count(&self, kind: Kind, status: StatusCode, took: Duration) {
+        let status = STATUSES.iter().position(|one| *one == status.as_u16()).unwrap_or(STATUSES.len() - 1);
+        self.requests[kind as usize][status].fetch_add(1, Ordering::Relaxed);
+        let durations = &self.durations[kind as usize];
+        let class = CLASSES.partition_point(|end| Duration::from_micros(*end) < took);
+        durations.classes[class].fetch_add(1, Ordering::Relaxed);
+        let nanoseconds = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
+        durations.nanoseconds.fetch_add(nanoseconds, Ordering::Relaxed);
+    }
+}
+
+/// A number of another part of the program.
+pub(super) struct Figure {
+    name: &'static str,
+    about: &'static str,
+    is_counter: bool,
+    read: Box<dyn Fn() -> Option<f64> + Send + Sync>,
+}
+
+impl Figure {
+    /// A number that only grows (its name gets `_total`), or any other.
+    pub(super) fn new(
+        name: &'static str,
+        about: &'static str,
+        is_counter: bool,
+        read: impl Fn() -> Option<f64> + Send + Sync + 'static,
+    ) -> Self {
+        Self { name, about, is_counter, read: Box::new(read) }
+    }
+}
+
+impl fmt::Debug for Figure {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(self.name)
+    }
+}
+
+/// All numbers, as OpenMetrics has them.
+pub(super) fn print(metrics: &Arc<Metrics>, figures: &Arc<Vec<Figure>>) -> Result<String, fmt::Error> {
+    let mut registry = Registry::default();
+    registry.register_collector(Box::new(Collected(Arc::clone(metrics), Arc::clone(figures))));
+    let mut printed = String::new();
+    text::encode(&mut printed, &registry)?;
+    Ok(printed)
+}
+
+#[derive(Debug)]
+struct Collected(Arc<Metrics>, Arc<Vec<Figure>>);
+
+impl Collector for Collected {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let Self(metrics, figures) = self;
+        let seconds = |time: SystemTime| {
+            time.duration_since(SystemTime::UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64())
+        };
+        let read = |number: &AtomicU64| number.load(Ordering::Relaxed);
+
+        let (name, about) = ("tendot_build_info", "The program that answers.");
+        let version = [("version", env!("CARGO_PKG_VERSION"))];
+        let mut family = encoder.encode_descriptor(name, about, None, MetricType::Gauge)?;
+        ConstGauge::new(1_i64).encode(family.encode_family(&version)?)?;
+
+        gauge(&mut encoder, "process_start_time_seconds", "When it was started.", seconds(metrics.start))?;
+        let connections = metrics.connections.load(Ordering::Relaxed) as f64;
+        gauge(&mut encoder, "tendot_http_connections", "Connections that are open.", connections)?;
+        let last = read(&metrics.last_change) as f64;
+        gauge(&mut encoder, "tendot_store_last_change", "Number of the last change of the store.", last)?;
+        for (name, about, number) in [
+            ("tendot_http_connections_accepted", "Connections that were taken.", &metrics.accepted),
+            (
+                "tendot_http_connections_turned_away",
+                "Connections that were one too many of a client.",
+                &metrics.turned_away,
+            ),
+            (
+                "tendot_http_rate_limited",
+                "Requests that were one too many of a client.",
+                &metrics.rate_limited,
+            ),
+        ] {
+            counter(&mut encoder, name, about, read(number) as f64)?;
+        }
+        for figure in figures.iter() {
+            if let Some(number) = (figure.read)() {
+                let print = if figure.is_counter { counter } else { gauge };
+                print(&mut encoder, figure.name, figure.about, number)?;
+            }
+        }
+
+        let (name, about) = ("tendot_http_requests", "Requests that were answered.");
+        let mut family = encoder.encode_descriptor(name, about, None, MetricType::Counter)?;
+        for ((_, kind), statuses) in Kind::ALL.iter().zip(&metrics.requests) {
+            for (status, number) in STATUSES.iter().zip(statuses).filter(|(_, number)| read(number) > 0) {
+                let status = if *status == 0 { "other".to_owned() } else { status.to_string() };
+                let labels = [("kind", (*kind).to_owned()), ("code", status)];
+                ConstCounter::new(read(number)).encode(family.encode_family(&labels)?)?;
+            }
+        }
+
+        let (name, about) = ("tendot_http_request_duration_seconds", "From a request's head to its answer.");
+        let mut family = encoder.encode_descriptor(name, about, None, MetricType::Histogram)?;
+        for ((_, kind), durations) in Kind::ALL.iter().zip(&metrics.durations) {
+            let ends = CLASSES.iter().map(|end| *end as f64 / 1e6).chain([f64::INFINITY]);
+            let buckets: Vec<_> = ends.zip(durations.classes.iter().map(read)).collect();
+            let count = buckets.iter().map(|(_, number)| number).sum();
+            let sum = read(&durations.nanoseconds) as f64 / 1e9;
+            let labels = [("kind", *kind)];
+            family
+                .encode_family(&labels)?
+                .encode_histogram::<[(&str, &str); 1]>(sum, count, &buckets, None)?;
+        }
+        Ok(())
+    }
+}
+
+fn gauge(encoder: &mut DescriptorEncoder<'_>, name: &str, about: &str, value: f64) -> fmt::Result {
+    ConstGauge::new(value).encode(encoder.encode_descriptor(name, about, None, MetricType::Gauge)?)
+}
+
+fn counter(encoder: &mut DescriptorEncoder<'_>, name: &str, about: &str, value: f64) -> fmt::Result {
+    ConstCounter::new(value).encode(encoder.encode_descriptor(name, about, None, MetricType::Counter)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kinds() {
+        for (number, (kind, _)) in Kind::ALL.iter().enumerate() {
+            assert_eq!(*kind as usize, number);
+        }
+        assert_eq!(Kind::of(&Method::GET, "/10.1000/182"), Kind::Redirect);
+        assert_eq!(Kind::of(&Method::GET, "/api/handles/10.1000/182"), Kind::Read);
+        assert_eq!(Kind::of(&Method::PUT, "/api/handles/10.1000/182"), Kind::Write);
+        assert_eq!(Kind::of(&Method::GET, "/livez"), Kind::Operation);
+    }
+
+    #[test]
+    fn printed() {
+        let metrics = Arc::new(Metrics::new());
+        metrics.count(Kind::Redirect, StatusCode::FOUND, Duration::from_micros(25));
+        metrics.count(Kind::Redirect, StatusCode::FOUND, Duration::from_micros(26));
+        metrics.count(Kind::Read, StatusCode::IM_A_TEAPOT, Duration::from_secs(100));
+        let figures = [Figure::new("x", "y", true, || Some(3.0)), Figure::new("z", "y", false, || None)];
+        let figures = Arc::new(Vec::from(figures));
+        let text = print(&metrics, &figures).unwrap();
+        for line in [
+            "tendot_http_requests_total{kind=\"redirect\",code=\"302\"} 2",
+            "tendot_http_requests_total{kind=\"read\",code=\"other\"} 1",
+            "tendot_http_request_duration_seconds_bucket{le=\"0.000025\",kind=\"redirect\"} 1",
+            "tendot_http_request_duration_seconds_bucket{le=\"0.00005\",kind=\"redirect\"} 2",
+            "tendot_http_request_duration_seconds_bucket{le=\"10.0\",kind=\"read\"} 0",
+            "tendot_http_request_duration_seconds_bucket{le=\"+Inf\",kind=\"read\"} 1",
+            "tendot_http_request_duration_seconds_count{kind=\"read\"} 1",
+            "x_total 3.0",
+            "# EOF",
+        ] {
+            assert!(text.lines().any(|one| one == line), "{line}\n{text}");
+        }
+        assert!(!text.contains("\nz "));
+    }
+}

@@ -1,0 +1,182 @@
+//! A connection with its times: for a head to be whole, for a reader to read, and for the end.
+
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::time::{Instant, Sleep, sleep_until};
+
+use super::head::Heads;
+use super::listen::Limits;
+
+/// Bytes a second that a peer at least has to send or take, beside the time that it has in any case.
+pub(super) const SLOWEST: u64 = 1 << 10;
+
+/// How long, and how many bytes, what still comes in is thrown away at the end, so that the peer can read the last answer.
+const LINGER: Duration = Duration::from_secs(1);
+const LINGER_BYTES: usize = 4 << 20;
+
+/// A stream whose peer has to keep up.
+#[derive(Debug)]
+pub(super) struct Paced<T> {
+    stream: T,
+    limits: Limits,
+    heads: Heads,
+    /// When the head that has begun must be whole.
+    head_end: Option<Pin<Box<Sleep>>>,
+    /// Since when the peer does not take what it is sent, and how much it took meanwhile.
+    stalled: Option<Stalled>,
+    linger: Option<Linger>,
+}
+
+#[derive(Debug)]
+struct Stalled {
+    since: Instant,
+    taken: u64,
+    end: Pin<Box<Sleep>>,
+}
+
+#[derive(Debug)]
+struct Linger {
+    end: Pin<Box<Sleep>>,
+    thrown_away: usize,
+}
+
+impl<T> Paced<T> {
+    pub(super) fn new(stream: T, limits: Limits) -> Self {
+        // A client that says nothing has no more time than one that is slow.
+        let head_end = Some(Box::pin(sleep_until(Instant::now() + limits.header_time)));
+        Self { stream, limits, heads: Heads::new(), head_end, stalled: None, linger: None }
+    }
+
+    fn is_too_slow(&mut self, context: &mut Context<'_>) -> bool {
+        let limits = self.limits;
+        let stalled = self.stalled.get_or_insert_with(|| {
+            let since = Instant::now();
+            Stalled { since, taken: 0, end: Box::pin(sleep_until(since + limits.write_time)) }
+        });
+        loop {
+            if stalled.end.as_mut().poll(context).is_pending() {
+                return false;
+            }
+            let end = stalled.since + limits.write_time + Duration::from_secs(stalled.taken / SLOWEST);
+            if end <= Instant::now() {
+                return true;
+            }
+            stalled.end.as_mut().reset(end);
+        }
+    }
+
+    fn took(&mut self, bytes: usize, of: usize) {
+        if bytes == of {
+            self.stalled = None;
+        } else if let Some(stalled) = &mut self.stalled {
+            stalled.taken += bytes as u64;
+        }
+    }
+}
+
+fn late(what: &'static str) -> io::Error {
+    io::Error::new(io::ErrorKind::TimedOut, what)
+}
+
+impl<T: AsyncRead + Unpin> AsyncRead for Paced<T> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let this = &mut *self;
+        let before = buffer.filled().len();
+        let polled = Pin::new(&mut this.stream).poll_read(context, buffer);
+        if polled.is_ready() {
+            this.heads.look_at(&mut buffer.filled_mut()[before..]);
+            if !this.heads.is_within() && !this.heads.is_untouched() {
+                this.head_end = None;
+            } else if this.head_end.is_none() {
+                this.head_end = Some(Box::pin(sleep_until(Instant::now() + this.limits.header_time)));
+            }
+        } else if let Some(end) = &mut this.head_end {
+            ready!(end.as_mut().poll(context));
+            return Poll::Ready(Err(late("the head of a request did not come in time")));
+        }
+        polled
+    }
+}
+
+impl<T: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Paced<T> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        match Pin::new(&mut self.stream).poll_write(context, bytes) {
+            Poll::Ready(Ok(taken)) => {
+                self.took(taken, bytes.len());
+                Poll::Ready(Ok(taken))
+            }
+            Poll::Pending if self.is_too_slow(context) => Poll::Ready(Err(late("the answer is not read"))),
+            other => other,
+        }
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        slices: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        match Pin::new(&mut self.stream).poll_write_vectored(context, slices) {
+            Poll::Ready(Ok(taken)) => {
+                self.took(taken, slices.iter().map(|slice| slice.len()).sum());
+                Poll::Ready(Ok(taken))
+            }
+            Poll::Pending if self.is_too_slow(context) => Poll::Ready(Err(late("the answer is not read"))),
+            other => other,
+        }
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match Pin::new(&mut self.stream).poll_flush(context) {
+            Poll::Pending if self.is_too_slow(context) => Poll::Ready(Err(late("the answer is not read"))),
+            other => other,
+        }
+    }
+
+    /// Says that nothing more is sent, and waits a little for the peer to see it: closed at once, with bytes that nobody
+    /// read, the connection would be torn down, and the last answer with it.
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let this = &mut *self;
+        if this.linger.is_none() {
+            match Pin::new(&mut this.stream).poll_shutdown(context) {
+                Poll::Ready(Ok(())) => {}
+                Poll::Pending if this.is_too_slow(context) => {
+                    return Poll::Ready(Err(late("the answer is not read")));
+                }
+                other => return other,
+            }
+            let end = Box::pin(sleep_until(Instant::now() + LINGER));
+            this.linger = Some(Linger { end, thrown_away: 0 });
+        }
+        let Some(linger) = &mut this.linger else { return Poll::Ready(Ok(())) };
+        let mut room = [0; 4 << 10];
+        loop {
+            let mut buffer = ReadBuf::new(&mut room);
+            match Pin::new(&mut this.stream).poll_read(context, &mut buffer) {
+                Poll::Ready(Ok(())) if !buffer.filled().is_empty() => {
+                    linger.thrown_away += buffer.filled().len();
+                    if linger.thrown_away > LINGER_BYTES {
+                        return Poll::Ready(Ok(()));
+                    }
+                }
+                Poll::Ready(_) => return Poll::Ready(Ok(())),
+                Poll::Pending => return linger.end.as_mut().poll(context).map(Ok),
+            }
+        }
+    }
+}

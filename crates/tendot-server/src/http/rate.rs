@@ -1,0 +1,180 @@
+//! How often one client, and one network, may ask: constant memory, however many there are.
+//!
+//! What a client has used up decays with time, so one number says it all: the moment at which it will be as if it had never
+//! asked. Clients share the places of a fixed table by two independent hashes, and the better place counts: somebody is
+//! held back for others only if both places are those of somebody who asks too much.
+
+use std::hash::{BuildHasher as _, RandomState};
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use super::client::{host, network};
+
+/// Places of a row; of two rows, eight bytes each.
+const PLACES: usize = 1 << 16;
+
+/// How often somebody may ask.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Rate {
+    /// Requests a second, for ever.
+    pub per_second: u32,
+    /// Requests at once, after a rest.
+    pub burst: u32,
+}
+
+/// What is held back.
+#[derive(Clone, Copy, Debug)]
+pub struct Rates {
+    /// Of one address (IPv4), or a network of 64 bits (IPv6).
+    pub client: Rate,
+    /// Of a network of 24 bits (IPv4), or 48 bits (IPv6).
+    pub network: Rate,
+    /// Whether this machine is held back, too.
+    pub loopback: bool,
+}
+
+#[derive(Debug)]
+pub(super) struct Limiter {
+    rates: Rates,
+    clients: Table,
+    networks: Table,
+    start: Instant,
+}
+
+impl Limiter {
+    pub(super) fn new(rates: Rates) -> Self {
+        Self {
+            rates,
+            clients: Table::new(rates.client),
+            networks: Table::new(rates.network),
+            start: Instant::now(),
+        }
+    }
+
+    pub(super) const fn spares_loopback(&self) -> bool {
+        !self.rates.loopback
+    }
+
+    /// Counts a request; how long to wait, if it is one too many. Those do not count.
+    pub(super) fn count(&self, address: IpAddr, now: Instant) -> Result<(), Duration> {
+        let now = u64::try_from(now.duration_since(self.start).as_nanos()).unwrap_or(u64::MAX);
+        let (client, network) = (self.clients.places(host(address)), self.networks.places(network(address)));
+        self.clients.check(client, now)?;
+        self.networks.check(network, now)?;
+        self.clients.take(client, now);
+        self.networks.take(network, now);
+        Ok(())
+    }
+}
+
+#[derive(Debug)]
+struct Table {
+    /// Nanoseconds that a request costs, and that may be owed.
+    cost: u64,
+    credit: u64,
+    places: Box<[AtomicU64]>,
+    /// Not to be foreseen, or somebody could choose with whom to share.
+    hash: RandomState,
+}
+
+impl Table {
+    fn new(rate: Rate) -> Self {
+        let cost = 1_000_000_000 / u64::from(rate.per_second.max(1));
+        Self {
+            cost,
+            credit: cost * u64::from(rate.burst.max(1)),
+            places: (0..2 * PLACES).map(|_| AtomicU64::new(0)).collect(),
+            hash: RandomState::new(),
+        }
+    }
+
+    fn places(&self, of: IpAddr) -> [&AtomicU64; 2] {
+        let hash = self.hash.hash_one(of);
+        let (first, second) = (hash as usize % PLACES, (hash >> 32) as usize % PLACES);
+        [&self.places[first], &self.places[PLACES + second]]
+    }
+
+    /// What is owed, in nanoseconds from now.
+    fn owed(places: [&AtomicU64; 2], now: u64) -> u64 {
+        let [one, two] = places.map(|place| place.load(Ordering::Relaxed));
+        one.min(two).saturating_sub(now)
+    }
+
+    fn check(&self, places: [&AtomicU64; 2], now: u64) -> Result<(), Duration> {
+        let owed = Self::owed(places, now) + self.cost;
+        if owed <= self.credit { Ok(()) } else { Err(Duration::from_nanos(owed - self.credit)) }
+    }
+
+    fn take(&self, places: [&AtomicU64; 2], now: u64) {
+        let until = now + Self::owed(places, now) + self.cost;
+        for place in places {
+            place.fetch_max(until, Ordering::Relaxed);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use super::*;
+
+    const RATES: Rates = Rates {
+        client: Rate { per_second: 10, burst: 20 },
+        network: Rate { per_second: 50, burst: 100 },
+        loopback: false,
+    };
+
+    #[test]
+    fn one_client() {
+        let limiter = Limiter::new(RATES);
+        let (address, start) = (IpAddr::from([192, 0, 2, 1]), limiter.start);
+        let taken = |after: f64, times: usize| {
+            let now = start + Duration::from_secs_f64(after);
+            (0..times).filter(|_| limiter.count(address, now).is_ok()).count()
+        };
+        assert_eq!(taken(0.0, 100), 20);
+        assert_eq!(taken(0.5, 100), 5);
+        assert_eq!(taken(60.0, 100), 20);
+        let wait = limiter.count(address, start + Duration::from_secs(60)).unwrap_err();
+        assert_eq!(wait, Duration::from_millis(100));
+        // Another one, and all of a network.
+        assert!(limiter.count([192, 0, 2, 2].into(), start + Duration::from_secs(60)).is_ok());
+        let now = start + Duration::from_secs(120);
+        let all = (0..=255).flat_map(|host| [IpAddr::from([192, 0, 2, host]); 10]);
+        assert_eq!(all.filter(|address| limiter.count(*address, now).is_ok()).count(), 100);
+        let all = (0..100_u16).map(|host| IpAddr::from([0x2001, 0xdb8, 0, 0, host, 0, 0, 1]));
+        assert_eq!(all.filter(|address| limiter.count(*address, now).is_ok()).count(), 20);
+    }
+
+    /// A million requests within 100 seconds, of 100,000 sources: 20 of them send half of all.
+    #[test]
+    fn attack_a_few_among_many() {
+        let limiter = Limiter::new(RATES);
+        let mut state = 7_u64;
+        let mut random = |below: u64| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) % below
+        };
+        let source = |number: u64| IpAddr::from((number as u32).wrapping_mul(0x9E37_79B1).to_be_bytes());
+        let (mut greedy, mut held_back) = (HashMap::<u64, u64>::new(), 0);
+        let size = limiter.clients.places.len();
+        for request in 0..1_000_000_u64 {
+            let now = limiter.start + Duration::from_micros(request * 100);
+            if request % 2 == 0 {
+                let number = random(20);
+                *greedy.entry(number).or_default() += u64::from(limiter.count(source(number), now).is_ok());
+            } else {
+                held_back += u64::from(limiter.count(source(20 + random(99_980)), now).is_err());
+            }
+        }
+        // 250 requests a second each, of which ten are taken, and the burst at the beginning.
+        for (number, taken) in &greedy {
+            assert!((900..=1_030).contains(taken), "{number}: {taken}");
+        }
+        // Five requests each within 100 seconds are nobody's fault: the few that share both places with somebody greedy.
+        assert!(held_back <= 50, "{held_back} of 500,000");
+        assert_eq!(limiter.clients.places.len(), size);
+    }
+}

@@ -1,0 +1,199 @@
+//! Certificates: read from files, and read again when the files change.
+
+use std::fs;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::{Duration, SystemTime};
+
+use rustls::ServerConfig;
+use rustls::crypto::aws_lc_rs;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::{ClientHello, ResolvesServerCert};
+use rustls::sign::CertifiedKey;
+use tokio_rustls::TlsAcceptor;
+
+use super::expiry::not_after;
+
+/// How often it is looked whether the files are others.
+const LOOK: Duration = Duration::from_secs(2);
+
+/// Why a certificate is not used.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TlsError {
+    /// A file cannot be read.
+    #[error("`{}` can't be read: {error}", path.display())]
+    File {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        error: std::io::Error,
+    },
+    /// A file has something else in it.
+    #[error("`{}` has no {what} in PEM form: {error}", path.display())]
+    Pem {
+        /// Which.
+        path: PathBuf,
+        /// What it should have.
+        what: &'static str,
+        /// Why it was not found.
+        error: rustls::pki_types::pem::Error,
+    },
+    /// Others can read the key.
+    #[error("`{}` can be read by everybody on this machine (mode {mode:o}); `chmod 600` it", path.display())]
+    Open {
+        /// Which.
+        path: PathBuf,
+        /// Its permissions.
+        mode: u32,
+    },
+    /// The key is not that of the certificate, or of a kind that is not supported.
+    #[error("`{}` and `{}` don't go together: {error}", certificate.display(), key.display())]
+    Pair {
+        /// The file of the certificate.
+        certificate: PathBuf,
+        /// That of the key.
+        key: PathBuf,
+        /// Why.
+        error: rustls::Error,
+    },
+}
+
+/// A certificate with its key, as the files have it now.
+#[derive(Debug)]
+pub struct Tls {
+    files: [PathBuf; 2],
+    current: Arc<Current>,
+    /// The state of the files when they were last looked at.
+    seen: Mutex<[Option<Stamp>; 2]>,
+    config: Arc<ServerConfig>,
+}
+
+/// What changes when a file is replaced or written.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+struct Stamp {
+    modified: (i64, i64),
+    inode: u64,
+    size: u64,
+}
+
+fn stamp(path: &PathBuf) -> Option<Stamp> {
+    let found = fs::metadata(path).ok()?;
+    Some(Stamp { modified: (found.mtime(), found.mtime_nsec()), inode: found.ino(), size: found.len() })
+}
+
+#[derive(Debug)]
+struct Current(RwLock<Arc<CertifiedKey>>);
+
+impl Current {
+    fn get(&self) -> Arc<CertifiedKey> {
+        Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl ResolvesServerCert for Current {
+    fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        Some(self.get())
+    }
+}
+
+impl Tls {
+    /// Reads a certificate (with those between it and the root) and its key.
+    pub fn read(certificate: impl Into<PathBuf>, key: impl Into<PathBuf>) -> Result<Self, TlsError> {
+        let files = [certificate.into(), key.into()];
+        // Before they are read: what changes meanwhile is read again.
+        let seen = Mutex::new([stamp(&files[0]), stamp(&files[1])]);
+        let read = read(&files[0], &files[1])?;
+        let current = Arc::new(Current(RwLock::new(Arc::new(read))));
+        let pair = |error| TlsError::Pair { certificate: files[0].clone(), key: files[1].clone(), error };
+        let mut config = ServerConfig::builder_with_provider(aws_lc_rs::default_provider().into())
+            .with_safe_default_protocol_versions()
+            .map_err(pair)?
+            .with_no_client_auth()
+            .with_cert_resolver(Arc::clone(&current) as _);
+        config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+        config.ticketer = aws_lc_rs::Ticketer::new().map_err(pair)?;
+        Ok(Self { seen, current, config: Arc::new(config), files })
+    }
+
+    /// Reads the files again. If they are not good, the certificate stays what it was.
+    pub fn reload(&self) -> Result<(), TlsError> {
+        let read = read(&self.files[0], &self.files[1])?;
+        *self.current.0.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(read);
+        Ok(())
+    }
+
+    /// When the certificate ends, in seconds since 1970.
+    pub fn expiry(&self) -> Option<u64> {
+        not_after(self.current.get().cert.first()?)
+    }
+
+    /// Reads the files again whenever they have changed, and tells when the end is near. Never ends.
+    pub(super) async fn watch(&self) {
+        let mut told = None;
+        loop {
+            self.tell_expiry(&mut told);
+            tokio::time::sleep(LOOK).await;
+            let now = [stamp(&self.files[0]), stamp(&self.files[1])];
+            let before =
+                std::mem::replace(&mut *self.seen.lock().unwrap_or_else(PoisonError::into_inner), now);
+            if before == now {
+                continue;
+            }
+            told = None;
+            match self.reload() {
+                Ok(()) => tracing::info!("the certificate was read again"),
+                Err(error) => tracing::error!(%error, "the certificate stays what it was"),
+            }
+        }
+    }
+
+    /// Warns when the certificate has a month, a week or a day left; once each.
+    fn tell_expiry(&self, told: &mut Option<u64>) {
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs());
+        let Some(end) = self.expiry() else { return };
+        let days = end.saturating_sub(now) / 86_400;
+        let Some(near) = [1, 7, 30].into_iter().find(|near| days < *near) else { return };
+        if told.is_none_or(|last| near < last) {
+            *told = Some(near);
+            tracing::warn!(days, "the certificate ends soon");
+        }
+    }
+
+    pub(super) fn acceptor(&self) -> TlsAcceptor {
+        TlsAcceptor::from(Arc::clone(&self.config))
+    }
+}
+
+fn read(certificate: &Path, key: &Path) -> Result<CertifiedKey, TlsError> {
+    let file = |path: &Path| {
+        let failed = |error| TlsError::File { path: path.into(), error };
+        // Certificates and keys are small; what is large is something else.
+        let size = fs::metadata(path).map_err(failed)?.len();
+        if size > 1 << 20 {
+            return Err(failed(std::io::ErrorKind::FileTooLarge.into()));
+        }
+        fs::read(path).map_err(failed)
+    };
+    let mode = fs::metadata(key).map_or(0, |found| found.permissions().mode() & 0o777);
+    if mode & 0o007 != 0 {
+        return Err(TlsError::Open { path: key.into(), mode });
+    }
+    let none = |path: &Path, what, error| TlsError::Pem { path: path.into(), what, error };
+    let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&file(certificate)?).collect();
+    let chain =
+        chain
+            .and_then(|chain| {
+                if chain.is_empty() { Err(rustls::pki_types::pem::Error::NoItemsFound) } else { Ok(chain) }
+            })
+            .map_err(|error| none(certificate, "certificate", error))?;
+    let secret =
+        PrivateKeyDer::from_pem_slice(&file(key)?).map_err(|error| none(key, "private key", error))?;
+    CertifiedKey::from_der(chain, secret, &aws_lc_rs::default_provider()).map_err(|error| TlsError::Pair {
+        certificate: certificate.into(),
+        key: key.into(),
+        error,
+    })
+}

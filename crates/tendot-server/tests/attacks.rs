@@ -1,0 +1,285 @@
+//! What strangers may try over HTTP, by real connections. The numbers are those of the list of attacks.
+
+mod server;
+
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+
+use server::{Service, plain, rest, start};
+use tendot_server::http::Limits;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn quick() -> Limits {
+    Limits { header_time: SECOND, idle_time: 2 * SECOND, write_time: 2 * SECOND, ..Limits::default() }
+}
+
+/// How long it takes until the other side closes.
+fn closed_after(stream: &mut TcpStream) -> Duration {
+    let begun = Instant::now();
+    rest(stream);
+    begun.elapsed()
+}
+
+#[test]
+fn attack_h10_who_says_nothing_or_little_is_cut_off() {
+    let service = start(quick(), None, |http| http);
+    let cases: [&[u8]; 4] = [b"", b"PRI * HTTP/2.0\r\n", b"GET / HTTP/1.1\r\nHost: a\r\nX: ", b"\r\n"];
+    std::thread::scope(|scope| {
+        for said in cases {
+            let service = &service;
+            scope.spawn(move || {
+                let mut stream = service.connect();
+                stream.write_all(said).unwrap();
+                let took = closed_after(&mut stream);
+                assert!(took > SECOND / 2 && took < 3 * SECOND, "{said:?}: {took:?}");
+            });
+        }
+        // A second request of which only half comes, and a rest that is allowed.
+        scope.spawn(|| {
+            let mut stream = service.connect();
+            stream.write_all(b"GET /livez HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+            std::thread::sleep(SECOND * 3 / 2);
+            stream.write_all(b"GET /livez HTTP/1.1\r\nHost: a\r\n\r\nGET /").unwrap();
+            let begun = Instant::now();
+            assert_eq!(rest(&mut stream).matches("HTTP/1.1 200").count(), 2);
+            assert!(begun.elapsed() > SECOND / 2 && begun.elapsed() < 3 * SECOND, "{:?}", begun.elapsed());
+        });
+    });
+}
+
+#[test]
+fn attack_h10_a_byte_now_and_then_gains_no_time() {
+    let service = start(quick(), None, |http| http);
+    let mut stream = service.connect();
+    let begun = Instant::now();
+    for byte in b"GET / HTTP/1.1\r\nHost: abcdefghijklmnopqrstuvwxyz".iter().cycle() {
+        if stream.write_all(&[*byte]).is_err() || begun.elapsed() > 10 * SECOND {
+            break;
+        }
+        std::thread::sleep(SECOND / 10);
+    }
+    assert!(begun.elapsed() < 4 * SECOND, "{:?}", begun.elapsed());
+}
+
+#[test]
+fn attack_h10_a_slow_body() {
+    let service = start(quick(), None, |http| http.body_time(SECOND));
+    let mut stream = service.connect();
+    let head = "PUT /api/handles/10.5555/NEW HTTP/1.1\r\nHost: a\r\nContent-Length: 100000\r\n\r\n[";
+    stream.write_all(head.as_bytes()).unwrap();
+    let begun = Instant::now();
+    let answer = rest(&mut stream);
+    assert!(answer.starts_with("HTTP/1.1 408"), "{answer}");
+    assert!(begun.elapsed() < 4 * SECOND, "{:?}", begun.elapsed());
+}
+
+#[test]
+fn attack_h10_who_does_not_read_is_cut_off() {
+    let service = start(quick(), None, |http| http);
+    let mut stream = service.connect();
+    // Far more than fits between the two.
+    let request = "GET /api/handles/10.5555/LARGE HTTP/1.1\r\nHost: a\r\n\r\n".repeat(20);
+    stream.write_all(request.as_bytes()).unwrap();
+    std::thread::sleep(6 * SECOND);
+    let took = rest(&mut stream).len();
+    assert!(took < 20 * 2_000_000, "all of it came: {took}");
+    let metrics = String::from_utf8(service.ask("GET", "/metrics", "").body).unwrap();
+    assert!(metrics.contains("\ntendot_http_connections 1.0\n"), "{metrics}");
+}
+
+#[test]
+fn attack_h10_who_does_not_read_http2_is_cut_off() {
+    let service = start(quick(), None, |http| http);
+    let mut stream = service.connect();
+    stream.write_all(&http2(&[settings(), get(1, "/api/handles/10.5555/LARGE")])).unwrap();
+    // The window of the stream is never opened.
+    let begun = Instant::now();
+    let took = rest(&mut stream).len();
+    // The answer has two megabytes, for which there is time; the connection has none of it.
+    assert!(took < 200_000, "{took}");
+    assert!(begun.elapsed() < 20 * SECOND, "{:?}", begun.elapsed());
+}
+
+#[test]
+fn attack_h11_heads_that_are_too_large() {
+    let service = plain();
+    let many: String = (0..1_000).map(|number| format!("X-{number}: y\r\n")).collect();
+    check(&service, format!("GET / HTTP/1.1\r\n{many}\r\n"), 431);
+    check(&service, format!("GET / HTTP/1.1\r\nX: {}\r\n\r\n", "y".repeat(1 << 20)), 431);
+    let cookies = format!("Cookie: {}\r\n", "y".repeat(8 << 10)).repeat(100);
+    check(&service, format!("GET / HTTP/1.1\r\n{cookies}\r\n"), 431);
+    check(&service, format!("GET /{} HTTP/1.1\r\nHost: a\r\n\r\n", "y".repeat(64 << 10)), 414);
+    // As much as is allowed.
+    let enough: String = (0..90).map(|number| format!("X-{number}: y\r\n")).collect();
+    check(&service, format!("GET /livez HTTP/1.1\r\nConnection: close\r\n{enough}\r\n"), 200);
+}
+
+#[test]
+fn attack_h12_requests_in_requests() {
+    let service = plain();
+    let hidden = "GET /livez HTTP/1.1\r\nHost: a\r\n\r\n";
+    let length = hidden.len();
+    let put = "PUT /api/handles/10.5555/X HTTP/1.1\r\nHost: a\r\n";
+    for head in [
+        format!("{put}Content-Length: {length}\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n{hidden}"),
+        format!("{put}Transfer-Encoding: chunked\r\nContent-Length: {length}\r\n\r\n0\r\n\r\n{hidden}"),
+        format!("{put}Content-Length: 0\r\nContent-Length: {length}\r\n\r\n{hidden}"),
+        format!("{put}Content-Length: {length}\r\nContent-Length: {length}\r\n\r\n{hidden}{hidden}"),
+        format!("{put}Content-Length: +0\r\n\r\n{hidden}"),
+        format!("{put}Content-Length: 0, {length}\r\n\r\n{hidden}"),
+        format!("{put}Transfer-Encoding: xchunked\r\n\r\n0\r\n\r\n{hidden}"),
+        format!("{put}Transfer-Encoding: chunked, identity\r\n\r\n0\r\n\r\n{hidden}"),
+        format!("{put}Transfer-Encoding : chunked\r\n\r\n0\r\n\r\n{hidden}"),
+        format!("{put}X: y\r\n folded\r\n\r\n{hidden}"),
+        format!("{put}X: y\nContent-Length: 0\r\n\r\n{hidden}"),
+        format!("GET /livez HTTP/1.1\nHost: a\n\n{hidden}"),
+        format!("{put}Transfer-Encoding: chunked\r\n\r\nFFFFFFFFFFFFFFFFF\r\n{hidden}"),
+        format!("{put}Transfer-Encoding: chunked\r\n\r\n-1\r\n\r\n0\r\n\r\n{hidden}"),
+        format!("{put}X\0: y\r\n\r\n{hidden}"),
+        format!("GET /livez HTTP/1.1\r\nX: \r y\r\n\r\n{hidden}"),
+        format!("PUT /api/handles/10.5555/X HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n{hidden}"),
+    ] {
+        check(&service, head, 400);
+    }
+    // After a body whose end others may see elsewhere, the connection ends, too.
+    let answer = service.say(format!("{put}Transfer-Encoding: chunked\r\n\r\n2\r\n[]\r\n0\r\n\r\n{hidden}"));
+    assert_eq!(answer.matches("HTTP/1.1 ").count(), 1, "{answer}");
+}
+
+/// One answer with this status, and then the end.
+#[track_caller]
+fn check(service: &Service, said: String, expected: u16) {
+    let answer = service.say(&said);
+    let shown: String = said.chars().take(200).collect();
+    assert!(answer.starts_with(&format!("HTTP/1.1 {expected} ")), "{shown:?}: {answer}");
+    assert_eq!(answer.matches("HTTP/1.1 ").count(), 1, "{shown:?}: {answer}");
+}
+
+#[test]
+fn attack_h13_streams_that_are_given_up_at_once() {
+    let service = plain();
+    let mut stream = service.connect();
+    stream.write_all(&http2(&[settings()])).unwrap();
+    let mut reader = stream.try_clone().unwrap();
+    let ended = std::thread::spawn(move || rest_of_frames(&mut reader));
+    let mut sent = 0;
+    'sending: for _ in 0..1_000 {
+        let frames: Vec<Vec<u8>> = (0..100)
+            .flat_map(|number| {
+                let id = 2 * (sent + number) + 1;
+                [get(id, "/10.5555/ONE"), frame(3, 0, id, &8_u32.to_be_bytes())]
+            })
+            .collect();
+        sent += 100;
+        if stream.write_all(&frames.concat()).is_err() {
+            break 'sending;
+        }
+    }
+    assert!(sent < 100_000, "nobody minded");
+    // GOAWAY, because of too much calm (ENHANCE_YOUR_CALM).
+    assert!(ended.join().unwrap().iter().any(|(kind, payload)| *kind == 7 && payload[4..8] == [0, 0, 0, 11]));
+    assert_eq!(service.ask("GET", "/livez", "").status, 200);
+}
+
+#[test]
+fn attack_h13_heads_that_never_end() {
+    let service = plain();
+    let mut stream = service.connect();
+    stream.write_all(&http2(&[settings()])).unwrap();
+    // A head without its end, and then more and more of it.
+    let _ = stream.write_all(&frame(1, 0, 1, &[0x82, 0x86, 0x84]));
+    let more = frame(9, 0, 1, &[0x40, 1, b'x', 1, b'y'].repeat(3_000));
+    let sent = (0..10_000).take_while(|_| stream.write_all(&more).is_ok()).count();
+    assert!(sent < 10_000, "nobody minded");
+    assert_eq!(service.ask("GET", "/livez", "").status, 200);
+}
+
+#[test]
+fn attack_h13_more_streams_than_there_may_be() {
+    let service = plain();
+    let mut stream = service.connect();
+    let mut frames = vec![settings()];
+    // Bodies that never come, so that nothing ends.
+    frames.extend((0..1_000).map(|number| head(2 * number + 1, "PUT", "/api/handles/10.5555/X", false)));
+    let _ = stream.write_all(&http2(&frames));
+    stream.set_read_timeout(Some(SECOND)).unwrap();
+    let refused = rest_of_frames(&mut stream);
+    assert!(refused.iter().any(|(kind, _)| *kind == 3 || *kind == 7), "all were taken");
+    assert_eq!(service.ask("GET", "/livez", "").status, 200);
+}
+
+#[test]
+fn attack_h18_methods() {
+    let service = plain();
+    let get = service.ask("GET", "/10.5555/ONE", "");
+    let head = service.ask("HEAD", "/10.5555/ONE", "");
+    let fixed = |head: &str| -> Vec<String> {
+        let lines =
+            head.lines().filter(|line| !line.starts_with("x-request-id") && !line.starts_with("date"));
+        lines.map(str::to_owned).collect()
+    };
+    assert_eq!(fixed(&get.head), fixed(&head.head));
+    assert!(head.body.is_empty() && !get.body.is_empty());
+    for method in ["TRACE", "PROPFIND", "get", "PUT", "DELETE", "POST", "PATCH"] {
+        let found = service.ask(method, "/10.5555/ONE", "");
+        assert_eq!((found.status, found.header("allow")), (405, Some("GET, HEAD, OPTIONS")), "{method}");
+    }
+    let found = service.ask("PATCH", "/api/handles/10.5555/ONE", "");
+    assert_eq!(found.header("allow"), Some("GET, HEAD, OPTIONS, POST, PUT, DELETE"));
+    assert_eq!(service.ask("CONNECT", "example.org:80", "").status, 405);
+}
+
+#[test]
+fn attack_h19_ranges_and_tags() {
+    let service = plain();
+    let found = service.ask("GET", "/api/handles/10.5555/ONE", "Range: bytes=0-1");
+    assert_eq!(found.status, 200);
+    let tag = found.header("etag").unwrap().to_owned();
+    let tags = |before: usize| format!("If-None-Match: {}{tag}", "\"x\", ".repeat(before));
+    assert_eq!(service.ask("GET", "/api/handles/10.5555/ONE", &tags(63)).status, 304);
+    assert_eq!(service.ask("GET", "/api/handles/10.5555/ONE", &tags(10_000)).status, 200);
+}
+
+fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(payload.len()).unwrap().to_be_bytes();
+    [&length[1..], &[kind, flags], &stream.to_be_bytes(), payload].concat()
+}
+
+fn settings() -> Vec<u8> {
+    frame(4, 0, 0, &[])
+}
+
+fn http2(frames: &[Vec<u8>]) -> Vec<u8> {
+    [b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec(), frames.concat()].concat()
+}
+
+fn get(stream: u32, path: &str) -> Vec<u8> {
+    head(stream, "GET", path, true)
+}
+
+/// A request in the plainest form of HPACK.
+fn head(stream: u32, method: &str, path: &str, is_all: bool) -> Vec<u8> {
+    let mut block = vec![0x86, 0x02, u8::try_from(method.len()).unwrap()];
+    block.extend(method.bytes());
+    block.extend([0x04, u8::try_from(path.len()).unwrap()]);
+    block.extend(path.bytes());
+    block.extend([0x01, 1, b'a']);
+    frame(1, 4 + u8::from(is_all), stream, &block)
+}
+
+/// Kinds and contents of all frames that come.
+fn rest_of_frames(stream: &mut TcpStream) -> Vec<(u8, Vec<u8>)> {
+    let mut frames = Vec::new();
+    let mut head = [0; 9];
+    while stream.read_exact(&mut head).is_ok() {
+        let mut payload =
+            vec![0; usize::from(head[0]) << 16 | usize::from(head[1]) << 8 | usize::from(head[2])];
+        if stream.read_exact(&mut payload).is_err() {
+            break;
+        }
+        frames.push((head[3], payload));
+    }
+    frames
+}

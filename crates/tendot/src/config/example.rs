@@ -1,0 +1,57 @@
+//! Settings written down, as TOML.
+
+use std::fmt::Write as _;
+
+use super::{Form, KEYS, Said};
+
+/// A file that has every setting, its default, and what it is about; all of it commented out.
+pub(crate) fn example() -> String {
+    let mut text = String::from(
+        "# Settings of Tendot. Each line shows what holds without it; to change it, take the `#` at its start away.\n\
+         # The same can be said by variables (`TENDOT_HTTP_ADDRESS`) and flags (`--set http.address=…`), which win.\n",
+    );
+    let mut section = "";
+    for key in KEYS {
+        let (above, name) = key.name.rsplit_once('.').unwrap_or(("", key.name));
+        if above != section {
+            let _ = write!(text, "\n[{above}]");
+            section = above;
+            text.push('\n');
+        }
+        let _ = writeln!(text, "\n# {}\n#{name} = {}", key.about, written(key.form, key.default));
+    }
+    text
+}
+
+/// A value as it stands in a file.
+fn written(form: Form, text: &str) -> String {
+    match form {
+        Form::Bare => text.to_owned(),
+        Form::Text => quoted(text),
+        Form::List => {
+            let items = text.split(',').map(str::trim).filter(|item| !item.is_empty()).map(quoted);
+            format!("[{}]", items.collect::<Vec<_>>().join(", "))
+        }
+    }
+}
+
+fn quoted(text: &str) -> String {
+    let mut quoted = String::from("\"");
+    for c in text.chars() {
+        match c {
+            '"' | '\\' => quoted.extend(['\\', c]),
+            c if c.is_control() => {
+                let _ = write!(quoted, "\\u{:04X}", u32::from(c));
+            }
+            c => quoted.push(c),
+        }
+    }
+    quoted + "\""
+}
+
+impl Said {
+    /// As it stands in a file.
+    pub(crate) fn line(&self) -> String {
+        format!("{} = {}", self.key.name, written(self.key.form, &self.text))
+    }
+}

@@ -1,0 +1,94 @@
+//! Settings in a TOML file, with the line of each.
+
+use std::fs::File;
+use std::io::Read as _;
+use std::path::Path;
+
+use toml::de::{DeTable, DeValue};
+
+use super::{Configuration, Form, KEYS, Origin, Problem};
+
+/// Bytes of a file at most: nobody has so much to say.
+const LARGEST: u64 = 1 << 20;
+
+pub(super) fn read(path: &Path, configuration: &mut Configuration) {
+    let mut text = String::new();
+    let read = File::open(path).and_then(|file| file.take(LARGEST + 1).read_to_string(&mut text));
+    if let Err(error) = read {
+        let message = format!("`{}` can't be read: {error}", path.display());
+        return configuration.problems.push(Problem::new(Origin::Default, message));
+    }
+    if text.len() as u64 > LARGEST {
+        let message = format!("`{}` is no file of settings: it is larger than 1MiB", path.display());
+        return configuration.problems.push(Problem::new(Origin::Default, message));
+    }
+    let file = Reading { path, text: &text };
+    match DeTable::parse(&text) {
+        Ok(table) => file.take_table("", table.get_ref(), configuration),
+        Err(error) => {
+            let origin = file.origin(error.span().map_or(0, |span| span.start));
+            let message = format!("it is no TOML: {}", error.message());
+            configuration.problems.push(Problem::new(origin, message));
+        }
+    }
+}
+
+struct Reading<'a> {
+    path: &'a Path,
+    text: &'a str,
+}
+
+impl Reading<'_> {
+    fn origin(&self, at: usize) -> Origin {
+        let before = self.text.as_bytes().iter().take(at);
+        let line = 1 + before.filter(|byte| **byte == b'\n').count();
+        Origin::File { path: self.path.into(), line }
+    }
+
+    /// The parser bounds how deep tables stand in each other.
+    fn take_table(&self, above: &str, table: &DeTable<'_>, configuration: &mut Configuration) {
+        for (key, value) in table {
+            let name = if above.is_empty() {
+                key.get_ref().to_string()
+            } else {
+                format!("{above}.{}", key.get_ref())
+            };
+            let origin = self.origin(key.span().start);
+            match value.get_ref() {
+                DeValue::Table(table) => {
+                    let is_known = KEYS.iter().any(|key| key.name.starts_with(&format!("{name}.")));
+                    if !is_known && table.is_empty() {
+                        configuration.problems.push(Problem::unknown(&name, origin));
+                    }
+                    self.take_table(&name, table, configuration);
+                }
+                value => match said(&name, value) {
+                    Some(text) => configuration.take(&name, text, origin),
+                    None => {
+                        let message = format!("`{name}` takes one value, not a list");
+                        configuration.problems.push(Problem::new(origin, message));
+                    }
+                },
+            }
+        }
+    }
+}
+
+/// A value as text; none if it is a list where none is taken.
+fn said(name: &str, value: &DeValue<'_>) -> Option<String> {
+    Some(match value {
+        DeValue::String(text) => text.to_string(),
+        DeValue::Integer(number) => number.to_string(),
+        DeValue::Float(number) => number.to_string(),
+        DeValue::Boolean(is) => is.to_string(),
+        DeValue::Datetime(time) => time.to_string(),
+        DeValue::Array(_) if KEYS.iter().any(|key| key.name == name && key.form != Form::List) => {
+            return None;
+        }
+        DeValue::Array(items) => {
+            let items: Option<Vec<String>> = items.iter().map(|item| said(name, item.get_ref())).collect();
+            items?.join(", ")
+        }
+        DeValue::Table(_) => return None,
+    })
+}

@@ -1,0 +1,196 @@
+//! What the operator decided: one file, variables and flags, in one set of settings that know where they come from.
+//!
+//! `settings.rs` lists all of them, `value.rs` reads one from text, `file.rs` reads TOML, `origin.rs` says whose word holds,
+//! and `example.rs` writes them down.
+
+mod example;
+mod file;
+mod origin;
+mod settings;
+mod value;
+
+use std::path::PathBuf;
+
+pub(crate) use example::example;
+pub(crate) use origin::{Origin, Problem};
+pub(crate) use settings::{KEYS, Key, Settings};
+pub(crate) use value::{Form, LogFormat};
+
+use crate::args::ConfigurationArguments;
+
+/// A setting as it was said, and by whom.
+#[derive(Clone, Debug)]
+pub(crate) struct Said {
+    pub(crate) key: &'static Key,
+    pub(crate) text: String,
+    pub(crate) origin: Origin,
+}
+
+/// All settings as they were said; what says nothing is the default.
+#[derive(Debug)]
+pub(crate) struct Configuration {
+    pub(crate) said: Vec<Said>,
+    pub(crate) problems: Vec<Problem>,
+}
+
+impl Configuration {
+    /// The file, then variables, then flags; what comes later holds.
+    pub(crate) fn gather(arguments: &ConfigurationArguments, flags: &[(&'static str, &str, String)]) -> Self {
+        let mut configuration = Self::of_file(arguments.config.clone().or_else(file_of_environment));
+        configuration.take_variables(std::env::vars_os().filter_map(|(name, value)| {
+            Some((name.into_string().ok()?, value.to_string_lossy().into_owned()))
+        }));
+        for (key, flag, text) in flags {
+            configuration.take(key, text.clone(), Origin::Flag((*flag).to_owned()));
+        }
+        for set in &arguments.set {
+            let (name, text) = set.split_once('=').unwrap_or((set, ""));
+            configuration.take(name.trim(), text.trim().to_owned(), Origin::Flag("--set".to_owned()));
+        }
+        configuration
+    }
+
+    /// The file alone, or nothing but defaults.
+    pub(crate) fn of_file(path: Option<PathBuf>) -> Self {
+        let said = KEYS.iter().map(|key| Said { key, text: key.default.to_owned(), origin: Origin::Default });
+        let mut configuration = Self { said: said.collect(), problems: Vec::new() };
+        if let Some(path) = path {
+            file::read(&path, &mut configuration);
+        }
+        configuration
+    }
+
+    fn take_variables(&mut self, variables: impl Iterator<Item = (String, String)>) {
+        for (name, text) in variables.filter(|(name, _)| origin::is_ours(name)) {
+            match KEYS.iter().find(|key| key.variable() == name) {
+                Some(key) => self.take(key.name, text, Origin::Variable(name)),
+                None => self.problems.push(Problem::unknown_variable(name)),
+            }
+        }
+    }
+
+    /// Takes what somebody said.
+    fn take(&mut self, name: &str, text: String, origin: Origin) {
+        match self.said.iter_mut().find(|said| said.key.name == name) {
+            Some(said) => (said.text, said.origin) = (text, origin),
+            None => self.problems.push(Problem::unknown(name, origin)),
+        }
+    }
+
+    /// The settings, or all that is wrong with them.
+    pub(crate) fn settings(mut self) -> Result<Settings, Vec<Problem>> {
+        let settings = Settings::read(&self.said, &mut self.problems);
+        if let Some(settings) = &settings {
+            settings.check(&self.said, &mut self.problems);
+        }
+        settings.filter(|_| self.problems.is_empty()).ok_or(self.problems)
+    }
+}
+
+/// Where the file is, if no flag says it.
+fn file_of_environment() -> Option<PathBuf> {
+    std::env::var_os(origin::FILE_VARIABLE).filter(|path| !path.is_empty()).map(PathBuf::from)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of_text(text: &str) -> Result<Settings, Vec<String>> {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("t.toml");
+        std::fs::write(&path, text).unwrap();
+        let told = |problem: &Problem| problem.to_string().replace(&path.display().to_string(), "t.toml");
+        Configuration::of_file(Some(path.clone()))
+            .settings()
+            .map_err(|problems| problems.iter().map(told).collect())
+    }
+
+    #[test]
+    fn the_example_says_what_holds_without_it() {
+        let example = example();
+        let lines: Vec<&str> = example.lines().map(|line| line.strip_prefix('#').unwrap_or(line)).collect();
+        // What was commented out begins right after the sign; what is said about it, after a space.
+        let whole: String =
+            lines.iter().filter(|line| !line.starts_with(' ')).map(|line| format!("{line}\n")).collect();
+        assert_eq!(whole.lines().filter(|line| line.contains('=')).count(), KEYS.len());
+        let defaults = Configuration::of_file(None).settings().unwrap();
+        assert_eq!(format!("{:?}", of_text(&whole).unwrap()), format!("{defaults:?}"));
+    }
+
+    #[test]
+    fn told() {
+        check("http.adress = \"x\"", "t.toml:1: `http.adress` is no setting; `http.address` is");
+        check(
+            "\n[http]\naddress = \"x\"",
+            "t.toml:3: `http.address` is `x`: it is written as `127.0.0.1:8080`, `[::]:8080` or `off`",
+        );
+        check(
+            "[http.limits]\nheader_time = 10",
+            "t.toml:2: `http.limits.header_time` is `10`: it has no unit; write `10s`",
+        );
+        check(
+            "http.limits.header_bytes = \"64kg\"",
+            "t.toml:1: `http.limits.header_bytes` is `64kg`: a size is written as `64KiB` or `1MiB`",
+        );
+        check("http.limits.connections = 0", "t.toml:1: `http.limits.connections` is `0`: it is at least 1");
+        check(
+            "http.trust_loopback = \"maybe\"",
+            "t.toml:1: `http.trust_loopback` is `maybe`: it is `true` or `false`",
+        );
+        check(
+            "http.trusted_proxies = [\"10.0.0.0/8\", \"x\"]",
+            "t.toml:1: `http.trusted_proxies` is `10.0.0.0/8, x`: `x` is no network; one is written as `10.0.0.0/8`",
+        );
+        check("http.address = [\"a\", \"b\"]", "t.toml:1: `http.address` takes one value, not a list");
+        check(
+            "native.address = \"off\"",
+            "t.toml:1: `native.address` is not there yet: the native protocol comes with a later version",
+        );
+        check(
+            "log.level = \"loud\"",
+            "t.toml:1: `log.level` is `loud`: it is `error`, `warn`, `info`, `debug` or `trace`",
+        );
+        check("[nothing]", "t.toml:1: `nothing` is no setting");
+        check("a = ", "t.toml:1: it is no TOML: ");
+        check(
+            "https.address = \"[::]:443\"",
+            "`https.address` needs `http.tls.certificate` and `http.tls.key`",
+        );
+        check("http.tls.key = \"a\"", "t.toml:1: `http.tls.key` does nothing without `https.address`");
+        let two = of_text("x = 1\nhttp.address = 5").unwrap_err();
+        assert_eq!(two.len(), 2, "{two:?}");
+    }
+
+    #[track_caller]
+    fn check(text: &str, expected: &str) {
+        let problems = of_text(text).unwrap_err();
+        assert!(problems.iter().any(|problem| problem.starts_with(expected)), "{text}: {problems:?}");
+    }
+
+    #[test]
+    fn later_words_hold() {
+        let mut configuration = Configuration::of_file(None);
+        let variables = [
+            ("TENDOT_HTTP_ADDRESS", "127.0.0.1:1"),
+            ("TENDOT_HTTP_LIMITS_IDLE_TIME", "5s"),
+            ("TENDOT_TOKEN", "secret"),
+            ("TENDOT_SERVICE_HOST", "10.0.0.1"),
+            ("TENDOT_PORT_8080_TCP_ADDR", "10.0.0.1"),
+            ("OTHER", "x"),
+        ];
+        configuration.take_variables(variables.map(|(name, text)| (name.into(), text.into())).into_iter());
+        configuration.take("http.address", "off".into(), Origin::Flag("--http".into()));
+        let settings = configuration.settings().unwrap();
+        assert_eq!(settings.http, None);
+        assert_eq!(settings.idle_time.as_secs(), 5);
+
+        let mut configuration = Configuration::of_file(None);
+        configuration.take_variables([("TENDOT_HTTP_ADRESS".to_owned(), "x".to_owned())].into_iter());
+        let problems = configuration.settings().unwrap_err();
+        assert_eq!(
+            problems[0].to_string(),
+            "`TENDOT_HTTP_ADRESS` is no variable of ours; `TENDOT_HTTP_ADDRESS` is"
+        );
+    }
+}

@@ -1,0 +1,97 @@
+//! Who said something, and what is wrong with it.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use super::KEYS;
+
+/// The variable that says where the file is.
+pub(super) const FILE_VARIABLE: &str = "TENDOT_CONFIG";
+
+/// Variables that other commands read.
+const OTHERS: [&str; 3] = [FILE_VARIABLE, "TENDOT_TOKEN", "TENDOT_SERVER"];
+
+/// Where a setting comes from.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) enum Origin {
+    Default,
+    File { path: PathBuf, line: usize },
+    Variable(String),
+    Flag(String),
+}
+
+impl Origin {
+    /// Its kind, for programs.
+    pub(crate) const fn kind(&self) -> &'static str {
+        match self {
+            Self::Default => "default",
+            Self::File { .. } => "file",
+            Self::Variable(_) => "variable",
+            Self::Flag(_) => "flag",
+        }
+    }
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Default => formatter.write_str("default"),
+            Self::File { path, line } => write!(formatter, "{}:{line}", path.display()),
+            Self::Variable(name) | Self::Flag(name) => formatter.write_str(name),
+        }
+    }
+}
+
+/// Something that is wrong with the settings.
+#[derive(Clone, Debug)]
+pub(crate) struct Problem {
+    pub(crate) origin: Origin,
+    pub(crate) message: String,
+}
+
+impl Problem {
+    pub(crate) fn new(origin: Origin, message: impl Into<String>) -> Self {
+        Self { origin, message: message.into() }
+    }
+
+    pub(super) fn unknown(name: &str, origin: Origin) -> Self {
+        if name.split('.').next() == Some("native") {
+            let message =
+                format!("`{name}` is not there yet: the native protocol comes with a later version");
+            return Self::new(origin, message);
+        }
+        let near = near(name, KEYS.iter().map(|key| key.name.to_owned()));
+        Self::new(origin, format!("`{}` is no setting{near}", name.escape_debug()))
+    }
+
+    pub(super) fn unknown_variable(name: String) -> Self {
+        let near = near(&name, KEYS.iter().map(super::Key::variable));
+        let message = format!("`{name}` is no variable of ours{near}");
+        Self::new(Origin::Default, message)
+    }
+}
+
+/// What was probably meant.
+fn near(name: &str, known: impl Iterator<Item = String>) -> String {
+    let rated = known.map(|known| (strsim::normalized_damerau_levenshtein(name, &known), known));
+    let best = rated.max_by(|(one, _), (two, _)| one.total_cmp(two)).filter(|(likeness, _)| *likeness > 0.6);
+    best.map(|(_, known)| format!("; `{known}` is")).unwrap_or_default()
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.origin {
+            Origin::Default => formatter.write_str(&self.message),
+            origin => write!(formatter, "{origin}: {}", self.message),
+        }
+    }
+}
+
+/// Whether a variable is a setting. Kubernetes makes some of its own in our name.
+pub(super) fn is_ours(variable: &str) -> bool {
+    let Some(rest) = variable.strip_prefix("TENDOT_") else { return false };
+    !OTHERS.contains(&variable)
+        && !rest.starts_with("SERVICE_")
+        && rest != "PORT"
+        && !rest.starts_with("PORT_")
+}

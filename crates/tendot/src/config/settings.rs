@@ -1,0 +1,202 @@
+//! All settings: their names, what they are without a word, and what they are about.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use ipnet::IpNet;
+use tendot_server::http::{ForwardedBy, Limits, Rate, Rates, Trust};
+use tracing::Level;
+
+use super::value::{Form, LogFormat, Setting, Size, StoreSetting};
+use super::{Origin, Problem, Said};
+
+/// A setting that there is.
+#[derive(Debug)]
+pub(crate) struct Key {
+    pub(crate) name: &'static str,
+    pub(crate) default: &'static str,
+    pub(crate) about: &'static str,
+    pub(crate) form: Form,
+}
+
+impl Key {
+    /// The variable that says it.
+    pub(crate) fn variable(&self) -> String {
+        format!("TENDOT_{}", self.name.replace('.', "_").to_ascii_uppercase())
+    }
+}
+
+macro_rules! settings {
+    ($($field:ident: $type:ty = $name:literal, $default:literal, $about:literal;)*) => {
+        /// What holds.
+        #[derive(Clone, Debug)]
+        pub(crate) struct Settings {
+            $(#[doc = $about] pub(crate) $field: $type,)*
+        }
+
+        /// All settings, in the order in which they are shown.
+        pub(crate) const KEYS: &[Key] = &[
+            $(Key { name: $name, default: $default, about: $about, form: <$type as Setting>::FORM },)*
+        ];
+
+        impl Settings {
+            /// Reads what was said; what is wrong goes to the problems.
+            pub(super) fn read(said: &[Said], problems: &mut Vec<Problem>) -> Option<Self> {
+                $(let $field = read::<$type>($name, said, problems);)*
+                Some(Self { $($field: $field?,)* })
+            }
+        }
+    };
+}
+
+settings! {
+    data: PathBuf = "data", "tendot-data",
+        "The directory of all that is kept: the embedded store, and the operator's token.";
+    store: StoreSetting = "store", "embedded:",
+        "Where records are kept: `embedded:DIR` (without DIR, in the directory of all data), or `memory:` for trying out.";
+    http: Option<SocketAddr> = "http.address", "127.0.0.1:8080",
+        "Where HTTP is answered; `off` if nowhere.";
+    trusted_proxies: Vec<IpNet> = "http.trusted_proxies", "",
+        "Networks of proxies that tell the truth of their clients: address, TLS, request id.";
+    forwarded_by: ForwardedBy = "http.forwarded_by", "x-forwarded",
+        "How they tell it: `x-forwarded` (X-Forwarded-For, X-Forwarded-Proto), or `forwarded` (RFC 7239).";
+    trust_loopback: bool = "http.trust_loopback", "true",
+        "Whether passwords and tokens are taken from this machine without TLS.";
+    metrics_for: Vec<IpNet> = "http.metrics_for", "",
+        "Networks that may see /metrics, beside this machine.";
+    certificate: Option<PathBuf> = "http.tls.certificate", "",
+        "The certificate, with those between it and the root, as PEM. It is read again when it changes.";
+    key: Option<PathBuf> = "http.tls.key", "",
+        "Its key, as PEM. Others than its owner and group may not read it.";
+    connections: u32 = "http.limits.connections", "10000",
+        "Connections at the same time; others wait.";
+    connections_per_client: u32 = "http.limits.connections_per_client", "256",
+        "Those of one IPv4 address or /64 of IPv6. This machine and trusted proxies have no limit.";
+    headers: u32 = "http.limits.headers", "100",
+        "Headers of a request.";
+    header_bytes: Size = "http.limits.header_bytes", "96KiB",
+        "Size of a request's head.";
+    header_time: Duration = "http.limits.header_time", "10s",
+        "Time for a request's head, and for the handshake of TLS.";
+    body_time: Duration = "http.limits.body_time", "10s",
+        "Time for a request's body, beside a second for each KiB.";
+    write_time: Duration = "http.limits.write_time", "30s",
+        "Time for a client to read an answer, beside a second for each KiB.";
+    idle_time: Duration = "http.limits.idle_time", "60s",
+        "Time between two requests of a connection.";
+    closing_time: Duration = "http.limits.closing_time", "8s",
+        "Time for what is under way after SIGTERM.";
+    https: Option<SocketAddr> = "https.address", "off",
+        "Where HTTP is answered over TLS; `off` if nowhere. Needs `http.tls.certificate` and `http.tls.key`.";
+    holds_back: bool = "rate.enabled", "true",
+        "Whether clients that ask too often are answered 429.";
+    holds_back_loopback: bool = "rate.loopback", "false",
+        "Whether this machine is, too.";
+    client_rate: u32 = "rate.client.per_second", "200",
+        "Requests a second of one IPv4 address or /64 of IPv6.";
+    client_burst: u32 = "rate.client.burst", "2000",
+        "Requests of it at once, after a rest.";
+    network_rate: u32 = "rate.network.per_second", "1000",
+        "Requests a second of one /24 of IPv4 or /48 of IPv6.";
+    network_burst: u32 = "rate.network.burst", "10000",
+        "Requests of it at once, after a rest.";
+    log_format: LogFormat = "log.format", "auto",
+        "How lines of the log are written to stderr: `text`, `json`, or `auto`, which is text on a terminal and else JSON.";
+    log_level: Level = "log.level", "info",
+        "What is worth a line: `error`, `warn`, `info`, `debug` or `trace`.";
+    log_requests: bool = "log.requests", "false",
+        "Whether each request leaves a line, at level `info`. Failures of our own do in any case.";
+}
+
+fn read<T: Setting>(name: &str, said: &[Said], problems: &mut Vec<Problem>) -> Option<T> {
+    let said = said.iter().find(|said| said.key.name == name)?;
+    T::read(&said.text)
+        .inspect_err(|why| {
+            let message = format!("`{name}` is `{}`: {why}", said.text.escape_debug());
+            problems.push(Problem::new(said.origin.clone(), message));
+        })
+        .ok()
+}
+
+impl Settings {
+    /// What does not go together.
+    pub(super) fn check(&self, said: &[Said], problems: &mut Vec<Problem>) {
+        let is_encrypted = self.https.is_some();
+        if is_encrypted && (self.certificate.is_none() || self.key.is_none()) {
+            let message = "`https.address` needs `http.tls.certificate` and `http.tls.key`";
+            problems.push(Problem::new(Origin::Default, message));
+        }
+        for said in said.iter().filter(|said| said.key.name.starts_with("http.tls.") && !said.text.is_empty())
+        {
+            if !is_encrypted {
+                let message = format!("`{}` does nothing without `https.address`", said.key.name);
+                problems.push(Problem::new(said.origin.clone(), message));
+            }
+        }
+    }
+
+    /// What may be meant as it is, and often is not.
+    pub(crate) fn warnings(&self) -> Vec<String> {
+        let mut warnings = Vec::new();
+        if self.trusted_proxies.iter().any(|network| network.prefix_len() == 0) {
+            warnings.push(
+                "`http.trusted_proxies` has everybody: any client can say that it is another".to_owned(),
+            );
+        }
+        if self.metrics_for.iter().any(|network| network.prefix_len() == 0) {
+            warnings.push("`http.metrics_for` has everybody".to_owned());
+        }
+        if self.http.is_some_and(|address| !address.ip().is_loopback())
+            && self.https.is_none()
+            && self.trusted_proxies.is_empty()
+        {
+            let warning = "`http.address` is open to other machines without TLS: passwords and tokens are not taken from \
+                           them; set `https.address`, or `http.trusted_proxies` if a proxy is in front";
+            warnings.push(warning.to_owned());
+        }
+        if self.closing_time > Duration::from_secs(9) {
+            warnings.push(
+                "with more than 9s of `http.limits.closing_time` the end may take more than 10s".to_owned(),
+            );
+        }
+        warnings
+    }
+
+    /// The directory of the embedded store; none if records are kept elsewhere.
+    pub(crate) fn store_directory(&self) -> Option<PathBuf> {
+        match &self.store {
+            StoreSetting::Embedded(directory) => Some(directory.clone().unwrap_or_else(|| self.data.clone())),
+            StoreSetting::Memory => None,
+        }
+    }
+
+    pub(crate) fn limits(&self) -> Limits {
+        Limits {
+            connections: self.connections as usize,
+            connections_per_client: self.connections_per_client as usize,
+            header_time: self.header_time,
+            idle_time: self.idle_time,
+            write_time: self.write_time,
+            closing_time: self.closing_time,
+            headers: self.headers as usize,
+            header_bytes: self.header_bytes.0,
+        }
+    }
+
+    pub(crate) fn trust(&self) -> Trust {
+        Trust {
+            proxies: self.trusted_proxies.clone(),
+            forwarded_by: self.forwarded_by,
+            loopback: self.trust_loopback,
+        }
+    }
+
+    pub(crate) fn rates(&self) -> Option<Rates> {
+        self.holds_back.then_some(Rates {
+            client: Rate { per_second: self.client_rate, burst: self.client_burst },
+            network: Rate { per_second: self.network_rate, burst: self.network_burst },
+            loopback: self.holds_back_loopback,
+        })
+    }
+}

@@ -1,0 +1,190 @@
+//! A setting read from text, and what is said when it cannot be.
+
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use ipnet::IpNet;
+use tendot_server::http::ForwardedBy;
+use tracing::Level;
+
+/// How a setting is written in a file.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Form {
+    Text,
+    /// A number, or `true` and `false`.
+    Bare,
+    List,
+}
+
+/// What can be a setting.
+pub(super) trait Setting: Sized {
+    const FORM: Form = Form::Text;
+
+    fn read(text: &str) -> Result<Self, String>;
+}
+
+impl Setting for PathBuf {
+    fn read(text: &str) -> Result<Self, String> {
+        if text.is_empty() { Err("it is empty".into()) } else { Ok(text.into()) }
+    }
+}
+
+impl Setting for Option<PathBuf> {
+    fn read(text: &str) -> Result<Self, String> {
+        Ok((!text.is_empty()).then(|| text.into()))
+    }
+}
+
+impl Setting for Option<SocketAddr> {
+    fn read(text: &str) -> Result<Self, String> {
+        if text == "off" {
+            return Ok(None);
+        }
+        let local = text.strip_prefix("localhost:").map(|port| format!("127.0.0.1:{port}"));
+        local
+            .as_deref()
+            .unwrap_or(text)
+            .parse()
+            .map(Some)
+            .map_err(|_| "it is written as `127.0.0.1:8080`, `[::]:8080` or `off`".to_owned())
+    }
+}
+
+/// Where records are kept.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) enum StoreSetting {
+    /// In this directory, or in that of all data.
+    Embedded(Option<PathBuf>),
+    Memory,
+}
+
+impl Setting for StoreSetting {
+    fn read(text: &str) -> Result<Self, String> {
+        match text.split_once(':') {
+            Some(("embedded", "")) => Ok(Self::Embedded(None)),
+            Some(("embedded", directory)) => Ok(Self::Embedded(Some(directory.into()))),
+            Some(("memory", "")) => Ok(Self::Memory),
+            Some(("postgres" | "postgresql", _)) => Err("it is not there yet".into()),
+            _ => Err("a store is written as `embedded:DIR` or `memory:`".into()),
+        }
+    }
+}
+
+impl Setting for bool {
+    const FORM: Form = Form::Bare;
+
+    fn read(text: &str) -> Result<Self, String> {
+        text.parse().map_err(|_| "it is `true` or `false`".into())
+    }
+}
+
+impl Setting for u32 {
+    const FORM: Form = Form::Bare;
+
+    fn read(text: &str) -> Result<Self, String> {
+        match text.parse() {
+            Ok(0) => Err("it is at least 1".into()),
+            Ok(number) => Ok(number),
+            Err(_) => Err(format!("it is a number up to {}", Self::MAX)),
+        }
+    }
+}
+
+/// Splits `10s` into its number and its unit.
+fn number_and_unit(text: &str) -> Option<(u64, &str)> {
+    let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    Some((text[..end].parse().ok()?, text[end..].trim_start()))
+}
+
+impl Setting for Duration {
+    fn read(text: &str) -> Result<Self, String> {
+        const LONGEST: Duration = Duration::from_secs(86_400);
+        let duration = match number_and_unit(text) {
+            Some((number, "ms")) => Self::from_millis(number),
+            Some((number, "s")) => Self::from_secs(number),
+            Some((number, "min")) => Self::from_secs(number.saturating_mul(60)),
+            Some((number, "h")) => Self::from_secs(number.saturating_mul(3_600)),
+            Some((_, "")) => return Err(format!("it has no unit; write `{text}s`")),
+            _ => return Err("a time is written as `500ms`, `10s`, `5min` or `1h`".into()),
+        };
+        if duration.is_zero() || duration > LONGEST {
+            return Err("it is more than nothing, and at most a day".into());
+        }
+        Ok(duration)
+    }
+}
+
+/// A number of bytes.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct Size(pub(crate) usize);
+
+impl Setting for Size {
+    fn read(text: &str) -> Result<Self, String> {
+        let (smallest, largest) = (4 << 10, 16 << 20);
+        let bytes = match number_and_unit(text) {
+            Some((number, "B")) => number,
+            Some((number, "KiB")) => number.saturating_mul(1 << 10),
+            Some((number, "MiB")) => number.saturating_mul(1 << 20),
+            Some((_, "")) => return Err(format!("it has no unit; write `{text}B`")),
+            _ => return Err("a size is written as `64KiB` or `1MiB`".into()),
+        };
+        if !(smallest..=largest).contains(&bytes) {
+            return Err("it is from 4KiB to 16MiB".into());
+        }
+        usize::try_from(bytes).map(Self).map_err(|_| "it is too much".into())
+    }
+}
+
+impl Setting for Vec<IpNet> {
+    const FORM: Form = Form::List;
+
+    fn read(text: &str) -> Result<Self, String> {
+        let networks = text.split(',').map(str::trim).filter(|network| !network.is_empty());
+        let read = |network: &str| {
+            let address = || network.parse::<IpAddr>().map(IpNet::from).ok();
+            network
+                .parse()
+                .ok()
+                .or_else(address)
+                .ok_or_else(|| format!("`{network}` is no network; one is written as `10.0.0.0/8`"))
+        };
+        networks.map(read).collect()
+    }
+}
+
+impl Setting for ForwardedBy {
+    fn read(text: &str) -> Result<Self, String> {
+        match text {
+            "x-forwarded" => Ok(Self::XForwarded),
+            "forwarded" => Ok(Self::Forwarded),
+            _ => Err("it is `x-forwarded` or `forwarded`".into()),
+        }
+    }
+}
+
+/// How lines of the log are written.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum LogFormat {
+    /// For people on a terminal, for programs otherwise.
+    Auto,
+    Text,
+    Json,
+}
+
+impl Setting for LogFormat {
+    fn read(text: &str) -> Result<Self, String> {
+        match text {
+            "auto" => Ok(Self::Auto),
+            "text" => Ok(Self::Text),
+            "json" => Ok(Self::Json),
+            _ => Err("it is `auto`, `text` or `json`".into()),
+        }
+    }
+}
+
+impl Setting for Level {
+    fn read(text: &str) -> Result<Self, String> {
+        text.parse().map_err(|_| "it is `error`, `warn`, `info`, `debug` or `trace`".into())
+    }
+}

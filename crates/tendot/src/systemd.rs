@@ -1,0 +1,38 @@
+//! What systemd offers: sockets that it listened to before us, and an ear for how we are.
+
+use std::io;
+use std::net::TcpListener;
+use std::os::linux::net::SocketAddrExt as _;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
+
+use listenfd::ListenFd;
+
+/// The sockets that were handed over, with their names (`FileDescriptorName=`).
+pub(crate) fn sockets() -> io::Result<Vec<(String, TcpListener)>> {
+    let names = std::env::var("LISTEN_FDNAMES").unwrap_or_default();
+    let mut names = names.split(':');
+    let mut handed = ListenFd::from_env();
+    let mut sockets = Vec::new();
+    for number in 0..handed.len() {
+        let name = names.next().unwrap_or_default().to_owned();
+        if let Some(socket) = handed.take_tcp_listener(number)? {
+            socket.set_nonblocking(true)?;
+            sockets.push((name, socket));
+        }
+    }
+    Ok(sockets)
+}
+
+/// Says how we are: `READY=1`, `STOPPING=1`. Without systemd nobody hears it.
+pub(crate) fn notify(state: &str) {
+    let Some(path) = std::env::var_os("NOTIFY_SOCKET") else { return };
+    let address = match path.as_bytes().strip_prefix(b"@") {
+        Some(name) => SocketAddr::from_abstract_name(name),
+        None => SocketAddr::from_pathname(&path),
+    };
+    let sent = address.and_then(|address| UnixDatagram::unbound()?.send_to_addr(state.as_bytes(), &address));
+    if let Err(error) = sent {
+        tracing::warn!(%error, "systemd can't be told");
+    }
+}
