@@ -2,8 +2,8 @@
 //!
 //! `listen.rs` takes connections, and this file finds out what a request is about. A name's redirect is in `redirect.rs`,
 //! with `form.rs` (how names are written in paths), `places.rs` and `location.rs` (which of several places wins),
-//! `negotiate.rs` (what the client would rather have) and `address.rs` (what is redirected to); its record as JSON is in
-//! `api/`, and what people see in `page/`.
+//! `negotiate.rs` (what the client would rather have) and `address.rs` (what is redirected to); `explain.rs` tells why it
+//! led there, and `near.rs` what may have been meant. A record as JSON is in `api/`, and what people see in `page/`.
 
 mod address;
 mod answer;
@@ -11,9 +11,11 @@ mod api;
 mod authenticate;
 mod bad_request;
 mod caching;
+mod explain;
 mod form;
 mod listen;
 mod location;
+mod near;
 mod negotiate;
 mod page;
 mod parameters;
@@ -31,6 +33,7 @@ use std::time::SystemTime;
 use answer::{Answer, TEXT, answer};
 use bad_request::BadRequest;
 use bytes::Bytes;
+pub use explain::{Explanation, Finding, Outcome};
 use http::header::{self, HeaderValue};
 use http::{Method, StatusCode};
 use http_body_util::{BodyExt as _, Limited};
@@ -119,7 +122,7 @@ impl<S: Store> Http<S> {
             return self.get_handle(name, request, now).await;
         }
         match path {
-            "/" => search(request),
+            "/" => self.search(request).await,
             "/livez" => answer(StatusCode::OK, TEXT, "ok\n"),
             "/readyz" if self.ready.load(Ordering::Relaxed) => answer(StatusCode::OK, TEXT, "ready\n"),
             "/readyz" => answer(StatusCode::SERVICE_UNAVAILABLE, TEXT, "not ready\n"),
@@ -136,11 +139,11 @@ impl<S: Store> Http<S> {
     async fn open_url(&self, request: &Request<'_>, now: SystemTime) -> Answer {
         let parameters = match Parameters::parse(request.query) {
             Ok(parameters) => parameters,
-            Err(error) => return page::bad_request(&error),
+            Err(error) => return page::bad_request(&error, "", request),
         };
         match parameters.get("id").or_else(|| parameters.get("rft_id")) {
             Some(name) => self.redirect_name(&form::name_or_short(name), &parameters, request, now).await,
-            None => page::home(),
+            None => self.home().await,
         }
     }
 
@@ -152,25 +155,25 @@ impl<S: Store> Http<S> {
         let text = String::from_utf8_lossy(&body);
         let parameters = match Parameters::parse(Some(&text)) {
             Ok(parameters) => parameters,
-            Err(error) => return page::bad_request(&error),
+            Err(error) => return page::bad_request(&error, "", request),
         };
         match parameters.get("hdl") {
             Some(name) => self.redirect_name(&form::name_or_short(name), &parameters, request, now).await,
-            None => page::home(),
+            None => self.home().await,
         }
     }
-}
 
-/// Answers what somebody typed or pasted into the box: the way to the path of the name in it.
-fn search(request: &Request<'_>) -> Answer {
-    // In what browsers make of a form, a plus sign is a space.
-    let query = request.query.map(|query| query.replace('+', " "));
-    match Parameters::parse(query.as_deref()) {
-        Err(error) => page::bad_request(&error),
-        Ok(parameters) => match parameters.get("text").map(str::trim).filter(|text| !text.is_empty()) {
-            Some(text) => redirect::to_own_path(&name_pasted(text), request),
-            None => page::home(),
-        },
+    /// Answers what somebody typed or pasted into the box: the way to the path of the name in it.
+    async fn search(&self, request: &Request<'_>) -> Answer {
+        // In what browsers make of a form, a plus sign is a space.
+        let query = request.query.map(|query| query.replace('+', " "));
+        match Parameters::parse(query.as_deref()) {
+            Err(error) => page::bad_request(&error, "", request),
+            Ok(parameters) => match parameters.get("text").map(str::trim).filter(|text| !text.is_empty()) {
+                Some(text) => redirect::to_own_path(&name_pasted(text), request),
+                None => self.home().await,
+            },
+        }
     }
 }
 

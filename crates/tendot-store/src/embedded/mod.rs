@@ -444,6 +444,10 @@ impl Store for Embedded {
         self.tables.count_under(prefix, after, limit)
     }
 
+    async fn size(&self) -> Result<Option<u64>, StoreError> {
+        self.count().map(Some)
+    }
+
     async fn is_homed(&self, prefix: &[u8]) -> Result<bool, StoreError> {
         self.tables.is_homed(prefix)
     }
