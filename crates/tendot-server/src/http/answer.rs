@@ -34,9 +34,11 @@ const EXPOSED: HeaderValue = HeaderValue::from_static("ETag, Link, Location");
 pub(crate) const PAGE_POLICY: [(HeaderName, HeaderValue); 2] = [
     (
         header::CONTENT_SECURITY_POLICY,
+        // Chromium takes what a form's answer redirects to for what the form is sent to: with `'self'` alone, the box would
+        // lead nowhere.
         HeaderValue::from_static(
-            "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; \
-             frame-ancestors 'none'",
+            "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self' http: https:; \
+             base-uri 'none'; frame-ancestors 'none'",
         ),
     ),
     (header::REFERRER_POLICY, HeaderValue::from_static("no-referrer")),

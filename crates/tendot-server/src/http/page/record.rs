@@ -30,7 +30,7 @@ struct RecordPage {
     leads: Leads,
     /// What is known of a prefix.
     prefix: Option<String>,
-    forms: Vec<(&'static str, String)>,
+    forms: Vec<(String, String)>,
     rows: Vec<Row>,
     /// Values that are not shown.
     more: usize,
@@ -134,33 +134,39 @@ impl Leads {
     }
 }
 
-/// The forms in which a name can be written, to copy.
-fn forms(name: &str, read: &Read<'_>, room: &mut Room) -> Vec<(&'static str, String)> {
-    let mut forms = Vec::new();
-    match read {
-        Read::Doi(target) => {
-            for (form, label) in FORMS {
-                let written = target.written_as(form).filter(|_| room.has_more());
-                forms.extend(written.map(|written| (label, room.line(&written.to_string()))));
-            }
-        }
+/// The forms in which a name can be written, to copy; what looks the same in two stands there once.
+fn forms(name: &str, read: &Read<'_>, room: &mut Room) -> Vec<(String, String)> {
+    let written: Vec<(&str, String)> = match read {
+        Read::Doi(target) => FORMS
+            .iter()
+            .filter_map(|(form, label)| Some((*label, target.written_as(*form)?.to_string())))
+            .collect(),
         _ => {
-            forms.push(("Name", room.line(name)));
-            forms.extend(elsewhere(name).map(|address| ("Address", room.line(&address))));
+            let address = elsewhere(name).map(|address| ("Address", address));
+            address.into_iter().chain([("Name", name.to_owned())]).collect()
+        }
+    };
+    let mut forms: Vec<(String, String)> = Vec::new();
+    for (label, text) in written {
+        match forms.iter_mut().find(|(_, known)| *known == text) {
+            Some((labels, _)) => *labels = format!("{labels}, {label}"),
+            None if room.has_more() => forms.push((label.into(), room.line(&text))),
+            None => break,
         }
     }
     forms
 }
 
-const FORMS: [(Form, &str); 12] = [
+const FORMS: [(Form, &str); 13] = [
     (Form::Url, "Address"),
+    (Form::UrlMinimal, "the shortest"),
+    (Form::UrlFull, "all encoded"),
     (Form::Name, "Name"),
+    (Form::Canonical, "for comparing"),
     (Form::Display, "In print"),
-    (Form::Canonical, "For comparing"),
-    (Form::UrlMinimal, "Address, as short as can be"),
-    (Form::UrlFull, "Address, all encoded"),
     (Form::Uri, "URI"),
-    (Form::Uri202411, "URI of November 2024"),
+    (Form::Uri202411, "URI of 2024-11"),
+    (Form::Uri2003, "URI of 2003"),
     (Form::Urn, "URN"),
     (Form::Info, "info URI"),
     (Form::Eidr, "EIDR"),
