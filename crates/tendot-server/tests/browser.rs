@@ -312,7 +312,9 @@ impl Browser<'_> {
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("pages");
         std::fs::create_dir_all(&folder).unwrap();
         let name: String = page.chars().map(|c| if c.is_alphanumeric() { c } else { '-' }).collect();
-        let png = BASE64.decode(self.get("screenshot").as_str().unwrap().as_bytes()).unwrap();
+        let whole = json!({"cmd": "Page.captureScreenshot", "params": {"captureBeyondViewport": true}});
+        let picture = self.post("goog/cdp/execute", &whole);
+        let png = BASE64.decode(picture["data"].as_str().unwrap().as_bytes()).unwrap();
         std::fs::write(folder.join(format!("{kind}{name}.png")), png).unwrap();
     }
 }

@@ -152,9 +152,11 @@ impl Explanation {
                 places => count(places.len(), "place"),
             },
         );
-        for step in self.choice.clone() {
-            let left = step.left.len();
-            self.add("choice", format!("by {}: {} left", step.by, count(left, "place")));
+        // Once there is one left, nothing more is chosen.
+        let chosen = self.choice.iter().position(|step| step.left.len() == 1);
+        let steps = chosen.map_or(self.choice.len(), |at| at + 1);
+        for step in self.choice.iter().take(steps).cloned().collect::<Vec<_>>() {
+            self.add("choice", format!("by {}: {} left", step.by, count(step.left.len(), "place")));
         }
         if self.choice.is_empty() && self.places.len() > 1 {
             self.add("choice", "the first address of the record, since it has no locations");

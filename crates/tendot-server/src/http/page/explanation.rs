@@ -32,8 +32,8 @@ struct Shown {
 struct Place {
     href: String,
     from: String,
-    /// The last step of the choice that left it.
-    left_by: String,
+    /// What became of it, and by which step.
+    fate: String,
     is_chosen: bool,
 }
 
@@ -59,14 +59,12 @@ pub(crate) fn explanation(explained: &Explanation) -> Answer {
             Some(index) => format!("the URL at index {index}, weight {}", place.weight),
             None => attributes.join(", "),
         };
-        // What was left by no step was left out by the first.
-        let left_by = explained.choice.iter().rfind(|step| step.left.contains(&number));
-        let chosen = explained.choice.last().is_some_and(|step| step.left == [number]);
+        let (fate, is_chosen) = fate(number, explained);
         places.push(Place {
             href: room.line(&place.href),
             from: room.line(&from),
-            left_by: left_by.map(|step| room.line(&step.by)).unwrap_or_default(),
-            is_chosen: chosen || explained.places.len() == 1,
+            fate: room.line(&fate),
+            is_chosen,
         });
     }
     by_accept(show(
@@ -82,4 +80,24 @@ pub(crate) fn explanation(explained: &Explanation) -> Answer {
             path: own_path(&explained.name),
         },
     ))
+}
+
+/// What became of a place, and whether it was chosen.
+fn fate(number: usize, explained: &Explanation) -> (String, bool) {
+    if let Some(step) = explained.choice.iter().find(|step| !step.left.contains(&number)) {
+        return (format!("out by {}", step.by), false);
+    }
+    match explained.choice.iter().find(|step| step.left == [number]) {
+        Some(step) => (format!("chosen by {}", step.by), true),
+        // Without locations the first address wins, unless it is of a type below.
+        None if explained.choice.is_empty() => {
+            let first = explained.places.iter().position(|place| place.weight > 0.0).unwrap_or_default();
+            if first == number {
+                ("chosen, as the first".into(), true)
+            } else {
+                ("not the first".into(), false)
+            }
+        }
+        None => ("left".into(), false),
+    }
 }
