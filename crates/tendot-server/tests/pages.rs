@@ -209,16 +209,15 @@ fn attack_h17_pages_have_their_policy() {
 /// What a page explains is what the redirect does.
 #[test]
 fn explanations_agree_with_redirects() {
-    for target in ["/10.5555/ONE", "/10.5555/LOC?locatt=country:gb", "/10.5555/ALIAS"] {
+    for target in ["/10.5555/ONE", "/10.5555/LOC?locatt=country:gb", "/10.5555/ALIAS", "/10.5555/ALIAS?a=b&c"]
+    {
         let redirect = ask(target, PAGE);
         let separator = if target.contains('?') { '&' } else { '?' };
         let explained = ask(&format!("{target}{separator}explain=json"), PAGE);
         let explained: serde_json::Value = serde_json::from_str(&explained.body).unwrap();
         let first = &explained["redirects"][0];
         assert_eq!(first["status"], redirect.status, "{target}");
-        // Its query is that of the request.
-        let location = first["location"].as_str().unwrap().replace("?explain=json", "");
-        assert_eq!(Some(location), redirect.header("location"), "{target}");
+        assert_eq!(first["location"].as_str(), redirect.header("location").as_deref(), "{target}");
     }
 }
 

@@ -4,7 +4,7 @@ use std::time::{Instant, SystemTime};
 
 use http::header::{ACCEPT, CACHE_CONTROL, HeaderMap, HeaderValue, LOCATION};
 use http::{StatusCode, Version};
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use tendot_names::{Form, Reader, Target};
 use tendot_proto::{Value, Work};
 use tendot_registry::Error;
@@ -83,7 +83,7 @@ pub(crate) struct Place {
     /// The index of the value of type `URL` that it is; none for a location.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) index: Option<u32>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(skip_serializing_if = "Vec::is_empty", serialize_with = "as_object")]
     pub(crate) attributes: Vec<(String, String)>,
 }
 
@@ -175,6 +175,10 @@ impl Place {
         };
         Self { href: candidate.href.clone().into_owned(), weight: candidate.weight, index, attributes }
     }
+}
+
+fn as_object<S: Serializer>(pairs: &[(String, String)], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_map(pairs.iter().map(|(name, value)| (name, value)))
 }
 
 fn count(number: usize, of: &str) -> String {
@@ -365,6 +369,16 @@ impl Explanation {
         let cache_control = header(CACHE_CONTROL).map(str::to_owned);
         self.redirects.push(Redirect { status, location: location.to_owned(), cache_control });
     }
+}
+
+/// The query of the redirect that is explained or shown instead of being made.
+pub(crate) fn query_of_redirect(query: &str) -> Option<String> {
+    let is_ours = |part: &&str| {
+        let name = part.split('=').next().unwrap_or_default();
+        matches!(name, "explain" | "noredirect") || *part == "action=showvalues"
+    };
+    let parts: Vec<&str> = query.split(['&', ';']).filter(|part| !is_ours(part)).collect();
+    Some(parts.join("&")).filter(|query| !query.is_empty())
 }
 
 /// What can be done about an address that is not followed.

@@ -20,7 +20,7 @@ use super::negotiate::{Wish, wishes};
 use super::parameters::Parameters;
 use super::places::candidates;
 use super::request::Request;
-use super::{Http, WORK, address, caching, form, page, percent};
+use super::{Http, WORK, address, caching, explain, form, page, percent};
 
 /// Names that an alias may lead through.
 const HOPS: usize = 10;
@@ -75,13 +75,18 @@ impl<S: Store> Http<S> {
         now: SystemTime,
     ) -> Answer {
         let mut work = Work::new(WORK);
+        let shows = shows_values(parameters);
+        let query =
+            request.query.filter(|_| shows || parameters.has("explain")).map(explain::query_of_redirect);
+        let request =
+            &Request { query: query.as_ref().map_or(request.query, |query| query.as_deref()), ..*request };
         if parameters.has("explain") {
             return self.explain(name, parameters, request, now, &mut work).await;
         }
         let way = self.way(name, parameters, request, now, &mut work, &mut |_| {}).await;
         match way {
-            Ok(Way::There(answer)) if !shows_values(parameters) => answer,
-            Ok(Way::Endless(chain)) if !shows_values(parameters) => page::endless(name, &chain, request),
+            Ok(Way::There(answer)) if !shows => answer,
+            Ok(Way::Endless(chain)) if !shows => page::endless(name, &chain, request),
             Ok(way) => self.record_page(name, parameters, &way, request, &mut work).await,
             Err(error) => self.no_way(name, &error, request, &mut work).await,
         }

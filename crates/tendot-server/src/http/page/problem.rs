@@ -267,10 +267,12 @@ pub(crate) fn bad_request(error: &BadRequest, path: &str, request: &Request<'_>)
 
 /// A name that stands for another, which stands for another, and so on.
 pub(crate) fn endless(name: &str, chain: &[String], request: &Request<'_>) -> Answer {
-    let detail = format!("It stands for {}, and so on without an end.", chain.join(", which stands for "));
+    let detail = format!(
+        "It stands for {}, and so on without an end. Who keeps the records has to change one of them.",
+        chain.join(", which stands for ")
+    );
     Problem {
         name,
-        reasons: vec!["Who keeps the record has to change one of these names."],
         ..Problem::new(StatusCode::LOOP_DETECTED, "alias-loop", "This name leads in a circle", detail)
     }
     .answer(request)
