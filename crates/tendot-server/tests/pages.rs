@@ -49,6 +49,7 @@ fn problems() {
         ("alias-loop", "/10.5555/CIRCLE"),
         ("bad-path", "/10.5555/a%zzb"),
         ("bad-query", "/10.5555/ONE?locatt=a%00b"),
+        ("bad-text", "/?text=10.5555/ONE+%4"),
     ] {
         check(name, target, PAGE);
         check(&format!("{name}-json"), target, JSON);

@@ -139,7 +139,7 @@ impl<S: Store> Http<S> {
     async fn open_url(&self, request: &Request<'_>, now: SystemTime) -> Answer {
         let parameters = match Parameters::parse(request.query) {
             Ok(parameters) => parameters,
-            Err(error) => return page::bad_request(&error, "", request),
+            Err(error) => return page::bad_request(&error, request.query.unwrap_or_default(), request),
         };
         match parameters.get("id").or_else(|| parameters.get("rft_id")) {
             Some(name) => self.redirect_name(&form::name_or_short(name), &parameters, request, now).await,
@@ -155,7 +155,7 @@ impl<S: Store> Http<S> {
         let text = String::from_utf8_lossy(&body);
         let parameters = match Parameters::parse(Some(&text)) {
             Ok(parameters) => parameters,
-            Err(error) => return page::bad_request(&error, "", request),
+            Err(error) => return page::bad_request(&error, &text, request),
         };
         match parameters.get("hdl") {
             Some(name) => self.redirect_name(&form::name_or_short(name), &parameters, request, now).await,
@@ -168,7 +168,7 @@ impl<S: Store> Http<S> {
         // In what browsers make of a form, a plus sign is a space.
         let query = request.query.map(|query| query.replace('+', " "));
         match Parameters::parse(query.as_deref()) {
-            Err(error) => page::bad_request(&error, "", request),
+            Err(error) => page::bad_request(&error, query.as_deref().unwrap_or_default(), request),
             Ok(parameters) => match parameters.get("text").map(str::trim).filter(|text| !text.is_empty()) {
                 Some(text) => redirect::to_own_path(&name_pasted(text), request),
                 None => self.home().await,

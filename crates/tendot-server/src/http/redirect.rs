@@ -59,7 +59,8 @@ impl<S: Store> Http<S> {
         let read = Parameters::parse(request.query)
             .and_then(|parameters| Ok((percent::decode_text(path, "path")?, parameters)));
         match read {
-            Err(error) => page::bad_request(&error, path, request),
+            Err(error) if error.what == "path" => page::bad_request(&error, path, request),
+            Err(error) => page::bad_request(&error, request.query.unwrap_or_default(), request),
             Ok((path, parameters)) => {
                 self.redirect_name(&form::name_or_short(&path), &parameters, request, now).await
             }

@@ -245,9 +245,8 @@ fn problem(name: &str, error: &Error) -> Problem<'static> {
     }
 }
 
-/// A request that is not understood. `path` is where it stood if it is wrong in the path.
-pub(crate) fn bad_request(error: &BadRequest, path: &str, request: &Request<'_>) -> Answer {
-    let text = if error.what == "query" { request.query.unwrap_or_default() } else { path };
+/// A request that is not understood, with the text in which something is wrong.
+pub(crate) fn bad_request(error: &BadRequest, text: &str, request: &Request<'_>) -> Answer {
     let cut = text.split_at_checked(error.at).map(|(before, rest)| {
         let end = rest.char_indices().nth(3).map_or(rest.len(), |(end, _)| end);
         let (at, after) = rest.split_at(end);
