@@ -7,7 +7,7 @@ use std::process::Command;
 use anyhow::{Result, ensure};
 
 use crate::fuzz::fuzz;
-use crate::process::{output, run};
+use crate::process::{install, is_there, output, run};
 use crate::root;
 
 pub(crate) fn test() -> Result<()> {
@@ -36,6 +36,10 @@ pub(crate) fn test() -> Result<()> {
     // The protocol without its cryptography, for browsers; 32 bits also put its arithmetic of lengths to the test.
     let arguments = ["build", "--package=tendot-proto", "--no-default-features"];
     run(cargo(&arguments).args(["--target", "wasm32-unknown-unknown"]))?;
+    // The pages are tested in a browser.
+    if !is_there("chromium") || !is_there("chromedriver") {
+        install(&["chromium", "chromium-driver"])?;
+    }
     run(&mut cargo(&["test", "--workspace", "--all-features"]))?;
     run(&mut cargo(&["test", "--package=tendot-names", "--no-default-features", "--features=alloc"]))?;
     // What is weak has to stay off where it is not even compiled.

@@ -29,4 +29,4 @@ pub use operation::Operation;
 pub use registry::Registry;
 pub use resolve::{Query, Resolution};
 pub use settings::{Limits, Settings, TemplateSettings};
-pub use validate::{InvalidValue, OddUrl, ValueFault, check_import};
+pub use validate::{InvalidValue, OddUrl, ValueFault, check_import, is_invisible};

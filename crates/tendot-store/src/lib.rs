@@ -58,6 +58,11 @@ pub trait Store: Send + Sync {
         limit: usize,
     ) -> impl Future<Output = Result<Counted, StoreError>> + Send;
 
+    /// How many names there are, tombstones among them; none if that would have to be counted.
+    fn size(&self) -> impl Future<Output = Result<Option<u64>, StoreError>> + Send {
+        std::future::ready(Ok(None))
+    }
+
     /// Whether names under a prefix are kept here, as far as that has been said.
     fn is_homed(&self, prefix: &[u8]) -> impl Future<Output = Result<bool, StoreError>> + Send;
 

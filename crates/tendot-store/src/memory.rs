@@ -90,6 +90,10 @@ impl Store for Memory {
         }))
     }
 
+    async fn size(&self) -> Result<Option<u64>, StoreError> {
+        Ok(Some(self.read(|tables| tables.records.len() as u64)))
+    }
+
     async fn is_homed(&self, prefix: &[u8]) -> Result<bool, StoreError> {
         let Some(key) = std::str::from_utf8(prefix).ok().and_then(|prefix| Key::of_prefix(prefix).ok())
         else {

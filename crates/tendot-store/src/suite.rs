@@ -434,6 +434,8 @@ pub async fn counts(store: &impl Store) {
     }
     let none = store.count_under("1".repeat(5_000).as_bytes(), None, 9).await.unwrap();
     assert_eq!((none.live, none.next), (0, None));
+    // Whoever knows the number of all without counting knows the right one.
+    assert!(store.size().await.unwrap().is_none_or(|size| size == 77));
 }
 
 /// The records that a change made what they are, as long as they are that. An import is one change.

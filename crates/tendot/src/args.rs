@@ -37,6 +37,7 @@ pub(crate) enum Command {
     Backup(BackupArguments),
     Restore(RestoreArguments),
     Verify(VerifyArguments),
+    Doctor(DoctorArguments),
     Debug(DebugArguments),
     Completions(CompletionsArguments),
     Man(ManArguments),
@@ -276,6 +277,30 @@ pub(crate) struct ConfigInitArguments {
     /// The file [default: standard output]
     #[arg(value_name = "FILE")]
     pub(crate) file: Option<PathBuf>,
+}
+
+/// Says step by step why a name does or does not resolve here
+///
+/// NAME is anything that the box of the service's page takes. The store is only read, also while a server writes it. Each
+/// line is a step that is ok or not, with what can be done about it; a name resolves when the service would redirect it.
+#[derive(Args, Debug)]
+#[command(after_long_help = "\
+Examples:
+  tendot doctor 10.1000/182
+  tendot doctor --json https://doi.org/10.1000%2F182
+
+Exit codes: 0 it resolves, 1 it does not, 2 that could not be found out.")]
+pub(crate) struct DoctorArguments {
+    /// The name, in any written form
+    #[arg(value_name = "NAME", allow_hyphen_values = true)]
+    pub(crate) name: String,
+
+    #[command(flatten)]
+    pub(crate) store: StoreArguments,
+
+    /// Print one JSON object: values, places and all steps
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 /// Puts records into a store

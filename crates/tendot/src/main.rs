@@ -45,6 +45,7 @@ fn main() -> ExitCode {
         Command::Backup(arguments) => command::backup::run(&arguments),
         Command::Restore(arguments) => command::restore::run(&arguments),
         Command::Verify(arguments) => command::verify::run(&arguments),
+        Command::Doctor(arguments) => command::doctor::run(&arguments),
         Command::Debug(arguments) => command::debug::run(&arguments),
         Command::Completions(arguments) => command::completions::run(&arguments),
         Command::Man(arguments) => command::man::run(&arguments),

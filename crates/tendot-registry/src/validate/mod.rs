@@ -12,6 +12,7 @@ mod url;
 mod value;
 
 pub use import::check_import;
+pub use name::is_invisible;
 pub(crate) use name::{check_name, other_forms};
 pub(crate) use script::is_mixed;
 pub use url::OddUrl;

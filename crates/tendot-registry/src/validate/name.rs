@@ -23,7 +23,13 @@ pub(crate) fn other_forms(name: &str) -> impl Iterator<Item = String> {
 }
 
 /// Characters by which two names differ and look the same: controls, marks of direction, zero-width, tags.
-fn is_invisible(character: char) -> bool {
+///
+/// ```
+/// use tendot_registry::is_invisible;
+///
+/// assert!(is_invisible('\u{202e}') && is_invisible('\n') && !is_invisible('é'));
+/// ```
+pub fn is_invisible(character: char) -> bool {
     character.is_control()
         || matches!(
             character,

@@ -8,6 +8,7 @@ use http::{HeaderMap, Response, StatusCode};
 pub(crate) type Answer = Response<Bytes>;
 
 pub(crate) const JSON: HeaderValue = HeaderValue::from_static("application/json;charset=utf-8");
+pub(crate) const PROBLEM: HeaderValue = HeaderValue::from_static("application/problem+json");
 pub(crate) const HTML: HeaderValue = HeaderValue::from_static("text/html;charset=utf-8");
 pub(crate) const TEXT: HeaderValue = HeaderValue::from_static("text/plain;charset=utf-8");
 
@@ -29,11 +30,16 @@ pub(crate) fn finish(headers: &mut HeaderMap) {
 
 const EXPOSED: HeaderValue = HeaderValue::from_static("ETag, Link, Location, Retry-After, X-Request-Id");
 
-/// What a page may do: nothing but show itself.
-pub(crate) const PAGE_POLICY: (HeaderName, HeaderValue) = (
-    header::CONTENT_SECURITY_POLICY,
-    HeaderValue::from_static(
-        "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; \
-         frame-ancestors 'none'",
+/// What a page may do: nothing but show itself, and tell nobody where somebody came from.
+pub(crate) const PAGE_POLICY: [(HeaderName, HeaderValue); 2] = [
+    (
+        header::CONTENT_SECURITY_POLICY,
+        // Chromium takes what a form's answer redirects to for what the form is sent to: with `'self'` alone, the box would
+        // lead nowhere.
+        HeaderValue::from_static(
+            "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self' http: https:; \
+             base-uri 'none'; frame-ancestors 'none'",
+        ),
     ),
-);
+    (header::REFERRER_POLICY, HeaderValue::from_static("no-referrer")),
+];

@@ -4,7 +4,7 @@
 //! `tls.rs`; this file finds out who asks (`client.rs`), whether too often (`rate.rs`), and what about. A name's redirect is in `redirect.rs`,
 //! with `form.rs` (how names are written in paths), `places.rs` and `location.rs` (which of several places wins),
 //! `negotiate.rs` (what the client would rather have), `address.rs` (what is redirected to) and `link.rs` (what else is
-//! said of the thing); its record as JSON is in
+//! said of the thing); `explain.rs` tells why it led there, and `near.rs` what may have been meant. A record as JSON is in
 //! `api/`, and what people see in `page/`.
 
 mod address;
@@ -19,6 +19,7 @@ mod client;
 mod compress;
 mod connection;
 mod expiry;
+mod explain;
 mod form;
 mod head;
 mod last_change;
@@ -26,6 +27,7 @@ mod link;
 mod listen;
 mod location;
 mod metrics;
+mod near;
 mod negotiate;
 mod pace;
 mod page;
@@ -50,6 +52,7 @@ use body::Bodies;
 use bytes::Bytes;
 use client::{Client, Peer};
 pub use client::{ForwardedBy, Trust};
+pub use explain::{Explanation, Finding, Outcome};
 use http::header::{self, HeaderValue};
 use http::request::Parts;
 use http::{Method, StatusCode};
@@ -275,7 +278,7 @@ impl<S: Store> Http<S> {
             return self.get_handle(name, request, now).await;
         }
         match path {
-            "/" => search(request),
+            "/" => self.search(request).await,
             "/livez" => answer(StatusCode::OK, TEXT, "ok\n"),
             "/readyz" if self.ready.load(Ordering::Relaxed) => answer(StatusCode::OK, TEXT, "ready\n"),
             "/readyz" => answer(StatusCode::SERVICE_UNAVAILABLE, TEXT, "not ready\n"),
@@ -296,11 +299,11 @@ impl<S: Store> Http<S> {
     async fn open_url(&self, request: &Request<'_>, now: SystemTime) -> Answer {
         let parameters = match Parameters::parse(request.query) {
             Ok(parameters) => parameters,
-            Err(error) => return page::bad_request(&error),
+            Err(error) => return page::bad_request(&error, request.query.unwrap_or_default(), request),
         };
         match parameters.get("id").or_else(|| parameters.get("rft_id")) {
             Some(name) => self.redirect_name(&form::name_or_short(name), &parameters, request, now).await,
-            None => page::home(),
+            None => self.home().await,
         }
     }
 
@@ -312,25 +315,25 @@ impl<S: Store> Http<S> {
         let text = String::from_utf8_lossy(&body);
         let parameters = match Parameters::parse(Some(&text)) {
             Ok(parameters) => parameters,
-            Err(error) => return page::bad_request(&error),
+            Err(error) => return page::bad_request(&error, &text, request),
         };
         match parameters.get("hdl") {
             Some(name) => self.redirect_name(&form::name_or_short(name), &parameters, request, now).await,
-            None => page::home(),
+            None => self.home().await,
         }
     }
-}
 
-/// Answers what somebody typed or pasted into the box: the way to the path of the name in it.
-fn search(request: &Request<'_>) -> Answer {
-    // In what browsers make of a form, a plus sign is a space.
-    let query = request.query.map(|query| query.replace('+', " "));
-    match Parameters::parse(query.as_deref()) {
-        Err(error) => page::bad_request(&error),
-        Ok(parameters) => match parameters.get("text").map(str::trim).filter(|text| !text.is_empty()) {
-            Some(text) => redirect::to_own_path(&name_pasted(text), request),
-            None => page::home(),
-        },
+    /// Answers what somebody typed or pasted into the box: the way to the path of the name in it.
+    async fn search(&self, request: &Request<'_>) -> Answer {
+        // In what browsers make of a form, a plus sign is a space.
+        let query = request.query.map(|query| query.replace('+', " "));
+        match Parameters::parse(query.as_deref()) {
+            Err(error) => page::bad_request(&error, query.as_deref().unwrap_or_default(), request),
+            Ok(parameters) => match parameters.get("text").map(str::trim).filter(|text| !text.is_empty()) {
+                Some(text) => redirect::to_own_path(&name_pasted(text), request),
+                None => self.home().await,
+            },
+        }
     }
 }
 

@@ -59,6 +59,17 @@ pub(crate) fn wishes(headers: &HeaderMap) -> Vec<Wish<'_>> {
     wishes
 }
 
+/// Whether who asks would rather have JSON than a page.
+pub(crate) fn prefers_json(headers: &HeaderMap) -> bool {
+    let is_json = |range: &str| {
+        let range = range.to_ascii_lowercase();
+        range == "application/json" || range.ends_with("+json")
+    };
+    let types = entries(headers, &ACCEPT);
+    let decisive = types.iter().find(|(range, _)| is_json(range) || is_for_people(range));
+    decisive.is_some_and(|(range, _)| is_json(range))
+}
+
 /// What a person looks at.
 fn is_for_people(range: &str) -> bool {
     let range = range.to_ascii_lowercase();
@@ -112,6 +123,25 @@ mod tests {
         check("*/*;q=NaN", "", "", "http_role:no_conneg");
         check("a/b;q=9e99", "", "", "media-type:a/b http_role:conneg");
         check(&"a/b,".repeat(10_000), "", "", &format!("{}http_role:conneg", "media-type:a/b ".repeat(32)));
+    }
+
+    #[test]
+    fn json_or_a_page() {
+        let expected = [
+            ("", false),
+            ("*/*", false),
+            ("text/html,application/xhtml+xml,*/*;q=0.8", false),
+            ("application/json", true),
+            ("application/json, text/plain, */*", true),
+            ("application/vnd.citationstyles.csl+json", true),
+            ("application/json;q=0.5, text/html", false),
+            ("text/html;q=0.5, application/problem+json", true),
+            ("text/turtle", false),
+        ];
+        for (accept, json) in expected {
+            let headers = HeaderMap::from_iter([(ACCEPT, accept.parse().unwrap())]);
+            assert_eq!(prefers_json(&headers), json, "{accept}");
+        }
     }
 
     #[track_caller]

@@ -12,13 +12,15 @@ use tendot_proto::{Handle, Value, Work};
 use tendot_registry::{Caller, Error, Query, Resolution};
 use tendot_store::Store;
 
+use super::address::BadAddress;
 use super::answer::{Answer, HTML, answer};
+use super::explain::{Listener, Told};
 use super::location::{Asking, Candidate, Origin, choose};
 use super::negotiate::{Wish, wishes};
 use super::parameters::Parameters;
 use super::places::candidates;
 use super::request::Request;
-use super::{Http, WORK, address, caching, form, link, page, percent};
+use super::{Http, WORK, address, caching, explain, form, link, page, percent};
 
 /// Names that an alias may lead through.
 const HOPS: usize = 10;
@@ -41,13 +43,26 @@ const IN_PATH: &AsciiSet = &CONTROLS
     .add(b'|')
     .add(b'}');
 
+/// What a request for a name comes to.
+pub(crate) enum Way {
+    /// An answer, as a rule one that leads on.
+    There(Answer),
+    /// There is nothing to lead to, and so the record is shown; and why an address that it has is not followed.
+    Here(Option<BadAddress>),
+    /// The names of the prefix are not served at present, and what its record says about that.
+    NotServed(String),
+    /// A name that stands for another, which stands for another, and so on.
+    Endless(Vec<String>),
+}
+
 impl<S: Store> Http<S> {
     /// Answers `GET /{name}`; `path` is not decoded yet.
     pub(crate) async fn redirect(&self, path: &str, request: &Request<'_>, now: SystemTime) -> Answer {
         let read = Parameters::parse(request.query)
             .and_then(|parameters| Ok((percent::decode_text(path, "path")?, parameters)));
         match read {
-            Err(error) => page::bad_request(&error),
+            Err(error) if error.what == "path" => page::bad_request(&error, path, request),
+            Err(error) => page::bad_request(&error, request.query.unwrap_or_default(), request),
             Ok((path, parameters)) => {
                 self.redirect_name(&form::name_or_short(&path), &parameters, request, now).await
             }
@@ -63,53 +78,68 @@ impl<S: Store> Http<S> {
         now: SystemTime,
     ) -> Answer {
         let mut work = Work::new(WORK);
-        match self.way(name, parameters, request, now, &mut work).await {
-            Ok(answer) => answer,
-            Err(error) => page::no_way(name, &error),
+        let shows = shows_values(parameters);
+        let query =
+            request.query.filter(|_| shows || parameters.has("explain")).map(explain::query_of_redirect);
+        let request =
+            &Request { query: query.as_ref().map_or(request.query, |query| query.as_deref()), ..*request };
+        if parameters.has("explain") {
+            return self.explain(name, parameters, request, now, &mut work).await;
+        }
+        let way = self.way(name, parameters, request, now, &mut work, &mut |_| {}).await;
+        match way {
+            Ok(Way::There(answer)) if !shows => answer,
+            Ok(Way::NotServed(says)) if !shows => page::not_served(name, says, request),
+            Ok(Way::Endless(chain)) if !shows => page::endless(name, &chain, request),
+            Ok(way) => self.record_page(name, parameters, &way, request, &mut work).await,
+            Err(error) => self.no_way(name, &error, request, &mut work).await,
         }
     }
 
-    async fn way(
+    /// Where a name leads, telling of each step on the way.
+    pub(super) async fn way(
         &self,
         name: &str,
         parameters: &Parameters<'_>,
         request: &Request<'_>,
         now: SystemTime,
         work: &mut Work,
-    ) -> Result<Answer, Error> {
+        told: Listener<'_>,
+    ) -> Result<Way, Error> {
         let values = self.selected(name, parameters, work).await?;
+        told(Told::Values(&values));
         let action = parameters.get("action").unwrap_or("redirect");
-        if parameters.has("noredirect") || action == "showvalues" {
-            return Ok(page::record(name, &values, None));
-        }
         if !parameters.has("ignore_aliases")
             && let Some(alias) = alias_in(&values)
         {
-            return self.follow(alias, request, caching::seconds(&values, now), now, work).await;
+            return self.follow(alias, request, caching::seconds(&values, now), now, work, told).await;
         }
         let namespace = self.namespace_value(name, work).await;
         let namespace = namespace.as_ref().and_then(|value| Namespace::from_bytes(&value.data).ok());
         if let Some(namespace) = namespace.as_ref().filter(|namespace| !namespace.is_active()) {
-            return Ok(page::inactive(name, namespace));
+            let message = namespace.status_message().unwrap_or_default();
+            let contact = namespace.contact().map(|contact| format!(" Whom to ask: {contact}."));
+            return Ok(Way::NotServed(format!("{message}{}", contact.unwrap_or_default())));
         }
         let places = self.places(name, &values, namespace.as_ref(), work).await;
         let read = places.read();
         let own = places.own(&read);
         let candidates = candidates(name, &values, own, &read);
+        told(Told::Candidates(&candidates));
         if action == "showurls" {
-            return Ok(page::places(&candidates));
+            return Ok(Way::There(page::places(&candidates)));
         }
         let chosen = if read.is_empty() {
             first_url(&candidates)
         } else {
             let methods = own.or(read.first()).map(|read| read.choose_by().collect()).unwrap_or_default();
             let asking = asking(parameters, request, action);
-            by_methods(&candidates, methods, &asking)
+            by_methods(&candidates, methods, &asking, told)
         };
-        let Some(chosen) = chosen else { return Ok(page::record(name, &values, None)) };
+        let Some(chosen) = chosen else { return Ok(Way::Here(None)) };
         let address = match address::location(&chosen.href) {
             Ok(address) => address,
-            Err(error) => return Ok(page::record(name, &values, Some(error))),
+            Err(error) => return Ok(Way::Here(Some(error))),
         };
         let address = match parameters.get("urlappend").filter(|more| !more.is_empty()) {
             Some(more) => address::append(&address, more).map_or(address, Cow::Owned),
@@ -124,11 +154,11 @@ impl<S: Store> Http<S> {
         caching::keep(response.headers_mut(), caching::seconds(took_part, now), now);
         vary(response.headers_mut(), &candidates);
         link::add(response.headers_mut(), &values, &read);
-        Ok(caching::tag(response, address.as_bytes(), request.headers))
+        Ok(Way::There(caching::tag(response, address.as_bytes(), request.headers)))
     }
 
     /// The public values of a record, all or those that were asked for.
-    async fn selected(
+    pub(super) async fn selected(
         &self,
         name: &str,
         parameters: &Parameters<'_>,
@@ -152,24 +182,31 @@ impl<S: Store> Http<S> {
         mut seconds: u64,
         now: SystemTime,
         work: &mut Work,
-    ) -> Result<Answer, Error> {
+        told: Listener<'_>,
+    ) -> Result<Way, Error> {
         let mut seen = vec![alias];
         while let Some(last) = seen.last() {
             // What is not ours, or not there, is for the next request to find out.
             let Ok(values) = self.selected(last, &Parameters::default(), work).await else { break };
             let Some(next) = alias_in(&values) else { break };
             if seen.len() == HOPS || seen.iter().any(|one| one.eq_ignore_ascii_case(&next)) {
-                return Ok(page::endless(&seen));
+                return Ok(Way::Endless(seen));
             }
             seconds = seconds.min(caching::seconds(&values, now));
             seen.push(next);
         }
+        told(Told::Aliases(&seen));
         let target = seen.pop().unwrap_or_default();
         let query = request.query.map(|query| format!("?{query}")).unwrap_or_default();
         let mut response = to(&format!("{}{query}", own_path(&target)), Some(301), request, false);
         caching::keep(response.headers_mut(), seconds, now);
-        Ok(response)
+        Ok(Way::There(response))
     }
+}
+
+/// Whether the record is asked for, and not where it leads.
+fn shows_values(parameters: &Parameters<'_>) -> bool {
+    parameters.has("noredirect") || parameters.get("action") == Some("showvalues")
 }
 
 /// The answer that leads to our own path of a name.
@@ -177,9 +214,19 @@ pub(super) fn to_own_path(name: &str, request: &Request<'_>) -> Answer {
     to(&own_path(name), Some(303), request, false)
 }
 
-fn own_path(name: &str) -> String {
+pub(super) fn own_path(name: &str) -> String {
     // Two slashes would begin the name of another host.
-    format!("/{}", utf8_percent_encode(name.trim_start_matches('/'), IN_PATH))
+    let mut path = String::from("/");
+    let mut rest = name.trim_start_matches('/');
+    // Browsers take `.` and `..` out of paths, so that the slash beside them is hidden.
+    let is_dots = |segment: &str| matches!(segment, "." | "..");
+    while let Some((segment, after)) = rest.split_once('/') {
+        path.extend(utf8_percent_encode(segment, IN_PATH));
+        path.push_str(if is_dots(segment) || is_dots(after) { "%2F" } else { "/" });
+        rest = after;
+    }
+    path.extend(utf8_percent_encode(rest, IN_PATH));
+    path
 }
 
 /// The name that a record stands for, if it only stands for another.
@@ -197,8 +244,10 @@ fn by_methods<'c, 'a>(
     candidates: &'c [Candidate<'a>],
     methods: Vec<&str>,
     asking: &Asking<'_>,
+    told: Listener<'_>,
 ) -> Option<&'c Candidate<'a>> {
-    choose(candidates, &methods, asking, |_| {}).and_then(|number| candidates.get(number))
+    choose(candidates, &methods, asking, |step| told(Told::Step(step)))
+        .and_then(|number| candidates.get(number))
 }
 
 fn asking<'a>(parameters: &'a Parameters<'_>, request: &Request<'a>, action: &str) -> Asking<'a> {
@@ -235,5 +284,18 @@ fn vary(headers: &mut HeaderMap, candidates: &[Candidate<'_>]) {
     }
     if has("language") {
         headers.append(VARY, HeaderValue::from_static("Accept-Language"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn own_paths() {
+        assert_eq!(own_path("10.1/a b%?#é"), "/10.1/a%20b%25%3F%23%C3%A9");
+        assert_eq!(own_path("//example.org/x"), "/example.org/x");
+        assert_eq!(own_path("10.1/a/../b/./c/.."), "/10.1/a/..%2Fb/.%2Fc%2F..");
+        assert_eq!(own_path("10.1//x/"), "/10.1//x/");
     }
 }

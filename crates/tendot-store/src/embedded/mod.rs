@@ -488,6 +488,10 @@ impl Store for Embedded {
         self.read(|tables| tables.count_under(prefix, after, limit))
     }
 
+    async fn size(&self) -> Result<Option<u64>, StoreError> {
+        self.count().map(Some)
+    }
+
     async fn is_homed(&self, prefix: &[u8]) -> Result<bool, StoreError> {
         self.read(|tables| tables.is_homed(prefix))
     }

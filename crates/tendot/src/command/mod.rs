@@ -4,6 +4,7 @@ pub(crate) mod backup;
 pub(crate) mod completions;
 pub(crate) mod config;
 pub(crate) mod debug;
+pub(crate) mod doctor;
 pub(crate) mod export;
 pub(crate) mod extract;
 pub(crate) mod import;

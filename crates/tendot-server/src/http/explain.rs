@@ -1,0 +1,442 @@
+//! How a name was read and where it leads, step by step: what `way` does, told.
+
+use std::time::{Instant, SystemTime};
+
+use http::header::{ACCEPT, CACHE_CONTROL, HeaderMap, HeaderValue, LOCATION};
+use http::{StatusCode, Version};
+use serde::{Serialize, Serializer};
+use tendot_names::{Form, Reader, Target};
+use tendot_proto::{Value, Work};
+use tendot_registry::Error;
+use tendot_store::Store;
+
+use super::address::BadAddress;
+use super::answer::{Answer, JSON, answer};
+use super::location::{Candidate, Origin, Step};
+use super::parameters::Parameters;
+use super::redirect::{Way, own_path};
+use super::request::Request;
+use super::{Http, WORK, name_pasted, negotiate, page};
+
+/// What `way` tells of what it does.
+pub(crate) enum Told<'t> {
+    /// The record was found, and these are its public values.
+    Values(&'t [Value<'static>]),
+    /// It only stands for another, that for the next, and so on.
+    Aliases(&'t [String]),
+    /// It could lead to one of these places.
+    Candidates(&'t [Candidate<'t>]),
+    /// They became fewer.
+    Step(Step),
+}
+
+/// Who hears it.
+pub(crate) type Listener<'l> = &'l mut (dyn for<'t> FnMut(Told<'t>) + Send);
+
+/// How a name was read and where it leads.
+#[derive(Debug, Default, Serialize)]
+pub struct Explanation {
+    pub(crate) name: String,
+    pub(crate) outcome: Outcome,
+    pub(crate) steps: Vec<Finding>,
+    pub(crate) values: Vec<Value<'static>>,
+    pub(crate) aliases: Vec<String>,
+    pub(crate) places: Vec<Place>,
+    pub(crate) choice: Vec<Step>,
+    pub(crate) redirects: Vec<Redirect>,
+    /// How long it took to find out.
+    pub(crate) microseconds: u64,
+}
+
+/// Whether a name leads somewhere.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Outcome {
+    /// It does.
+    Resolves,
+    /// It does not.
+    #[default]
+    DoesNotResolve,
+    /// It could not be found out.
+    Failed,
+}
+
+/// One thing that was found out on the way.
+#[derive(Clone, Debug, Eq, PartialEq, Serialize)]
+pub struct Finding {
+    /// What it is about, in one word.
+    pub step: &'static str,
+    /// Whether it is as it should be.
+    pub ok: bool,
+    /// What was found.
+    pub says: String,
+    /// What can be done about it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub advice: Option<String>,
+}
+
+/// A place that a name could lead to.
+#[derive(Debug, Serialize)]
+pub(crate) struct Place {
+    pub(crate) href: String,
+    pub(crate) weight: f64,
+    /// The index of the value of type `URL` that it is; none for a location.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) index: Option<u32>,
+    #[serde(skip_serializing_if = "Vec::is_empty", serialize_with = "as_object")]
+    pub(crate) attributes: Vec<(String, String)>,
+}
+
+/// An answer that leads on.
+#[derive(Debug, Serialize)]
+pub(crate) struct Redirect {
+    pub(crate) status: u16,
+    pub(crate) location: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) cache_control: Option<String>,
+}
+
+impl Explanation {
+    /// What was found out, step by step.
+    pub fn steps(&self) -> &[Finding] {
+        &self.steps
+    }
+
+    /// What it comes to.
+    pub const fn outcome(&self) -> Outcome {
+        self.outcome
+    }
+
+    fn add(&mut self, step: &'static str, says: impl Into<String>) {
+        self.steps.push(Finding { step, ok: true, says: says.into(), advice: None });
+    }
+
+    fn add_wrong(&mut self, step: &'static str, says: impl Into<String>, advice: impl Into<String>) {
+        let advice = Some(advice.into()).filter(|advice: &String| !advice.is_empty());
+        self.steps.push(Finding { step, ok: false, says: says.into(), advice });
+    }
+
+    /// Keeps what is told of one record, instead of what was told of the one before.
+    fn hear(&mut self, told: Told<'_>) {
+        match told {
+            Told::Values(values) => {
+                self.values = values.to_vec();
+                self.places.clear();
+                self.choice.clear();
+            }
+            Told::Aliases(names) => self.aliases.extend_from_slice(names),
+            Told::Candidates(candidates) => self.places = candidates.iter().map(Place::of).collect(),
+            Told::Step(step) => self.choice.push(step),
+        }
+    }
+
+    fn say_values(&mut self) {
+        let types: Vec<String> = self
+            .values
+            .iter()
+            .take(9)
+            .map(|value| format!("{} {}", value.index, value.type_name()))
+            .collect();
+        let more = if self.values.len() > types.len() { ", …" } else { "" };
+        self.add(
+            "values",
+            format!("everybody may read {}: {}{more}", count(self.values.len(), "value"), types.join(", ")),
+        );
+    }
+
+    fn say_places(&mut self) {
+        self.add(
+            "places",
+            match self.places.as_slice() {
+                [one] => format!("one place: {}", one.href),
+                places => count(places.len(), "place"),
+            },
+        );
+        // Once there is one left, nothing more is chosen.
+        let chosen = self.choice.iter().position(|step| step.left.len() == 1);
+        let steps = chosen.map_or(self.choice.len(), |at| at + 1);
+        for step in self.choice.iter().take(steps).cloned().collect::<Vec<_>>() {
+            self.add("choice", format!("by {}: {} left", step.by, count(step.left.len(), "place")));
+        }
+        if self.choice.is_empty() && self.places.len() > 1 {
+            self.add("choice", "the first address of the record, since it has no locations");
+        }
+    }
+}
+
+impl Place {
+    fn of(candidate: &Candidate<'_>) -> Self {
+        let (index, attributes) = match candidate.origin {
+            Origin::Url(value) => (Some(value.index), Vec::new()),
+            Origin::Location(location) => {
+                let others = location.attributes().filter(|(name, _)| *name != "href");
+                (None, others.map(|(name, value)| (name.to_owned(), value.to_owned())).collect())
+            }
+        };
+        Self { href: candidate.href.clone().into_owned(), weight: candidate.weight, index, attributes }
+    }
+}
+
+fn as_object<S: Serializer>(pairs: &[(String, String)], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_map(pairs.iter().map(|(name, value)| (name, value)))
+}
+
+fn count(number: usize, of: &str) -> String {
+    if number == 1 { format!("1 {of}") } else { format!("{number} {of}s") }
+}
+
+impl<S: Store> Http<S> {
+    /// Says step by step where something that a person wrote leads, if they asked this service in a browser.
+    pub async fn diagnose(&self, text: &str) -> Explanation {
+        let headers = HeaderMap::from_iter([(ACCEPT, HeaderValue::from_static("text/html"))]);
+        let request = Request {
+            query: None,
+            headers: &headers,
+            version: Version::HTTP_11,
+            client: None,
+            takes_credentials: false,
+        };
+        let name = name_pasted(text.trim());
+        let mut work = Work::new(WORK);
+        self.explanation(&name, &Parameters::default(), &request, SystemTime::now(), &mut work).await
+    }
+
+    /// Answers `?explain`, as JSON or as a page.
+    pub(crate) async fn explain(
+        &self,
+        name: &str,
+        parameters: &Parameters<'_>,
+        request: &Request<'_>,
+        now: SystemTime,
+        work: &mut Work,
+    ) -> Answer {
+        let explanation = self.explanation(name, parameters, request, now, work).await;
+        if parameters.get("explain") != Some("json") && !negotiate::prefers_json(request.headers) {
+            return page::explanation(&explanation);
+        }
+        match serde_json::to_vec_pretty(&explanation) {
+            Ok(json) => page::by_accept(answer(StatusCode::OK, JSON, json)),
+            Err(_) => answer(StatusCode::INTERNAL_SERVER_ERROR, JSON, ""),
+        }
+    }
+
+    async fn explanation(
+        &self,
+        name: &str,
+        parameters: &Parameters<'_>,
+        request: &Request<'_>,
+        now: SystemTime,
+        work: &mut Work,
+    ) -> Explanation {
+        let started = Instant::now();
+        let mut explained = Explanation { name: name.to_owned(), ..Explanation::default() };
+        let mut asked = name.to_owned();
+        // What an alias leads to is another request, which comes next.
+        loop {
+            explained.outcome = Outcome::default();
+            let known = explained.aliases.len();
+            let way =
+                self.way(&asked, parameters, request, now, work, &mut |told| explained.hear(told)).await;
+            let aliases = explained.aliases.get(known..).unwrap_or_default().to_vec();
+            self.find(&mut explained, &asked, &way, &aliases, work).await;
+            match aliases.last() {
+                Some(last) if explained.redirects.len() == 1 => asked.clone_from(last),
+                _ => break,
+            }
+        }
+        explained.microseconds = u64::try_from(started.elapsed().as_micros()).unwrap_or(u64::MAX);
+        explained
+    }
+
+    /// Says what one request for a name came to.
+    async fn find(
+        &self,
+        explained: &mut Explanation,
+        name: &str,
+        way: &Result<Way, Error>,
+        aliases: &[String],
+        work: &mut Work,
+    ) {
+        match Read::of(name) {
+            Read::Nothing => {
+                explained.add_wrong(
+                    "name",
+                    "there is no name in it",
+                    "a name is a prefix, a slash and a suffix",
+                );
+                return;
+            }
+            read => explained.add("name", read.says(name)),
+        }
+        let prefix = name.split('/').next().unwrap_or_default();
+        match way {
+            Err(Error::Name(error)) => {
+                explained.add_wrong("name", error.to_string(), "look at how it is spelled");
+                return;
+            }
+            Err(error @ Error::NotResponsible { .. }) => {
+                let advice = elsewhere(name).map_or_else(
+                    || "home the prefix, or import records under it".to_owned(),
+                    |address| format!("home the prefix, or import records under it; elsewhere: {address}"),
+                );
+                explained.add_wrong("prefix", error.to_string(), advice);
+                return;
+            }
+            Err(error @ (Error::Store(_) | Error::Exhausted(_))) => {
+                explained.outcome = Outcome::Failed;
+                explained.add_wrong("prefix", error.to_string(), "`tendot verify` finds what is damaged");
+                return;
+            }
+            _ => explained.add("prefix", format!("names under `{prefix}` are kept here")),
+        }
+        match way {
+            Err(Error::NotFound) => {
+                let near = self.near(name, work).await;
+                let names: Vec<String> =
+                    near.iter().map(|near| format!("{} ({})", near.name, near.why)).collect();
+                let advice = if names.is_empty() {
+                    "look at how it is spelled, or deposit it".to_owned()
+                } else {
+                    format!("look at how it is spelled; these exist: {}", names.join(", "))
+                };
+                explained.add_wrong("record", "there is no record of this name", advice);
+                return;
+            }
+            Err(Error::Tombstone) => {
+                let says = "there was a record of this name, which was ended";
+                explained.add_wrong("record", says, "it is not given again");
+                return;
+            }
+            Err(Error::NoValues) => {
+                explained.add("record", "there is a record");
+                let advice = "give the values that everybody should read a permission for that";
+                explained.add_wrong(
+                    "values",
+                    "everybody may read none of the values that were asked for",
+                    advice,
+                );
+                return;
+            }
+            Err(error) => {
+                explained.add_wrong("record", error.to_string(), "");
+                return;
+            }
+            Ok(_) => explained.add("record", "there is a record"),
+        }
+        explained.say_values();
+        match way {
+            Ok(Way::There(answer)) => {
+                for alias in aliases {
+                    explained.add("alias", format!("it stands for `{alias}`"));
+                }
+                if aliases.is_empty() {
+                    explained.say_places();
+                }
+                explained.say_answer(answer);
+            }
+            Ok(Way::Endless(chain)) => {
+                let says =
+                    format!("it stands for {}, and so on without an end", chain.join(", which stands for "));
+                explained.add_wrong("alias", says, "let one of them have an address instead of `HS_ALIAS`");
+            }
+            Ok(Way::NotServed(says)) => {
+                let says = format!("its prefix is not served at present. {says}");
+                explained.add_wrong("prefix", says, "the `HS_NAMESPACE` of the prefix says `inactive`");
+            }
+            Ok(Way::Here(None)) => {
+                let advice = "add a value of the type `URL`; until then the page of the record is shown";
+                explained.add_wrong("places", "none of the values is an address", advice);
+            }
+            Ok(Way::Here(Some(error))) => {
+                explained.say_places();
+                explained.add_wrong(
+                    "redirect",
+                    format!("the address is not followed: {error}"),
+                    mend(*error),
+                );
+            }
+            Err(_) => {}
+        }
+    }
+}
+
+impl Explanation {
+    fn say_answer(&mut self, answer: &Answer) {
+        let header = |name| answer.headers().get(name).and_then(|value: &HeaderValue| value.to_str().ok());
+        let Some(location) = header(LOCATION) else {
+            self.add_wrong("redirect", "the answer leads nowhere, as it was asked for", "");
+            return;
+        };
+        let status = answer.status().as_u16();
+        self.outcome = Outcome::Resolves;
+        self.add("redirect", format!("{status} to {location}"));
+        let cache_control = header(CACHE_CONTROL).map(str::to_owned);
+        self.redirects.push(Redirect { status, location: location.to_owned(), cache_control });
+    }
+}
+
+/// The query of the redirect that is explained or shown instead of being made.
+pub(crate) fn query_of_redirect(query: &str) -> Option<String> {
+    let is_ours = |part: &&str| {
+        let name = part.split('=').next().unwrap_or_default();
+        matches!(name, "explain" | "noredirect") || *part == "action=showvalues"
+    };
+    let parts: Vec<&str> = query.split(['&', ';']).filter(|part| !is_ours(part)).collect();
+    Some(parts.join("&")).filter(|query| !query.is_empty())
+}
+
+/// What can be done about an address that is not followed.
+fn mend(error: BadAddress) -> String {
+    match error {
+        BadAddress::Scheme => format!("addresses begin with {}", super::address::SCHEMES.join(", ")),
+        BadAddress::Control => "write the address without line breaks and other control characters".into(),
+        BadAddress::Host => "write the host as it is registered".into(),
+    }
+}
+
+/// What a name is.
+pub(crate) enum Read<'a> {
+    /// A DOI name, or a shortDOI.
+    Doi(Target<'a>),
+    /// The name of a record that is no DOI name.
+    Handle,
+    /// A prefix alone, without a slash or as the name of its record.
+    Prefix(&'a str),
+    Nothing,
+}
+
+impl<'a> Read<'a> {
+    pub(crate) fn of(name: &'a str) -> Self {
+        let suffix = name.split_once('/').filter(|(prefix, _)| prefix.eq_ignore_ascii_case("0.NA"));
+        match (suffix, Reader::strict().read(name)) {
+            _ if name.is_empty() => Self::Nothing,
+            (Some((_, prefix)), _) if !prefix.contains('/') && !prefix.is_empty() => Self::Prefix(prefix),
+            _ if !name.contains('/') => Self::Prefix(name),
+            // What reads as something else was meant as it is: it stood in a path.
+            (_, Ok(reading)) if reading.target().as_str() == name => Self::Doi(reading.into_target()),
+            _ => Self::Handle,
+        }
+    }
+
+    fn says(&self, name: &str) -> String {
+        match self {
+            Self::Doi(target) => {
+                let kind = if matches!(target, Target::Doi(_)) { "the DOI name" } else { "the shortDOI" };
+                let canonical = target.written_as(Form::Canonical).map(|form| form.to_string());
+                format!("read as {kind} `{name}`, compared as `{}`", canonical.unwrap_or_default())
+            }
+            Self::Handle => format!("read as the handle `{name}`, which is no DOI name"),
+            Self::Prefix(prefix) => format!("read as the prefix `{prefix}`, without a name under it"),
+            Self::Nothing => String::new(),
+        }
+    }
+}
+
+/// Where everybody finds names that are not here.
+pub(crate) fn elsewhere(name: &str) -> Option<String> {
+    match Read::of(name) {
+        Read::Doi(target) => target.written_as(Form::Url).map(|url| url.to_string()),
+        Read::Handle => Some(format!("https://hdl.handle.net{}", own_path(name))),
+        Read::Prefix(_) | Read::Nothing => None,
+    }
+}

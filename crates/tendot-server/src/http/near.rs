@@ -1,0 +1,253 @@
+//! Names that exist, for somebody who asked for one that does not.
+
+use std::borrow::Cow;
+
+use tendot_proto::{Handle, Work};
+use tendot_registry::{Caller, Query, is_invisible};
+use tendot_store::{Key, State, Store};
+
+use super::{Http, name_pasted, percent};
+
+/// Names that are shown at most.
+const SHOWN: usize = 5;
+
+/// Names that are tried at most.
+const TRIED: usize = 64;
+
+/// Names that are looked at on each walk in the order of the store.
+const WALKED: usize = 12;
+
+/// A name that exists and may have been meant.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) struct Near {
+    /// As it was first spelled.
+    pub(crate) name: String,
+    /// What it has to do with the one that was asked for.
+    pub(crate) why: &'static str,
+}
+
+impl<S: Store> Http<S> {
+    /// Names that may have been meant, the likeliest first. Where names are not listed, only those are told that differ in
+    /// what copying adds or takes away.
+    pub(crate) async fn near(&self, name: &str, work: &mut Work) -> Vec<Near> {
+        let mut near: Vec<Near> = Vec::new();
+        let lists = self.registry.settings().list_handles;
+        let typed = if lists { mistyped(name) } else { Vec::new() };
+        let tries =
+            copied(name).into_iter().chain(typed.into_iter().map(|other| (other, "one sign differs")));
+        for (other, why) in tries.take(TRIED) {
+            if near.len() == SHOWN {
+                return near;
+            }
+            if let Some(spelled) = self.spelled(&other, work).await {
+                add(&mut near, name, &spelled, why);
+            }
+        }
+        if lists {
+            for start in starts(name) {
+                for other in self.after(start, work).await {
+                    if near.len() == SHOWN {
+                        return near;
+                    }
+                    let is_near = other.len().abs_diff(name.len()) <= 6
+                        && other
+                            .split_at_checked(start.len())
+                            .is_some_and(|(s, _)| s.eq_ignore_ascii_case(start));
+                    if is_near && self.spelled(&other, work).await.is_some() {
+                        add(&mut near, name, &other, "it begins alike");
+                    }
+                }
+            }
+        }
+        near
+    }
+
+    /// The name as it was first spelled, if everybody can read its record.
+    async fn spelled(&self, name: &str, work: &mut Work) -> Option<String> {
+        self.registry.resolve(&Query::new(Handle::from(name)), &Caller::Anonymous, work).await.ok()?;
+        let entry = self.registry.store().get(&Key::new(name).ok()?).await.ok()?;
+        Some(entry.map_or_else(|| name.to_owned(), |entry| entry.name.into()))
+    }
+
+    /// The names that come next in the order of the store.
+    async fn after(&self, start: &str, work: &mut Work) -> Vec<String> {
+        let Ok(key) = Key::new(start) else { return Vec::new() };
+        if work.spend(WALKED as u32).is_err() {
+            return Vec::new();
+        }
+        let listed = self.registry.store().list(key.prefix(), Some(&key), WALKED).await.unwrap_or_default();
+        let live = listed.into_iter().filter(|listed| listed.state == State::Live);
+        live.map(|listed| listed.name.into()).collect()
+    }
+}
+
+fn add(near: &mut Vec<Near>, asked: &str, name: &str, why: &'static str) {
+    let is_new = |other: &str| !other.eq_ignore_ascii_case(name);
+    if is_new(asked) && near.iter().all(|one| is_new(&one.name)) {
+        near.push(Near { name: name.to_owned(), why });
+    }
+}
+
+/// What the name may have been before it was copied.
+fn copied(name: &str) -> Vec<(String, &'static str)> {
+    let mut tries = Vec::new();
+    let mut add = |other: Cow<'_, str>, why| {
+        if *other != *name && !other.is_empty() {
+            tries.push((other.into_owned(), why));
+        }
+    };
+    add(name_pasted(name).into(), "the DOI name in it");
+    let is_mark =
+        |c: char| c.is_ascii_punctuation() && !matches!(c, '/' | '-' | '_' | '#') || "”’»…".contains(c);
+    // One by one, since the last but one may be part of the name.
+    for (at, _) in name.char_indices().rev().take_while(|(_, c)| is_mark(*c)).take(4) {
+        add(name.get(..at).unwrap_or_default().into(), "without the punctuation at its end");
+    }
+    add(name.trim_end_matches('/').into(), "without the slash at its end");
+    add(format!("{name}/").into(), "with a slash at its end");
+    if let Some((prefix, suffix)) = name.split_once('/') {
+        add(format!("{prefix}/{}", suffix.trim_start_matches('/')).into(), "with one slash after the prefix");
+    }
+    if let Ok(decoded) = percent::decode_text(name, "name") {
+        add(decoded, "percent-decoded once more");
+    }
+    if let Some(repaired) = tendot_names::repair(name) {
+        add(repaired.target.as_str().into(), "without what was attached to it");
+    }
+    let is_stray = |c: char| is_invisible(c) || c.is_whitespace();
+    add(
+        name.chars().filter(|c| !is_stray(*c)).collect::<String>().into(),
+        "without spaces and invisible signs",
+    );
+    add(name.replace(['‐', '‑', '–', '—', '−'], "-").into(), "with plain hyphens");
+    tries
+}
+
+/// What may have been mistyped: signs that look alike, two that changed places, one too many; from the end on.
+fn mistyped(name: &str) -> Vec<String> {
+    let Some((prefix, suffix)) = name.split_once('/') else { return Vec::new() };
+    let letters: Vec<char> = suffix.chars().collect();
+    let with = |edit: &dyn Fn(&mut Vec<char>)| {
+        let mut edited = letters.clone();
+        edit(&mut edited);
+        format!("{prefix}/{}", edited.into_iter().collect::<String>())
+    };
+    // Others are not typed by hand.
+    let places = || (0..letters.len().min(TRIED)).map(|number| letters.len() - 1 - number);
+    let mut tries = Vec::new();
+    for at in places() {
+        let Some(letter) = letters.get(at) else { continue };
+        let alike = ALIKE.iter().filter(|alike| alike.contains(*letter)).flat_map(|alike| alike.chars());
+        tries.extend(alike.filter(|other| other != letter).map(|other| with(&|edited| edited[at] = other)));
+    }
+    tries.extend(places().filter(|at| *at > 0).map(|at| with(&|edited| edited.swap(at, at - 1))));
+    if letters.len() > 1 {
+        tries.extend(places().map(|at| with(&|edited| _ = edited.remove(at))));
+    }
+    tries
+}
+
+/// Signs that are taken for one another; of letters one case is enough.
+const ALIKE: [&str; 7] = ["0O", "0o", "1I", "1i", "1l", "1L", "-_"];
+
+/// How near names begin: as much of the name as is long enough to mean something, the longest first.
+fn starts(name: &str) -> impl Iterator<Item = &str> {
+    let suffix = name.split_once('/').map_or("", |(_, suffix)| suffix);
+    let (signs, before) = (suffix.chars().count(), name.len() - suffix.len());
+    [0, 1, 2, 4].into_iter().filter(move |cut| (signs - cut.min(&signs)) * 2 > signs).filter_map(move |cut| {
+        let end = suffix.char_indices().nth(signs - cut).map_or(suffix.len(), |(end, _)| end);
+        name.get(..before + end)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use tendot_proto::Value;
+    use tendot_registry::{Registry, Settings};
+    use tendot_store::{Change, Edit, Expect, Memory};
+
+    use super::*;
+    use crate::http::WORK;
+
+    const NAMES: [&str; 8] = [
+        "10.5555/DEMO",
+        "10.5555/Demo-Copies",
+        "10.5555/ONE",
+        "10.5555/with-hyphen",
+        "10.5555/x.2010.01",
+        "10.5555/a/b",
+        "10.5555/slash/",
+        "10.9999/DEMO",
+    ];
+
+    #[test]
+    fn found() {
+        check("10.5555/demo.", "10.5555/DEMO: without the punctuation at its end");
+        check("10.5555/demo).", "10.5555/DEMO: without the punctuation at its end");
+        check("10.5555/one/", "10.5555/ONE: without the slash at its end");
+        check("10.5555/slash", "10.5555/slash/: with a slash at its end");
+        check("10.5555//ONE", "10.5555/ONE: with one slash after the prefix");
+        check("10.5555/a%2Fb", "10.5555/a/b: percent-decoded once more");
+        check("10.5555/ON\u{200b}E", "10.5555/ONE: the DOI name in it");
+        check("10.5555/with–hyphen", "10.5555/with-hyphen: with plain hyphens");
+        check("doi.org/10.5555/ONE", "10.5555/ONE: the DOI name in it");
+        check("10.5555/0NE", "10.5555/ONE: one sign differs");
+        check("10.5555/with_hyphen", "10.5555/with-hyphen: one sign differs");
+        check("10.5555/OEN", "10.5555/ONE: one sign differs");
+        check("10.5555/DEEMO", "10.5555/DEMO: one sign differs");
+        check("10.5555/DEM", "10.5555/DEMO: it begins alike");
+        check("10.5555/demo-copy", "10.5555/Demo-Copies: it begins alike");
+        check("10.5555/demo-copias", "10.5555/Demo-Copies: it begins alike");
+        check("10.5555/nothing-like-it", "");
+        check("10.9998/DEMO", "");
+        check("10.5555", "");
+        check("", "");
+    }
+
+    #[track_caller]
+    fn check(name: &str, expected: &str) {
+        assert_eq!(near(name, Settings::default()), expected, "{name}");
+    }
+
+    /// Near names with why, the first one only.
+    fn near(name: &str, settings: Settings) -> String {
+        let found = tries(name, settings, WORK);
+        found.first().map(|near| format!("{}: {}", near.name, near.why)).unwrap_or_default()
+    }
+
+    fn tries(name: &str, settings: Settings, work: u32) -> Vec<Near> {
+        let put = |name: &str| Edit::Put {
+            name: name.into(),
+            values: vec![Value::new(1, "URL", "https://example.org/")],
+            expect: Expect::Absent,
+        };
+        let mut edits: Vec<Edit> = NAMES.map(put).into();
+        edits.push(put("10.5555/ended"));
+        edits.push(Edit::Tombstone { name: "10.5555/ended".into(), expect: Expect::Any });
+        edits.extend((0..50).map(|number| put(&format!("10.5555/many-{number:02}"))));
+        edits.push(Edit::Home { prefix: "10.5555".into() });
+        let store = Memory::new();
+        pollster::block_on(store.commit(Change { by: "test".into(), at: 0, edits })).unwrap();
+        let http = Http::new(Arc::new(Registry::new(store, settings)));
+        pollster::block_on(http.near(name, &mut Work::new(work)))
+    }
+
+    #[test]
+    fn not_listed() {
+        let closed = || Settings { list_handles: false, ..Settings::default() };
+        assert_eq!(near("10.5555/DEM", closed()), "");
+        assert_eq!(near("10.5555/0NE", closed()), "");
+        assert_eq!(near("10.5555/ONE.", closed()), "10.5555/ONE: without the punctuation at its end");
+    }
+
+    #[test]
+    fn bounded() {
+        assert_eq!(tries("10.5555/many-", Settings::default(), WORK).len(), SHOWN);
+        assert_eq!(tries("10.5555/many-", Settings::default(), 10), []);
+        assert_eq!(tries("10.5555/ended.", Settings::default(), WORK), []);
+        let long = format!("10.5555/{}", "é.".repeat(500));
+        assert_eq!(tries(&long, Settings::default(), WORK), []);
+    }
+}

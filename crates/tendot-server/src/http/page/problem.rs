@@ -1,0 +1,289 @@
+//! Why a request did not lead anywhere: a page for people, and `application/problem+json` (RFC 9457) for programs.
+
+use askama::Template;
+use http::StatusCode;
+use serde::Serialize;
+use tendot_names::Target;
+use tendot_proto::Work;
+use tendot_registry::Error;
+use tendot_store::Store;
+
+use super::text::{Room, beginning, visible};
+use super::{by_accept, show};
+use crate::http::answer::{Answer, PROBLEM, answer};
+use crate::http::explain::{Read, elsewhere};
+use crate::http::near::Near;
+use crate::http::redirect::own_path;
+use crate::http::request::Request;
+use crate::http::{BadRequest, Http, negotiate, status};
+
+/// What went wrong.
+struct Problem<'a> {
+    status: StatusCode,
+    /// Stays the same whatever the words are.
+    code: &'static str,
+    title: &'static str,
+    detail: String,
+    /// The name that was asked for, decoded; empty if it is not about one.
+    name: &'a str,
+    reasons: Vec<&'static str>,
+    near: Vec<Near>,
+    /// Where it may be found instead.
+    elsewhere: Option<String>,
+    /// A text of the request, cut where it is wrong.
+    place: Option<(&'a str, &'a str, &'a str)>,
+}
+
+impl Problem<'_> {
+    const fn new(status: StatusCode, code: &'static str, title: &'static str, detail: String) -> Self {
+        Self {
+            status,
+            code,
+            title,
+            detail,
+            name: "",
+            reasons: Vec::new(),
+            near: Vec::new(),
+            elsewhere: None,
+            place: None,
+        }
+    }
+
+    fn answer(&self, request: &Request<'_>) -> Answer {
+        by_accept(if negotiate::prefers_json(request.headers) {
+            let json = serde_json::to_vec(&ProblemJson {
+                problem_type: "about:blank",
+                title: self.title,
+                status: self.status.as_u16(),
+                code: self.code,
+                detail: &self.detail,
+                name: Some(self.name).filter(|name| !name.is_empty()),
+                near: self.near.iter().map(|near| &*near.name).collect(),
+            });
+            answer(self.status, PROBLEM, json.unwrap_or_default())
+        } else {
+            show(self.status, &ProblemPage::new(self))
+        })
+    }
+}
+
+#[derive(Serialize)]
+struct ProblemJson<'a> {
+    #[serde(rename = "type")]
+    problem_type: &'static str,
+    title: &'a str,
+    status: u16,
+    code: &'static str,
+    detail: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    name: Option<&'a str>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    near: Vec<&'a str>,
+}
+
+#[derive(Template)]
+#[template(path = "problem.html")]
+struct ProblemPage {
+    status: u16,
+    title: &'static str,
+    detail: String,
+    name: String,
+    /// The name for the box: as it is, so that it can be mended, if all of it is visible.
+    again: String,
+    reasons: Vec<&'static str>,
+    near: Vec<NearShown>,
+    elsewhere: Option<String>,
+    place: Option<(String, String, String)>,
+    path: String,
+}
+
+struct NearShown {
+    path: String,
+    name: String,
+    why: &'static str,
+}
+
+impl ProblemPage {
+    fn new(problem: &Problem<'_>) -> Self {
+        let mut room = Room::new();
+        Self {
+            status: problem.status.as_u16(),
+            title: problem.title,
+            detail: room.line(&problem.detail),
+            name: room.line(problem.name),
+            again: visible(&beginning(problem.name, 1_000)),
+            reasons: problem.reasons.clone(),
+            near: problem
+                .near
+                .iter()
+                .filter_map(|near| {
+                    let path = room.address(&own_path(&near.name))?;
+                    Some(NearShown { path, name: room.line(&near.name), why: near.why })
+                })
+                .collect(),
+            elsewhere: problem.elsewhere.as_deref().and_then(|address| room.address(address)),
+            place: problem.place.map(|(before, at, after)| {
+                let skipped = before.chars().count().saturating_sub(60);
+                let start: String = before.chars().skip(skipped).collect();
+                let start = if skipped > 0 { format!("…{start}") } else { start };
+                (room.line(&start), room.line(at), room.line(&beginning(after, 60)))
+            }),
+            path: if problem.name.is_empty() { String::new() } else { own_path(problem.name) },
+        }
+    }
+}
+
+impl<S: Store> Http<S> {
+    /// Says why a name leads nowhere, and what may have been meant.
+    pub(crate) async fn no_way(
+        &self,
+        name: &str,
+        error: &Error,
+        request: &Request<'_>,
+        work: &mut Work,
+    ) -> Answer {
+        let mut problem = problem(name, error);
+        problem.name = name;
+        if let (Read::Prefix(prefix), "prefix-alone") = (Read::of(name), problem.code) {
+            problem.detail = self.about_prefix(prefix).await;
+        }
+        if matches!(error, Error::NotFound | Error::NotResponsible { .. }) {
+            problem.near = self.near(name, work).await;
+        }
+        problem.answer(request)
+    }
+}
+
+fn problem(name: &str, error: &Error) -> Problem<'static> {
+    let status = status::of(error.response_code(), false);
+    let read = Read::of(name);
+    match (error, &read) {
+        (_, Read::Nothing) => {
+            let detail = "A name is a prefix, a slash and a suffix, such as 10.1000/182.".into();
+            Problem::new(StatusCode::BAD_REQUEST, "no-name", "There is no name here", detail)
+        }
+        (Error::NotFound | Error::NotResponsible { .. }, Read::Prefix(_)) => Problem {
+            reasons: vec![
+                "A name has a slash and a suffix after its prefix; the rest may have been cut off.",
+            ],
+            ..Problem::new(StatusCode::NOT_FOUND, "prefix-alone", "A prefix, and no name", String::new())
+        },
+        (Error::NotResponsible { .. }, Read::Doi(Target::Short(_))) => {
+            let detail =
+                "This is a shortDOI: it stands for a longer name, and only the DOI Foundation knows which.";
+            Problem {
+                elsewhere: elsewhere(name),
+                ..Problem::new(status, "short-doi", "A shortDOI, which is not kept here", detail.into())
+            }
+        }
+        (Error::NotResponsible { .. }, _) => Problem {
+            reasons: vec![
+                "It may be kept by another service; this one asks no others.",
+                "Its prefix, the part before the first slash, may be wrong.",
+            ],
+            elsewhere: elsewhere(name),
+            ..Problem::new(
+                status,
+                "not-kept-here",
+                "Not kept here",
+                format!("{}.", capital(&error.to_string())),
+            )
+        },
+        (Error::NotFound, _) if name.ends_with('/') && name.matches('/').count() == 1 => {
+            let detail =
+                "There is nothing after the slash: the rest of the name may have been cut off.".into();
+            Problem::new(status, "empty-suffix", "The name has no end", detail)
+        }
+        (Error::NotFound, _) => Problem {
+            reasons: vec![
+                "It may be wrong where you found it.",
+                "It may have been copied with a sign too many or too few: a full stop, a bracket, a part of the line.",
+                "It may not be registered yet. Who published it should know.",
+            ],
+            ..Problem::new(
+                status,
+                "not-found",
+                "This name is not registered",
+                "Names under its prefix are kept here, but there is no record of this one.".into(),
+            )
+        },
+        (Error::Tombstone, _) => Problem::new(
+            StatusCode::GONE,
+            "gone",
+            "This name was ended",
+            "It was registered once and no longer leads anywhere. It will not be given to anything else."
+                .into(),
+        ),
+        (Error::NoValues, _) => Problem::new(
+            StatusCode::NOT_FOUND,
+            "no-values",
+            "Nothing to show",
+            "There is a record, but it has no such values that everybody may read.".into(),
+        ),
+        (Error::Name(_), _) => Problem::new(
+            status,
+            "invalid-name",
+            "This cannot be a name",
+            format!("{}.", capital(&error.to_string())),
+        ),
+        (Error::Exhausted(_), _) => Problem::new(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "too-costly",
+            "Too much to do",
+            "To answer this would take more than a request may cost.".into(),
+        ),
+        // What went wrong inside is for the log.
+        (Error::Store(_), _) => Problem::new(
+            status,
+            "failed",
+            "This did not work",
+            "The store failed. It is not your fault; try again later.".into(),
+        ),
+        _ => {
+            Problem::new(status, "not-possible", "Not possible", format!("{}.", capital(&error.to_string())))
+        }
+    }
+}
+
+/// A request that is not understood, with the text in which something is wrong.
+pub(crate) fn bad_request(error: &BadRequest, text: &str, request: &Request<'_>) -> Answer {
+    let cut = text.split_at_checked(error.at).map(|(before, rest)| {
+        let end = rest.char_indices().nth(3).map_or(rest.len(), |(end, _)| end);
+        let (at, after) = rest.split_at(end);
+        (before, at, after)
+    });
+    Problem {
+        place: cut.filter(|(_, at, _)| !at.is_empty()),
+        ..Problem::new(
+            StatusCode::BAD_REQUEST,
+            "bad-request",
+            "This request is not understood",
+            format!("{}.", capital(&error.to_string())),
+        )
+    }
+    .answer(request)
+}
+
+/// A name that stands for another, which stands for another, and so on.
+pub(crate) fn endless(name: &str, chain: &[String], request: &Request<'_>) -> Answer {
+    let detail = format!(
+        "It stands for {}, and so on without an end. Who keeps the records has to change one of them.",
+        chain.join(", which stands for ")
+    );
+    Problem {
+        name,
+        ..Problem::new(StatusCode::LOOP_DETECTED, "alias-loop", "This name leads in a circle", detail)
+    }
+    .answer(request)
+}
+
+/// A name whose prefix is not served at present, and what its record says about that.
+pub(crate) fn not_served(name: &str, says: String, request: &Request<'_>) -> Answer {
+    let title = "Names of this prefix are not served at present";
+    Problem { name, ..Problem::new(StatusCode::NOT_FOUND, "prefix-inactive", title, says) }.answer(request)
+}
+
+fn capital(text: &str) -> String {
+    let mut characters = text.chars();
+    characters.next().map(|first| first.to_uppercase().chain(characters).collect()).unwrap_or_default()
+}

@@ -1,0 +1,177 @@
+//! A record: where it leads, how its name is written, and its values.
+
+use askama::Template;
+use http::StatusCode;
+use http::header::LOCATION;
+use tendot_names::{Form, Target};
+use tendot_proto::{Value, Work};
+use tendot_store::Store;
+
+use super::home::grouped;
+use super::show;
+use super::text::{Room, beginning, visible};
+use super::value::Row;
+use crate::http::Http;
+use crate::http::answer::Answer;
+use crate::http::explain::{Read, elsewhere};
+use crate::http::parameters::Parameters;
+use crate::http::redirect::{Way, own_path};
+use crate::http::request::Request;
+
+/// Names under a prefix that are counted; more are more than that.
+const NAMES: usize = 10_000;
+
+#[derive(Template)]
+#[template(path = "record.html")]
+struct RecordPage {
+    title: String,
+    name: String,
+    kind: &'static str,
+    leads: Leads,
+    /// What is known of a prefix.
+    prefix: Option<String>,
+    forms: Vec<(String, String)>,
+    rows: Vec<Row>,
+    /// Values that are not shown.
+    more: usize,
+    is_short: bool,
+    path: String,
+}
+
+/// Where a record leads.
+enum Leads {
+    To { status: u16, text: String, address: Option<String> },
+    NotFollowed(String),
+    Endless(String),
+    Nowhere,
+}
+
+impl<S: Store> Http<S> {
+    /// The page of a record, which led that way.
+    pub(crate) async fn record_page(
+        &self,
+        name: &str,
+        parameters: &Parameters<'_>,
+        way: &Way,
+        request: &Request<'_>,
+        work: &mut Work,
+    ) -> Answer {
+        match self.selected(name, parameters, work).await {
+            Ok(values) => {
+                let prefix = match Read::of(name) {
+                    Read::Prefix(prefix) => Some(self.about_prefix(prefix).await),
+                    _ => None,
+                };
+                show(StatusCode::OK, &RecordPage::new(name, &values, way, prefix))
+            }
+            Err(error) => self.no_way(name, &error, request, work).await,
+        }
+    }
+
+    /// What this service has to do with a prefix.
+    pub(super) async fn about_prefix(&self, prefix: &str) -> String {
+        let store = self.registry.store();
+        if !store.is_homed(prefix.as_bytes()).await.unwrap_or(false) {
+            return "Names under this prefix are not kept here.".into();
+        }
+        match store.count_under(prefix.as_bytes(), None, NAMES).await {
+            Ok(counted) if counted.next.is_some() => {
+                format!("Names under this prefix are kept here, more than {}.", grouped(counted.live))
+            }
+            Ok(counted) if counted.live == 1 => "Names under this prefix are kept here, one so far.".into(),
+            Ok(counted) => {
+                format!("Names under this prefix are kept here, {} so far.", grouped(counted.live))
+            }
+            Err(_) => "Names under this prefix are kept here.".into(),
+        }
+    }
+}
+
+impl RecordPage {
+    fn new(name: &str, values: &[Value<'_>], way: &Way, prefix: Option<String>) -> Self {
+        let mut room = Room::new();
+        let read = Read::of(name);
+        let kind = match &read {
+            Read::Doi(Target::Doi(_)) => "DOI name",
+            Read::Doi(Target::Short(_)) => "shortDOI",
+            Read::Prefix(_) => "Prefix",
+            Read::Handle | Read::Nothing => "Handle",
+        };
+        let leads = Leads::of(way, &mut room);
+        let forms = forms(name, &read, &mut room);
+        let rows: Vec<Row> =
+            values.iter().map_while(|value| room.has_more().then(|| Row::of(value, &mut room))).collect();
+        Self {
+            title: visible(&beginning(name, 80)),
+            name: visible(name),
+            kind,
+            leads,
+            prefix,
+            forms,
+            more: values.len() - rows.len(),
+            is_short: room.is_short(),
+            rows,
+            path: own_path(name),
+        }
+    }
+}
+
+impl Leads {
+    fn of(way: &Way, room: &mut Room) -> Self {
+        match way {
+            Way::There(answer) => {
+                let location = answer.headers().get(LOCATION).and_then(|location| location.to_str().ok());
+                location.map_or(Self::Nowhere, |location| Self::To {
+                    status: answer.status().as_u16(),
+                    text: room.line(location),
+                    address: room.address(location),
+                })
+            }
+            Way::Here(None) => Self::Nowhere,
+            Way::Here(Some(error)) => Self::NotFollowed(error.to_string()),
+            Way::NotServed(says) => {
+                Self::NotFollowed(format!("its prefix is not served at present {}", room.line(says)))
+            }
+            Way::Endless(chain) => Self::Endless(room.line(chain.first().map_or("", |name| name))),
+        }
+    }
+}
+
+/// The forms in which a name can be written, to copy; what looks the same in two stands there once.
+fn forms(name: &str, read: &Read<'_>, room: &mut Room) -> Vec<(String, String)> {
+    let written: Vec<(&str, String)> = match read {
+        Read::Doi(target) => FORMS
+            .iter()
+            .filter_map(|(form, label)| Some((*label, target.written_as(*form)?.to_string())))
+            .collect(),
+        _ => {
+            let address = elsewhere(name).map(|address| ("Address", address));
+            address.into_iter().chain([("Name", name.to_owned())]).collect()
+        }
+    };
+    let mut forms: Vec<(String, String)> = Vec::new();
+    for (label, text) in written {
+        match forms.iter_mut().find(|(_, known)| *known == text) {
+            Some((labels, _)) => *labels = format!("{labels}, {label}"),
+            None if room.has_more() => forms.push((label.into(), room.line(&text))),
+            None => break,
+        }
+    }
+    forms
+}
+
+const FORMS: [(Form, &str); 13] = [
+    (Form::Url, "Address"),
+    (Form::UrlMinimal, "the shortest"),
+    (Form::UrlFull, "all encoded"),
+    (Form::Name, "Name"),
+    (Form::Canonical, "for comparing"),
+    (Form::Display, "In print"),
+    (Form::Uri, "URI"),
+    (Form::Uri202411, "URI of 2024-11"),
+    (Form::Uri2003, "URI of 2003"),
+    (Form::Urn, "URN"),
+    (Form::Info, "info URI"),
+    (Form::Eidr, "EIDR"),
+    (Form::Html, "HTML"),
+];

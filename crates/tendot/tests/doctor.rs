@@ -1,0 +1,87 @@
+//! `tendot doctor` from outside: what it says of names in a store, and that the service does just that.
+
+use std::io::Write as _;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use serde_json::Value as Json;
+
+const RECORDS: &str = r#"{"handle":"10.5555/ONE","values":[{"index":1,"type":"URL","data":"https://example.org/one"},{"index":2,"type":"DESC","data":"x"}]}
+{"handle":"10.5555/ALIAS","values":[{"index":1,"type":"HS_ALIAS","data":"10.5555/ONE"}]}
+{"handle":"10.5555/CIRCLE","values":[{"index":1,"type":"HS_ALIAS","data":"10.5555/CIRCLE"}]}
+{"handle":"10.5555/LOST","values":[{"index":1,"type":"HS_ALIAS","data":"10.5555/NONE"}]}
+{"handle":"10.5555/NOURL","values":[{"index":2,"type":"DESC","data":"x"}]}
+{"handle":"10.5555/SCRIPT","values":[{"index":1,"type":"URL","data":"javascript:alert(1)"}]}
+{"handle":"10.5555/HIDDEN","values":[{"index":1,"type":"URL","data":"https://example.org/","permissions":"1100"}]}
+{"handle":"10.5555/LOC","values":[{"index":1,"type":"10320/loc","data":"<locations><location href='https://a.example.org/' weight='1'/><location href='https://b.example.org/' weight='0'/></locations>"}]}
+"#;
+
+#[test]
+fn names() {
+    let directory = tempfile::tempdir().unwrap();
+    import(directory.path());
+    let check = |name: &str, code: i32, last: &str| {
+        let (found, said) = doctor(directory.path(), &[name]);
+        assert_eq!(found, code, "{name}: {said}");
+        assert!(said.lines().last().unwrap_or_default().contains(last), "{name}: {said}");
+        let wrong = said.lines().filter(|line| line.starts_with("not ok")).count();
+        assert_eq!(wrong, usize::from(code != 0), "{name}: {said}");
+    };
+    check("10.5555/one", 0, "302 to https://example.org/one");
+    check("https://doi.org/10.5555%2Fone", 0, "302 to https://example.org/one");
+    check("See Bak (1987), doi:10.5555/ONE.", 0, "302 to https://example.org/one");
+    check("10.5555/ALIAS", 0, "302 to https://example.org/one");
+    check("10.5555/LOC", 0, "302 to https://a.example.org/");
+    check("10.5555/LOST", 1, "there is no record of this name");
+    check("10.5555/CIRCLE", 1, "without an end");
+    check("10.5555/NOURL", 1, "none of the values is an address; add a value of the type `URL`");
+    check(
+        "10.5555/SCRIPT",
+        1,
+        "the address is not followed: it has no scheme that is redirected to; addresses begin with",
+    );
+    check("10.5555/HIDDEN", 1, "everybody may read none of the values");
+    check("10.5555/ONEE", 1, "these exist: 10.5555/ONE (one sign differs)");
+    check("10.9999/x", 1, "names under `10.9999` are not kept here");
+    check("", 1, "there is no name in it");
+}
+
+#[test]
+fn json() {
+    let directory = tempfile::tempdir().unwrap();
+    import(directory.path());
+    let (code, said) = doctor(directory.path(), &["--json", "10.5555/ALIAS"]);
+    let explained: Json = serde_json::from_str(&said).unwrap();
+    assert_eq!(
+        (code, &explained["outcome"], &explained["aliases"][0]),
+        (0, &"resolves".into(), &"10.5555/ONE".into())
+    );
+    assert_eq!(explained["redirects"][0]["location"], "/10.5555/ONE");
+    assert_eq!(explained["redirects"][1]["location"], "https://example.org/one");
+    assert!(explained["steps"].as_array().unwrap().iter().all(|step| step["ok"] == true));
+}
+
+#[test]
+fn no_store() {
+    let directory = tempfile::tempdir().unwrap();
+    assert_eq!(doctor(directory.path(), &["10.5555/ONE"]), (2, String::new()));
+}
+
+fn import(directory: &Path) {
+    let mut process =
+        tendot(directory).arg("import").stdin(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    process.stdin.take().unwrap().write_all(RECORDS.as_bytes()).unwrap();
+    assert!(process.wait().unwrap().success());
+}
+
+/// The exit code and what was said on stdout.
+fn doctor(directory: &Path, arguments: &[&str]) -> (i32, String) {
+    let output = tendot(directory).arg("doctor").args(arguments).output().unwrap();
+    (output.status.code().unwrap(), String::from_utf8(output.stdout).unwrap())
+}
+
+fn tendot(directory: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tendot"));
+    command.current_dir(directory);
+    command
+}
