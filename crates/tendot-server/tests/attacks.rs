@@ -111,6 +111,14 @@ fn attack_h11_heads_that_are_too_large() {
     let cookies = format!("Cookie: {}\r\n", "y".repeat(8 << 10)).repeat(100);
     check(&service, format!("GET / HTTP/1.1\r\n{cookies}\r\n"), 431);
     check(&service, format!("GET /{} HTTP/1.1\r\nHost: a\r\n\r\n", "y".repeat(64 << 10)), 414);
+    // Who goes on sending hears the answer, too.
+    let mut stream = service.connect();
+    stream.write_all(format!("GET / HTTP/1.1\r\nX: {}", "y".repeat(200 << 10)).as_bytes()).unwrap();
+    for _ in 0..5 {
+        std::thread::sleep(SECOND / 20);
+        stream.write_all(&[b'y'; 1 << 10]).unwrap();
+    }
+    assert!(rest(&mut stream).starts_with("HTTP/1.1 431 "));
     // As much as is allowed.
     let enough: String = (0..90).map(|number| format!("X-{number}: y\r\n")).collect();
     check(&service, format!("GET /livez HTTP/1.1\r\nConnection: close\r\n{enough}\r\n"), 200);

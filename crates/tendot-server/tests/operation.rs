@@ -162,6 +162,8 @@ fn attack_s12_the_end_under_load() {
                         stream.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
                         // Some ask again and again on a connection, some once.
                         for request in 0..if number % 2 == 0 { 1_000 } else { 1 } {
+                            // And some of those rest in between.
+                            std::thread::sleep(Duration::from_millis(if number % 4 == 0 { 2 } else { 0 }));
                             let said = b"GET /10.5555/ONE HTTP/1.1\r\nHost: a\r\n\r\n";
                             let mut piece = [0; 4 << 10];
                             let answer = stream.write_all(said).and_then(|()| stream.read(&mut piece));
