@@ -291,3 +291,14 @@ fn rest_of_frames(stream: &mut TcpStream) -> Vec<(u8, Vec<u8>)> {
     }
     frames
 }
+
+#[test]
+fn attack_h10_http2_that_asks_nothing() {
+    let service = start(quick(), None, |http| http);
+    for frames in [vec![settings()], vec![settings(), get(1, "/livez")]] {
+        let mut stream = service.connect();
+        stream.write_all(&http2(&frames)).unwrap();
+        let took = closed_after(&mut stream);
+        assert!(took > SECOND && took < 8 * SECOND, "{took:?}");
+    }
+}

@@ -194,3 +194,21 @@ fn attack_s12_the_end_under_load() {
         assert_eq!(failed.load(Ordering::Relaxed), 0, "of {}", asked.load(Ordering::Relaxed));
     }
 }
+
+/// A request that was sent when the end had just been asked for is answered, on a connection that had nothing to do.
+#[test]
+fn attack_s12_who_rests_at_the_end() {
+    let mut service = plain();
+    let mut stream = service.connect();
+    let mut ask = || {
+        stream.write_all(b"GET /10.5555/ONE HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+        let mut piece = [0; 4 << 10];
+        let read = stream.read(&mut piece).unwrap();
+        Found::of(&piece[..read])
+    };
+    assert_eq!(ask().header("connection"), None);
+    let _ = service.end.take().unwrap().send(());
+    std::thread::sleep(Duration::from_millis(100));
+    let last = ask();
+    assert_eq!((last.status, last.header("connection")), (302, Some("close")));
+}

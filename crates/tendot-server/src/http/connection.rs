@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
@@ -131,7 +131,7 @@ async fn answer<S: Store + 'static>(
     request: Request<Incoming>,
     peer: Peer,
 ) -> Response<Sending> {
-    let asking = Asking::begin(life);
+    let asking = Asking::begin(life, request.version());
     // Where the next request begins after such a body, `head.rs` does not know.
     let is_last = request.version() <= Version::HTTP_11
         && (doors.is_ending.load(Ordering::Relaxed) || request.headers().contains_key(TRANSFER_ENCODING));
@@ -147,6 +147,8 @@ async fn answer<S: Store + 'static>(
 #[derive(Debug)]
 struct Life {
     start: Instant,
+    /// Whether requests came by HTTP/1, which has its times elsewhere.
+    is_http1: AtomicBool,
     /// Milliseconds from the start to the last event.
     last: AtomicU64,
     asking: AtomicUsize,
@@ -163,6 +165,7 @@ impl Life {
     fn new() -> Self {
         Self {
             start: Instant::now(),
+            is_http1: AtomicBool::new(false),
             last: AtomicU64::new(0),
             asking: AtomicUsize::new(0),
             sending: AtomicUsize::new(0),
@@ -175,6 +178,9 @@ impl Life {
     }
 
     fn judge(&self, limits: &Limits) -> Judgement {
+        if self.is_http1.load(Ordering::Relaxed) {
+            return Judgement::Alive;
+        }
         let rest =
             self.start.elapsed().saturating_sub(Duration::from_millis(self.last.load(Ordering::Relaxed)));
         if self.sending.load(Ordering::Relaxed) > 0 {
@@ -187,38 +193,49 @@ impl Life {
     }
 }
 
-/// A request that is looked at.
-struct Asking(Arc<Life>);
+/// A request that is looked at; with HTTP/2, its connection's life.
+struct Asking(Option<Arc<Life>>);
 
 impl Asking {
-    fn begin(life: Arc<Life>) -> Self {
+    fn begin(life: Arc<Life>, version: Version) -> Self {
+        if version <= Version::HTTP_11 {
+            life.is_http1.store(true, Ordering::Relaxed);
+            return Self(None);
+        }
         life.asking.fetch_add(1, Ordering::Relaxed);
-        Self(life)
+        Self(Some(life))
     }
 
     fn send(self, body: Bytes) -> Sending {
-        self.0.sending.fetch_add(1, Ordering::Relaxed);
-        Sending { rest: body, life: Arc::clone(&self.0) }
+        let life = self.0.clone();
+        if let Some(life) = &life {
+            life.sending.fetch_add(1, Ordering::Relaxed);
+        }
+        Sending { rest: body, life }
     }
 }
 
 impl Drop for Asking {
     fn drop(&mut self) {
-        self.0.happened();
-        self.0.asking.fetch_sub(1, Ordering::Relaxed);
+        if let Some(life) = &self.0 {
+            life.happened();
+            life.asking.fetch_sub(1, Ordering::Relaxed);
+        }
     }
 }
 
 /// An answer that is being sent, piece by piece: the next one is asked for when there is room for it.
 struct Sending {
     rest: Bytes,
-    life: Arc<Life>,
+    life: Option<Arc<Life>>,
 }
 
 impl Drop for Sending {
     fn drop(&mut self) {
-        self.life.happened();
-        self.life.sending.fetch_sub(1, Ordering::Relaxed);
+        if let Some(life) = &self.life {
+            life.happened();
+            life.sending.fetch_sub(1, Ordering::Relaxed);
+        }
     }
 }
 
@@ -233,7 +250,9 @@ impl Body for Sending {
         if self.rest.is_empty() {
             return Poll::Ready(None);
         }
-        self.life.happened();
+        if let Some(life) = &self.life {
+            life.happened();
+        }
         let piece = self.rest.len().min(PIECE);
         Poll::Ready(Some(Ok(Frame::data(self.rest.split_to(piece)))))
     }
