@@ -18,6 +18,14 @@ pub enum StoreError {
         /// What it said.
         error: Box<dyn std::error::Error + Send + Sync>,
     },
+    /// There is no room on the disk. What was to be written was not, and may be once there is.
+    #[error("{doing}: there is no room on the disk ({error})")]
+    Full {
+        /// What was being done.
+        doing: &'static str,
+        /// What was said.
+        error: String,
+    },
     /// Nothing can be written: the store was opened for reading only, or its disk failed before.
     #[error("the store can only be read: {why}")]
     ReadOnly {

@@ -382,3 +382,27 @@ fn pages_that_were_never_written() {
         drop(commits);
     }
 }
+
+#[test]
+fn verify_beside_busy_writers() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = Embedded::open(directory.path()).unwrap();
+    let is_over = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for writer in 0..8 {
+            let (store, is_over) = (&store, &is_over);
+            scope.spawn(move || {
+                for number in 0.. {
+                    if is_over.load(std::sync::atomic::Ordering::Relaxed) {
+                        break;
+                    }
+                    let name = format!("10.1000/{writer}-{}", number % 100);
+                    block_on(store.commit(change(vec![put(&name, &name, Expect::Any)]))).unwrap();
+                }
+            });
+        }
+        let damage: Vec<String> = (0..200).flat_map(|_| store.verify(|_| {}).unwrap().damage).collect();
+        is_over.store(true, std::sync::atomic::Ordering::Relaxed);
+        assert_eq!(damage, [""; 0]);
+    });
+}

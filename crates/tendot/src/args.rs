@@ -220,6 +220,10 @@ pub(crate) struct ServeArguments {
     /// Put a few records into the store first, to have something to resolve
     #[arg(long)]
     pub(crate) demo: bool,
+
+    /// When it is ready, print a JSON object with the addresses
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 /// Shows, checks and writes settings

@@ -1,6 +1,7 @@
 //! The store that a command is about: where it is, and what to do when it cannot be opened.
 
 use std::ffi::OsString;
+use std::error::Error;
 use std::io::{self, IsTerminal as _};
 use std::path::{Path, PathBuf};
 
@@ -33,11 +34,28 @@ impl StoreArguments {
         }
     }
 
+    /// Refuses to write over a file of the store itself.
+    pub(crate) fn check_target(&self, target: &Path) -> Result<(), Failure> {
+        let target = std::fs::canonicalize(target).unwrap_or_else(|_| target.into());
+        let name = target.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty());
+        let folder = std::fs::canonicalize(folder.unwrap_or_else(|| Path::new("."))).ok();
+        let is_ours = folder.is_some() && folder == std::fs::canonicalize(self.directory()?).ok();
+        if is_ours && OWN_FILES.contains(&name) {
+            return Err(Failure::new(format!("`{}` is a file of the store itself", target.display()))
+                .hint("write to another place"));
+        }
+        Ok(())
+    }
+
     /// The store, for reading, also while a server writes it.
     pub(crate) fn open_read_only(&self) -> Result<Embedded, Failure> {
         Embedded::open_read_only(&self.directory()?).map_err(|error| unopened(&error))
     }
 }
+
+/// What a store and its server have in their directory.
+const OWN_FILES: [&str; 5] = ["data.mdb", "lock.mdb", "operator.token", "tendot.lock", "tendot.room"];
 
 /// Tells why a store was not opened.
 pub(crate) fn unopened(error: &OpenError) -> Failure {
@@ -48,11 +66,24 @@ pub(crate) fn unopened(error: &OpenError) -> Failure {
         OpenError::OtherFormat { .. } => {
             failure.hint("a newer version of tendot wrote it, or another program")
         }
-        OpenError::Failed { .. } | OpenError::Store { .. } => {
+        OpenError::Failed { error, .. } if is_denied(&**error) => {
+            failure.hint("whoever reads a store has to be able to write its `lock.mdb`, too")
+        }
+        OpenError::CutOff { .. } | OpenError::Failed { .. } | OpenError::Store { .. } => {
             failure.hint("if the file is damaged, `tendot restore` makes a store of a backup")
         }
         _ => failure,
     }
+}
+
+/// Whether an error is that somebody has no permission.
+fn is_denied(error: &(dyn Error + 'static)) -> bool {
+    let mut causes = std::iter::successors(Some(error), |error| error.source());
+    causes.any(|cause| {
+        let io = cause.downcast_ref::<io::Error>();
+        io.is_some_and(|error| error.kind() == io::ErrorKind::PermissionDenied)
+            || cause.to_string().contains("Permission denied")
+    })
 }
 
 /// What to do when another process writes.

@@ -60,7 +60,8 @@ impl Place {
         let output = self.run(&[&["import", "--json"], arguments].concat());
         assert_eq!(output.status.code(), Some(code), "{arguments:?}: {}", stderr(&output));
         let mut summary: Json = serde_json::from_slice(&output.stdout).unwrap();
-        assert!(summary.as_object_mut().unwrap().remove("seconds").unwrap().is_f64());
+        let members = summary.as_object_mut().unwrap();
+        assert!(members.remove("seconds").unwrap().is_f64() && members.remove("read").unwrap().is_u64());
         summary
     }
 
@@ -525,4 +526,47 @@ fn help_has_examples() {
             "{help}"
         );
     }
+}
+
+#[test]
+fn a_store_is_not_written_over() {
+    let place = Place::new();
+    let records = place.write("one.csv", "10.1000/1,https://example.org/\n");
+    place.import(&[&records], 0);
+    fs::create_dir(place.path("other")).unwrap();
+    std::os::unix::fs::symlink(place.path("data/data.mdb"), place.path("link")).unwrap();
+    for command in ["backup", "export"] {
+        for target in ["data/data.mdb", "data/lock.mdb", "other/../data/tendot.lock", "link"] {
+            let output = place.run(&[command, place.path(target).to_str().unwrap()]);
+            assert_eq!(output.status.code(), Some(2), "{command} {target}");
+            assert!(stderr(&output).contains("is a file of the store itself"), "{}", stderr(&output));
+        }
+        place.ok(&[command, place.path("data/a-copy").to_str().unwrap()]);
+    }
+    assert_eq!(place.run(&["backup", "-"]).status.code(), Some(2));
+    assert_eq!(place.export().len(), 1);
+}
+
+#[test]
+fn damage_that_keeps_a_store_shut_is_damage() {
+    let place = Place::new();
+    let records = place.write("one.csv", "10.1000/1,https://example.org/\n");
+    place.import(&[&records], 0);
+    let file = place.path("data/data.mdb");
+    let bytes = fs::read(&file).unwrap();
+    fs::write(&file, &bytes[..3 * 4_096]).unwrap();
+    let output = place.run(&["verify", "--json"]);
+    let lines = String::from_utf8(output.stdout.clone()).unwrap();
+    assert_eq!((output.status.code(), lines.contains("cut off")), (Some(1), true), "{lines}");
+}
+
+#[test]
+fn backups_of_other_versions() {
+    let place = Place::new();
+    let newer = place.write("newer", "tendot backup 2\nwhatever comes then");
+    let output = place.run(&["restore", &newer]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("hint: a newer version of tendot made it"), "{}", stderr(&output));
+    let other = place.write("other", "something else altogether");
+    assert!(stderr(&place.run(&["restore", &other])).contains("this is no backup"));
 }

@@ -13,6 +13,9 @@ use crate::{LockError, StoreError, fail_point};
 
 const HEADER: &[u8; 16] = b"tendot backup 1\n";
 
+/// What the headers of all versions begin with.
+const FAMILY: &[u8] = b"tendot backup ";
+
 /// Bytes before and after the copy: header and length, checksum.
 const BEFORE: u64 = 16 + 8;
 const AFTER: u64 = 16;
@@ -192,7 +195,8 @@ impl<'a> Backup<'a> {
             Ok(()) => {}
         }
         if header != *HEADER {
-            return Err(RestoreError::NoBackup);
+            let is_other = header.starts_with(FAMILY);
+            return Err(if is_other { RestoreError::OtherVersion } else { RestoreError::NoBackup });
         }
         let length = u64::from_le_bytes(length);
         let announced = length.saturating_add(BEFORE + AFTER);
@@ -249,8 +253,11 @@ impl Tables {
 #[non_exhaustive]
 pub enum RestoreError {
     /// The file is something else.
-    #[error("this is no backup, or one of a version that is not known")]
+    #[error("this is no backup")]
     NoBackup,
+    /// The file is a backup of another version.
+    #[error("this is a backup of a version that is not known")]
+    OtherVersion,
     /// The file was cut off, or something was appended.
     #[error("the backup is damaged: it should have {announced} bytes, and has {there}")]
     OtherLength {

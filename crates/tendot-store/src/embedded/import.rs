@@ -378,20 +378,28 @@ impl Writing<'_> {
         pieces: Receiver<Result<Piece, ImportError>>,
         mut progress: impl FnMut(&Imported),
     ) -> Result<Imported, ImportError> {
-        let mut is_last = false;
+        let (mut is_first, mut is_last) = (true, false);
         while !is_last {
-            is_last = self.transaction(&pieces)?;
+            is_last = self.transaction(&pieces, is_first)?;
+            is_first = false;
             progress(&self.imported);
         }
         Ok(self.imported)
     }
 
     /// Commits as much as is committed together. Gives whether that was all.
-    fn transaction(&mut self, pieces: &Receiver<Result<Piece, ImportError>>) -> Result<bool, ImportError> {
+    fn transaction(
+        &mut self,
+        pieces: &Receiver<Result<Piece, ImportError>>,
+        is_first: bool,
+    ) -> Result<bool, ImportError> {
         let tables = self.tables;
         let committing = |error| failed("committing an import", error);
         fail_point::pass("import: before a transaction");
         let mut txn = tables.env.write_txn().map_err(committing)?;
+        if is_first {
+            self.home(&mut txn)?;
+        }
         let (mut records, mut bytes, mut is_last) = (0, 0, false);
         while !is_last && records < self.together && bytes < TOGETHER_BYTES {
             let stopped =
@@ -417,7 +425,9 @@ impl Writing<'_> {
             tables.put_counter(&mut txn, b"revision", self.revision).map_err(committing)?;
         }
         if is_last {
-            self.log(&mut txn, count)?;
+            if count > 0 {
+                self.log(&mut txn, vec![(EditKind::Import, "".into(), count)])?;
+            }
             tables.databases.meta.delete(&mut txn, Interrupted::NAME).map_err(committing)?;
         } else {
             let interrupted = Interrupted { revision: self.revision, count, at: self.at, by: self.by.into() };
@@ -447,14 +457,11 @@ impl Writing<'_> {
         records.put(txn, record_key, value)
     }
 
-    /// One line for the import, and one for each prefix that is new here.
-    fn log(&self, txn: &mut RwTxn<'_>, count: u64) -> Result<(), StoreError> {
+    /// Homes the prefixes that are new here: before the first record, so that none is there and denied.
+    fn home(&self, txn: &mut RwTxn<'_>) -> Result<(), StoreError> {
         let tables = self.tables;
-        let writing = |error| failed("writing the log", error);
+        let writing = |error| failed("homing prefixes", error);
         let mut lines = Vec::new();
-        if count > 0 {
-            lines.push((EditKind::Import, "".into(), count));
-        }
         for prefix in self.homed {
             let known = tables.databases.homed.get(txn, prefix.as_bytes()).map_err(writing)?.is_some();
             if !known {
@@ -464,6 +471,12 @@ impl Writing<'_> {
                 lines.push((EditKind::Home, prefix.to_string().into(), 1));
             }
         }
+        self.log(txn, lines)
+    }
+
+    fn log(&self, txn: &mut RwTxn<'_>, lines: Vec<(EditKind, Box<str>, u64)>) -> Result<(), StoreError> {
+        let tables = self.tables;
+        let writing = |error| failed("writing the log", error);
         if lines.is_empty() {
             return Ok(());
         }

@@ -106,7 +106,8 @@ impl Embedded {
     /// Opens the store of a directory for reading, also while another process writes.
     pub fn open_read_only(directory: &Path) -> Result<Self, OpenError> {
         let failed = |error| OpenError::Failed { directory: directory.into(), error: Box::new(error) };
-        if !directory.join("data.mdb").exists() {
+        let unread = |error| OpenError::Failed { directory: directory.into(), error: Box::new(error) };
+        if !directory.join("data.mdb").try_exists().map_err(unread)? {
             return Err(OpenError::NoStore { directory: directory.into() });
         }
         let env = open::environment(directory, true)?;

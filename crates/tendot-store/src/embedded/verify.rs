@@ -113,10 +113,17 @@ impl Inspection<'_> {
             let txn = self.tables.read_txn()?;
             let pages = Pages::open(&file, page_size);
             tries += 1;
-            // Somebody may have written meanwhile, but not each time.
+            // The state that is just being made durable is in the file already, and not yet for readers: its pages and
+            // those of the one before are kept as long as we read.
+            let read = txn.id() as u64;
+            let is_last = |pages: &Pages| (read..=read + 1).contains(&pages.transaction());
             match pages {
-                Ok(pages) if pages.transaction() != txn.id() as u64 && tries < 1_000 => {}
-                Ok(pages) if pages.transaction() != txn.id() as u64 => {
+                // Somebody may have written twice meanwhile, but not each time.
+                Ok(pages) if !is_last(&pages) && tries < 1_000 => {
+                    drop(txn);
+                    std::thread::sleep(std::time::Duration::from_millis(1));
+                }
+                Ok(pages) if !is_last(&pages) => {
                     break Err("the engine reads another state than the last".to_owned());
                 }
                 Ok(mut pages) => break pages.check(),

@@ -153,7 +153,15 @@ impl Writing {
                 if is_lost {
                     self.tables.standby();
                 }
-                let failed = || StoreError::Failed { doing: "committing changes", error: why.clone().into() };
+                let doing = "committing changes";
+                let is_full = is_full(&error);
+                let failed = || {
+                    if is_full {
+                        StoreError::Full { doing, error: why.clone() }
+                    } else {
+                        StoreError::Failed { doing, error: why.clone().into() }
+                    }
+                };
                 jobs.iter().map(|_| Err(failed().into())).collect()
             }
         }

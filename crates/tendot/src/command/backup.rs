@@ -11,7 +11,7 @@ use crate::args::BackupArguments;
 use crate::failure::tell;
 use crate::output::Output;
 use crate::replacement::Replacement;
-use crate::store::{BYTES, progress, unread};
+use crate::store::{BYTES, is_standard, progress, unread};
 use crate::{Answer, Failure};
 
 #[derive(Serialize)]
@@ -20,6 +20,11 @@ struct Summary {
 }
 
 pub(crate) fn run(arguments: &BackupArguments) -> Result<Answer, Failure> {
+    if is_standard(&arguments.file) {
+        return Err(Failure::new("a backup is written to a file, since it is read and checked afterwards")
+            .hint("`./-` is a file of that name"));
+    }
+    arguments.store.check_target(&arguments.file)?;
     let store = arguments.store.open_read_only()?;
     let mut replacement = Replacement::create(&arguments.file)?;
     if !replacement.is_regular() {

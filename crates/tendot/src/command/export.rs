@@ -25,6 +25,7 @@ pub(crate) fn run(arguments: &ExportArguments) -> Result<Answer, Failure> {
             export(&store, arguments.format, &bar, "standard output", io::stdout().lock())?;
         }
         Some(path) => {
+            arguments.store.check_target(path)?;
             let mut replacement = Replacement::create(path)?;
             let what = format!("`{}`", path.display());
             export(&store, arguments.format, &bar(&store)?, &what, replacement.file())?;

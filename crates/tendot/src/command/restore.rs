@@ -29,6 +29,9 @@ pub(crate) fn run(arguments: &RestoreArguments) -> Result<Answer, Failure> {
         }
         RestoreError::Locked(LockError::Held { .. }) => Failure::new(error.to_string()).hint(IN_USE),
         RestoreError::Open(error) => unopened(error),
+        RestoreError::OtherVersion => {
+            Failure::new(format!("`{path}`: {error}")).hint("a newer version of tendot made it")
+        }
         RestoreError::Locked(_) | RestoreError::Failed { .. } => Failure::new(error.to_string()),
         _ => Failure::new(format!("`{path}`: {error}")),
     })?;

@@ -8,6 +8,7 @@ use std::time::SystemTime;
 
 use aws_lc_rs::rand;
 use data_encoding::BASE64URL_NOPAD;
+use serde::Serialize;
 use tendot_proto::Handle;
 use tendot_proto::record::Record;
 use tendot_registry::{Registry, Settings as RegistrySettings};
@@ -21,8 +22,14 @@ use crate::args::ServeArguments;
 use crate::config::{Configuration, Settings};
 use crate::failure::tell;
 use crate::log::Log;
+use crate::output::Output;
 use crate::store::unopened;
 use crate::{Answer, Failure, systemd};
+
+#[derive(Serialize)]
+struct Ready<'a> {
+    ready: &'a [String],
+}
 
 pub(crate) fn run(arguments: &ServeArguments) -> Result<Answer, Failure> {
     let settings = settings(arguments)?;
@@ -101,6 +108,11 @@ async fn serve<S: Store + 'static>(
     let end = end_asked(tls).map_err(|error| Failure::io("signals can't be waited for", &error))?;
     http.set_ready(true);
     tell(format_args!("ready: {}", addresses.join(" ")));
+    if arguments.json {
+        let mut output = Output::new();
+        output.json(&Ready { ready: &addresses })?;
+        output.flush()?;
+    }
     systemd::notify("READY=1");
     let end = async {
         end.await;

@@ -3,12 +3,12 @@
 use std::process::{Command, ExitStatus};
 
 use serde::Serialize;
-use tendot_store::Verified;
+use tendot_store::{Embedded, OpenError, Verified};
 
 use crate::args::VerifyArguments;
 use crate::failure::{escaped, tell};
 use crate::output::Output;
-use crate::store::{RECORDS, progress, unread};
+use crate::store::{RECORDS, progress, unopened, unread};
 use crate::{Answer, Failure};
 
 #[derive(Serialize)]
@@ -46,18 +46,23 @@ pub(crate) fn run(arguments: &VerifyArguments) -> Result<Answer, Failure> {
         }
         _ => {
             let damage = format!("the pages of the engine are damaged: reading them ended with {status}");
-            let mut output = Output::new();
-            if arguments.json {
-                output.json(&Damage { damage: &damage })?;
-                output.json(&Summary { damaged: 1, ..Summary::default() })?;
-            } else {
-                output.line(damage)?;
-            }
-            output.flush()?;
-            tell("the store is damaged; `tendot restore` makes a new one of a backup");
-            Ok(Answer::No)
+            tell_damage(&damage, arguments.json)
         }
     }
+}
+
+/// Tells of damage after which nothing can be read.
+fn tell_damage(damage: &str, json: bool) -> Result<Answer, Failure> {
+    let mut output = Output::new();
+    if json {
+        output.json(&Damage { damage })?;
+        output.json(&Summary { damaged: 1, ..Summary::default() })?;
+    } else {
+        output.line(escaped(damage))?;
+    }
+    output.flush()?;
+    tell("the store is damaged; `tendot restore` makes a new one of a backup");
+    Ok(Answer::No)
 }
 
 /// Whether somebody wanted the process to end: SIGHUP, SIGINT, SIGKILL, SIGPIPE, SIGTERM.
@@ -73,7 +78,13 @@ const fn was_stopped(_: ExitStatus) -> bool {
 }
 
 fn verify(arguments: &VerifyArguments) -> Result<Answer, Failure> {
-    let store = arguments.store.open_read_only()?;
+    let store = match Embedded::open_read_only(&arguments.store.directory()?) {
+        Ok(store) => store,
+        Err(error @ (OpenError::CutOff { .. } | OpenError::Store { .. })) => {
+            return tell_damage(&error.to_string(), arguments.json);
+        }
+        Err(error) => return Err(unopened(&error)),
+    };
     // What cannot be counted is damaged, and will be told as such.
     let bar = progress(store.count().unwrap_or_default(), RECORDS);
     let verified = store

@@ -114,6 +114,12 @@ impl<R: BufRead> Rows<R> {
             }
         }
         row.push(field);
+        // Good rows may have been taken for a part of a bad one.
+        let lines = self.line - began;
+        let problem = problem.map(|problem: String| match lines {
+            0 | 1 => problem,
+            _ => format!("{problem}; it was read up to line {}", began + lines - 1),
+        });
         Ok(Some((began, problem.map_or(Ok(row), Err))))
     }
 
@@ -144,6 +150,7 @@ mod tests {
         check("a\"b,c", &[(1, Ok(&["a\"b", "c"]))]);
         check("\"a\"b,c\nd,e", &[(1, Err("something follows a closing quote")), (2, Ok(&["d", "e"]))]);
         check("\"a,b\n", &[(1, Err("a quote is not closed"))]);
+        check("\"a,b\nc,d\ne,f\n", &[(1, Err("a quote is not closed; it was read up to line 3"))]);
         check("a\rb,c", &[(1, Err("a carriage return outside quotes"))]);
     }
 

@@ -25,6 +25,7 @@ pub(crate) struct Report {
 
 #[derive(Serialize)]
 struct Summary {
+    read: u64,
     created: u64,
     changed: u64,
     unchanged: u64,
@@ -98,7 +99,7 @@ impl Report {
         }
         let Imported { created, changed, unchanged, superseded, .. } = imported.cloned().unwrap_or_default();
         let mut output = Output::new();
-        output.json(&Summary { created, changed, unchanged, superseded, refused, warnings, seconds })?;
+        output.json(&Summary { read, created, changed, unchanged, superseded, refused, warnings, seconds })?;
         output.flush()
     }
 }

@@ -7,6 +7,7 @@ use http::header::{CACHE_CONTROL, HeaderValue, WWW_AUTHENTICATE};
 use serde::Serialize;
 use tendot_proto::{ResponseCode, Value};
 use tendot_registry::Error;
+use tendot_store::StoreError;
 
 use crate::http::answer::{Answer, JSON, answer};
 use crate::http::authenticate::AuthenticationError;
@@ -90,7 +91,11 @@ pub(super) fn fail(error: &Error, status: StatusCode, name: &str, form: &Form<'_
         Error::AlreadyExists { name: existing } if **existing == *name => None,
         Error::Store(error) => {
             tracing::error!(%error, "the store failed");
-            Some("the store failed".into())
+            Some(match error {
+                StoreError::Full { .. } => "there is no room on the disk of the server".into(),
+                StoreError::ReadOnly { .. } => "nothing can be written at present".into(),
+                _ => "the store failed".into(),
+            })
         }
         error => Some(error.to_string().into()),
     };
@@ -121,9 +126,10 @@ pub(super) fn unknown_caller(error: AuthenticationError, name: &str, request: &R
 
 /// The status of an error in reading or writing: to have asked for values that are not there is wrong only in writing.
 pub(super) const fn status_of_write(error: &Error, takes_credentials: bool) -> StatusCode {
-    match error.response_code() {
-        ResponseCode::VALUES_NOT_FOUND => StatusCode::BAD_REQUEST,
-        code => status::of(code, takes_credentials),
+    match (error, error.response_code()) {
+        (Error::Store(StoreError::Full { .. }), _) => StatusCode::INSUFFICIENT_STORAGE,
+        (_, ResponseCode::VALUES_NOT_FOUND) => StatusCode::BAD_REQUEST,
+        (_, code) => status::of(code, takes_credentials),
     }
 }
 
