@@ -1,7 +1,7 @@
 //! The store that a command is about: where it is, and what to do when it cannot be opened.
 
-use std::ffi::OsString;
 use std::error::Error;
+use std::ffi::OsString;
 use std::io::{self, IsTerminal as _};
 use std::path::{Path, PathBuf};
 
@@ -78,12 +78,10 @@ pub(crate) fn unopened(error: &OpenError) -> Failure {
 
 /// Whether an error is that somebody has no permission.
 fn is_denied(error: &(dyn Error + 'static)) -> bool {
-    let mut causes = std::iter::successors(Some(error), |error| error.source());
-    causes.any(|cause| {
-        let io = cause.downcast_ref::<io::Error>();
-        io.is_some_and(|error| error.kind() == io::ErrorKind::PermissionDenied)
-            || cause.to_string().contains("Permission denied")
-    })
+    let io = error.downcast_ref::<io::Error>();
+    // The engine's own errors only say it.
+    io.is_some_and(|error| error.kind() == io::ErrorKind::PermissionDenied)
+        || error.to_string().contains("Permission denied")
 }
 
 /// What to do when another process writes.

@@ -180,7 +180,12 @@ fn acknowledged_records_resolve_after_a_kill() {
                 let backup = tendot(directory.path()).args(["backup", "copy"]).output().unwrap();
                 assert!(backup.status.success(), "{}", String::from_utf8_lossy(&backup.stderr));
             }
-            std::thread::sleep(Duration::from_millis(150 + round * 37));
+            // However slow the machine is, there is something to be lost.
+            let begin = Instant::now();
+            while written.lock().unwrap().len() < 30 && begin.elapsed() < Duration::from_secs(20) {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            std::thread::sleep(Duration::from_millis(round * 37));
             let id = service.process.id().to_string();
             assert!(Command::new("kill").args(["-KILL", &id]).status().unwrap().success());
             stop.store(true, Ordering::Relaxed);

@@ -75,7 +75,7 @@ impl Embedded {
             tables: self.tables(),
             verified: Verified::default(),
             progress: &mut progress,
-            started: self.tables().env.info().last_txn_id,
+            started: self.tables().read_txn()?.id(),
         };
         inspection.pages()?;
         if inspection.verified.damaged > 0 {
@@ -95,7 +95,7 @@ struct Inspection<'a> {
     tables: &'a Tables,
     verified: Verified,
     progress: &'a mut dyn FnMut(&Verified),
-    /// The transaction that was the last one when it began.
+    /// The transaction that was the last one for readers when it began.
     started: usize,
 }
 
@@ -187,7 +187,7 @@ impl Inspection<'_> {
             (self.progress)(&self.verified);
             if in_slice < SLICE {
                 // Only who reads a store that nobody writes can know how many there should have been.
-                let is_still = self.tables.env.info().last_txn_id == self.started;
+                let is_still = txn.id() == self.started;
                 match database.len(&txn) {
                     Ok(length) if is_still && length != count => {
                         self.verified.damage(format!("{length} {what}s should be there, {count} were found"));
@@ -279,7 +279,7 @@ impl Inspection<'_> {
         let txn = self.tables.read_txn()?;
         let Some(last) = self.verified.check(self.tables.counter(&txn, b"sequence")) else { return Ok(()) };
         // Lines may have come since; fewer than there were are damage.
-        if last < expected || (last > expected && self.tables.env.info().last_txn_id == self.started) {
+        if last < expected || (last > expected && txn.id() == self.started) {
             self.verified.damage(format!("the last {what} should be {last}, and is {expected}"));
         }
         Ok(())

@@ -99,7 +99,16 @@ impl Report {
         }
         let Imported { created, changed, unchanged, superseded, .. } = imported.cloned().unwrap_or_default();
         let mut output = Output::new();
-        output.json(&Summary { read, created, changed, unchanged, superseded, refused, warnings, seconds })?;
+        output.json(&Summary {
+            read,
+            created,
+            changed,
+            unchanged,
+            superseded,
+            refused,
+            warnings,
+            seconds,
+        })?;
         output.flush()
     }
 }
