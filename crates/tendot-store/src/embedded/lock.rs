@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 /// The right to write a directory. It ends with the process, however that ends.
 #[derive(Debug)]
 pub(super) struct Lock {
-    _file: File,
+    file: File,
 }
 
 impl Lock {
@@ -34,7 +34,16 @@ impl Lock {
         }
         file.set_len(0).map_err(failed)?;
         writeln!(file, "process {}", std::process::id()).map_err(failed)?;
-        Ok(Self { _file: file })
+        Ok(Self { file })
+    }
+}
+
+impl Drop for Lock {
+    /// Lets go by asking for it. Closing the file is not enough while another thread starts a
+    /// program: between fork and exec the child has the file open, too, and keeps it locked.
+    fn drop(&mut self) {
+        // If it cannot be unlocked, closing it does what it can.
+        let _ = self.file.unlock();
     }
 }
 
@@ -58,4 +67,21 @@ pub enum LockError {
         /// Why not.
         error: std::io::Error,
     },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_child_about_to_start_does_not_keep_the_lock() {
+        let directory = tempfile::tempdir().unwrap();
+        let first = Lock::take(directory.path()).unwrap();
+        assert!(matches!(Lock::take(directory.path()), Err(LockError::Held { .. })));
+        // What a child has between fork and exec: the same open file.
+        let of_the_child = first.file.try_clone().unwrap();
+        drop(first);
+        Lock::take(directory.path()).unwrap();
+        drop(of_the_child);
+    }
 }
