@@ -132,7 +132,7 @@ fn start_nginx(folder: &Path, name: &str) -> Result<Server> {
     let location = head.lines().find_map(|line| line.strip_prefix("location: ")).context("no location")?;
     let (path, quoted) = (folder.display(), |text: &str| text.replace('\'', "\\'").replace('$', ""));
     let configuration = format!(
-        "worker_processes 1; worker_cpu_affinity 01; daemon off; pid {path}/nginx.pid; error_log {path}/nginx.log;\n\
+        "worker_processes 1; master_process off; daemon off; pid {path}/nginx.pid; error_log {path}/nginx.log;\n\
          events {{ worker_connections 1024; }}\n\
          http {{ access_log off; keepalive_requests 100000000;\n\
          server {{ listen {NGINX}; {added}\n\
@@ -142,7 +142,9 @@ fn start_nginx(folder: &Path, name: &str) -> Result<Server> {
     );
     let file = folder.join("nginx.conf");
     fs::write(&file, configuration)?;
-    let server = Server(Command::new("taskset").args(["-c", "0", "nginx", "-c"]).arg(&file).spawn()?);
+    let server = Server(
+        Command::new("taskset").args(["-c", "0", "nginx", "-c"]).arg(&file).stdout(Stdio::null()).spawn()?,
+    );
     for _ in 0..100 {
         if std::net::TcpStream::connect(NGINX).is_ok() {
             return Ok(server);
@@ -158,7 +160,8 @@ fn lua(names: &[String], prefix: &str) -> String {
     for name in names {
         let _ = writeln!(script, "{:?},", format!("{prefix}{name}"));
     }
-    script += "}\nlocal at = 0\nrequest = function()\n  at = at % #paths + 1\n  return wrk.format('GET', paths[at])\nend\n\
+    script += "}\nlocal at, requests = 0, {}\ninit = function()\n  for i = 1, #paths do requests[i] = wrk.format('GET', paths[i]) end\nend\n\
+               request = function()\n  at = at % #requests + 1\n  return requests[at]\nend\n\
                done = function(summary, latency)\n  io.write(string.format('measured %f %f %d\\n', \
                summary.requests / summary.duration * 1e6, latency:percentile(99), \
                summary.errors.connect + summary.errors.read + summary.errors.write + summary.errors.timeout))\nend\n";

@@ -9,6 +9,7 @@ mod key;
 mod memory;
 #[cfg(any(test, feature = "suite"))]
 pub mod suite;
+mod versions;
 
 use std::future::Future;
 
@@ -22,6 +23,7 @@ pub use error::{CommitError, Conflict, StoreError};
 pub use fail_point::FAIL_POINTS;
 pub use key::{Key, KeyError};
 pub use memory::Memory;
+pub use versions::{Version, Versions};
 
 /// Where records are kept.
 ///
@@ -61,6 +63,11 @@ pub trait Store: Send + Sync {
     /// How many names there are, tombstones among them; none if that would have to be counted.
     fn size(&self) -> impl Future<Output = Result<Option<u64>, StoreError>> + Send {
         std::future::ready(Ok(None))
+    }
+
+    /// Tells whether records have changed since they were read; none if that is not known here, since others write, too.
+    fn versions(&self) -> Option<&Versions> {
+        None
     }
 
     /// Whether names under a prefix are kept here, as far as that has been said.

@@ -4,13 +4,14 @@ use std::sync::{PoisonError, RwLock};
 
 use crate::{
     Change, CommitError, Committed, Conflict, Counted, Edit, EditKind, Entry, Key, Listed, Logged, Piece,
-    State, Store, StoreError,
+    State, Store, StoreError, Versions,
 };
 
 /// A store that is gone with the process: for trying things out, and as the measure of the others.
 #[derive(Debug, Default)]
 pub struct Memory {
     tables: RwLock<Tables>,
+    versions: Versions,
 }
 
 #[derive(Debug, Default)]
@@ -112,7 +113,12 @@ impl Store for Memory {
 
     async fn commit(&self, change: Change) -> Result<Committed, CommitError> {
         let mut tables = self.tables.write().unwrap_or_else(PoisonError::into_inner);
+        let _changing = self.versions.changing([&change]);
         tables.commit(change)
+    }
+
+    fn versions(&self) -> Option<&Versions> {
+        Some(&self.versions)
     }
 
     async fn changes(&self, after: u64, limit: usize) -> Result<Vec<Logged>, StoreError> {

@@ -25,6 +25,7 @@ macro_rules! store_suite {
             requirements_leave_nothing
             counts
             records_of_a_revision
+            versions
         }
     };
     (@each $block_on:expr, $store:expr, $($test:ident)*) => {
@@ -461,6 +462,27 @@ pub async fn records_of_a_revision(store: &impl Store) {
     let touched = ["10.1000/Rec-00", "10.1000/Rec-07", "10.1000/rec-08a"];
     assert_eq!(revision_in_pieces(store, later, 2).await, touched);
     assert!(revision_in_pieces(store, later + 1, 2).await.is_empty());
+}
+
+/// What was made of a record may be kept until it changes; failed changes may count, those of others do not.
+pub async fn versions(store: &impl Store) {
+    let Some(versions) = store.versions() else { return };
+    commit(store, vec![put("10.1000/a", "1", Expect::Absent)]).await.unwrap();
+    let version = || versions.of(&key("10.1000/A")).unwrap();
+    let (before, other) = (version(), versions.of(&key("10.1000/b")).unwrap());
+    commit(store, vec![put("10.1000/c", "1", Expect::Absent)]).await.unwrap();
+    assert!(versions.is_current(before) && versions.is_current(other));
+    commit(store, vec![put("10.1000/a", "2", Expect::Live)]).await.unwrap();
+    assert!(!versions.is_current(before) && versions.is_current(other));
+    let before = version();
+    commit(store, vec![put("0.NA/10.1000", "1", Expect::Any)]).await.unwrap();
+    assert!(!versions.is_current(before) && !versions.is_current(other));
+    let before = version();
+    commit(store, vec![Edit::Home { prefix: "10.1000".into() }]).await.unwrap();
+    assert!(!versions.is_current(before));
+    let before = version();
+    commit(store, vec![Edit::Remove { name: "10.1000/a".into(), expect: Expect::Live }]).await.unwrap();
+    assert!(!versions.is_current(before));
 }
 
 async fn revision_in_pieces(store: &impl Store, revision: u64, limit: usize) -> Vec<String> {

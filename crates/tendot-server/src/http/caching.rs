@@ -23,6 +23,11 @@ pub(crate) fn seconds<'v, 'a: 'v>(values: impl IntoIterator<Item = &'v Value<'a>
     shortest.unwrap_or_default().min(Ttl::LONGEST.as_secs())
 }
 
+/// Whether that is the same later: no value ends at a fixed time.
+pub(crate) fn is_steady<'v, 'a: 'v>(values: impl IntoIterator<Item = &'v Value<'a>>) -> bool {
+    values.into_iter().all(|value| !matches!(value.ttl, Ttl::Absolute(_)))
+}
+
 /// Says how long an answer may be kept.
 pub(crate) fn keep(headers: &mut HeaderMap, seconds: u64, now: SystemTime) {
     let control = if seconds == 0 { "no-cache".to_owned() } else { format!("public, max-age={seconds}") };
@@ -38,13 +43,22 @@ pub(crate) fn forbid(headers: &mut HeaderMap) {
 
 /// Gives an answer a tag, and takes its body away if the client has it.
 pub(crate) fn tag(mut response: Response<Bytes>, of: &[u8], request: &HeaderMap) -> Response<Bytes> {
-    let tag = format!("\"{:016x}\"", xxh3_64(of));
-    if has(request, &tag) {
+    let Ok(tag) = HeaderValue::try_from(format!("\"{:016x}\"", xxh3_64(of))) else { return response };
+    response.headers_mut().insert(ETAG, tag.clone());
+    spare(response, &tag, request)
+}
+
+/// Takes the body of an answer with this tag away if the client has it.
+pub(crate) fn spare(
+    mut response: Response<Bytes>,
+    tag: &HeaderValue,
+    request: &HeaderMap,
+) -> Response<Bytes> {
+    if tag.to_str().is_ok_and(|tag| has(request, tag)) {
         *response.status_mut() = StatusCode::NOT_MODIFIED;
         *response.body_mut() = Bytes::new();
         response.headers_mut().remove(http::header::CONTENT_TYPE);
     }
-    response.headers_mut().extend(HeaderValue::try_from(tag).map(|value| (ETAG, value)));
     response
 }
 

@@ -22,6 +22,7 @@ mod expiry;
 mod explain;
 mod form;
 mod head;
+mod kept;
 mod last_change;
 mod link;
 mod listen;
@@ -58,6 +59,7 @@ use http::request::Parts;
 use http::{Method, StatusCode};
 use hyper::body::Incoming;
 use ipnet::IpNet;
+use kept::Kept;
 use last_change::last_change;
 pub use listen::{Limits, Listener, Listeners, listen};
 use metrics::{Figure, Kind, Metrics};
@@ -75,6 +77,9 @@ pub use tls::{Tls, TlsError};
 /// Steps that one request may cost.
 const WORK: u32 = 20_000;
 
+/// Bytes of answers that are kept to be given again.
+const KEPT: usize = 16 << 20;
+
 /// Bytes of a form that is sent.
 const FORM: usize = 64 << 10;
 
@@ -85,6 +90,7 @@ pub struct Http<S> {
     operator_token: Option<Box<str>>,
     trust: Trust,
     limiter: Option<Limiter>,
+    kept: Option<Kept>,
     bodies: Bodies,
     ids: RequestIds,
     metrics: Arc<Metrics>,
@@ -104,6 +110,7 @@ impl<S: Store> Http<S> {
             operator_token: None,
             trust: Trust::default(),
             limiter: None,
+            kept: Some(Kept::new(KEPT)),
             bodies: Bodies::new(Duration::from_secs(10)),
             ids: RequestIds::new(),
             metrics: Arc::new(Metrics::new()),
@@ -144,6 +151,13 @@ impl<S: Store> Http<S> {
     #[must_use]
     pub fn rates(mut self, rates: Rates) -> Self {
         self.limiter = Some(Limiter::new(rates));
+        self
+    }
+
+    /// Keeps answers to give them again, of so many bytes at most: 16 MiB, unless told otherwise.
+    #[must_use]
+    pub fn keeps(mut self, bytes: usize) -> Self {
+        self.kept = (bytes > 0).then(|| Kept::new(bytes));
         self
     }
 
@@ -274,8 +288,12 @@ impl<S: Store> Http<S> {
     }
 
     async fn get(&self, path: &str, request: &Request<'_>, now: SystemTime) -> Answer {
+        if let Some(answer) = self.kept(path, request, now) {
+            return answer;
+        }
         if let Some(name) = path.strip_prefix("/api/handles/") {
-            return self.get_handle(name, request, now).await;
+            let answer = self.get_handle(name, request, now).await;
+            return self.keep(path, answer).await;
         }
         match path {
             "/" => self.search(request).await,
@@ -291,7 +309,10 @@ impl<S: Store> Http<S> {
                 self.agencies(names).await
             }
             _ if path.starts_with("/api/") => api::unknown(&Method::GET, path),
-            _ => self.redirect(path, request, now).await,
+            _ => {
+                let answer = self.redirect(path, request, now).await;
+                self.keep(path, answer).await
+            }
         }
     }
 

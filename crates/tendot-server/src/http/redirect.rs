@@ -15,6 +15,7 @@ use tendot_store::Store;
 use super::address::BadAddress;
 use super::answer::{Answer, HTML, answer};
 use super::explain::{Listener, Told};
+use super::kept::Lasting;
 use super::location::{Asking, Candidate, Origin, choose};
 use super::negotiate::{Wish, wishes};
 use super::parameters::Parameters;
@@ -106,6 +107,7 @@ impl<S: Store> Http<S> {
         work: &mut Work,
         told: Listener<'_>,
     ) -> Result<Way, Error> {
+        let version = self.version(name, request);
         let values = self.selected(name, parameters, work).await?;
         told(Told::Values(&values));
         let action = parameters.get("action").unwrap_or("redirect");
@@ -151,7 +153,14 @@ impl<S: Store> Http<S> {
             Origin::Url(value) => Some(value),
             Origin::Location(_) => None,
         });
-        caching::keep(response.headers_mut(), caching::seconds(took_part, now), now);
+        let seconds = caching::seconds(took_part.clone(), now);
+        caching::keep(response.headers_mut(), seconds, now);
+        // Nobody had a choice, and so it is the same for all.
+        if let Some(version) = version.filter(|_| namespace.is_none() && read.is_empty())
+            && caching::is_steady(took_part)
+        {
+            response.extensions_mut().insert(Lasting { record: version, seconds });
+        }
         vary(response.headers_mut(), &candidates);
         link::add(response.headers_mut(), &values, &read);
         Ok(Way::There(caching::tag(response, address.as_bytes(), request.headers)))

@@ -41,7 +41,8 @@ pub use verify::Verified;
 use writer::Writer;
 
 use crate::{
-    Change, CommitError, Committed, Counted, Entry, Key, Listed, Logged, Piece, Store, StoreError, fail_point,
+    Change, CommitError, Committed, Counted, Entry, Key, Listed, Logged, Piece, Store, StoreError, Versions,
+    fail_point,
 };
 
 /// A store in a directory of this machine's disk.
@@ -506,6 +507,11 @@ impl Store for Embedded {
             Some(writer) => writer.commit(change).await,
             None => Err(StoreError::ReadOnly { why: "it was opened so".into() }.into()),
         }
+    }
+
+    fn versions(&self) -> Option<&Versions> {
+        // Who only reads beside another process does not hear of its changes.
+        self.writer.as_ref().map(|writer| &*writer.versions)
     }
 
     async fn changes(&self, after: u64, limit: usize) -> Result<Vec<Logged>, StoreError> {

@@ -13,7 +13,7 @@ use super::share::Sharing;
 use super::{Tables, checksum, key, log, record};
 use crate::{
     Change, CommitError, Committed, Conflict, Edit, EditKind, Entry, Key, Logged, State, StoreError,
-    fail_point,
+    Versions, fail_point,
 };
 
 /// Changes that are committed together at most.
@@ -35,6 +35,7 @@ pub(super) struct Writer {
     jobs: Mutex<Option<Sender<Job>>>,
     room: Arc<Semaphore>,
     thread: Option<JoinHandle<()>>,
+    pub(super) versions: Arc<Versions>,
 }
 
 #[derive(Debug)]
@@ -49,12 +50,15 @@ impl Writer {
     pub(super) fn start(tables: Arc<Tables>) -> Result<Self, StoreError> {
         let state = Writing::load(tables)?;
         let (jobs, inbox) = channel();
-        let spawned =
-            std::thread::Builder::new().name("tendot-writer".into()).spawn(move || state.run(&inbox));
+        let versions = Arc::new(Versions::new());
+        let shared = Arc::clone(&versions);
+        let spawned = std::thread::Builder::new()
+            .name("tendot-writer".into())
+            .spawn(move || state.run(&inbox, &shared));
         let thread = spawned
             .map_err(|error| StoreError::Failed { doing: "starting the writer", error: Box::new(error) })?;
         let room = Arc::new(Semaphore::new(WAITING));
-        Ok(Self { jobs: Mutex::new(Some(jobs)), room, thread: Some(thread) })
+        Ok(Self { jobs: Mutex::new(Some(jobs)), room, thread: Some(thread), versions })
     }
 
     pub(super) async fn commit(&self, change: Change) -> Result<Committed, CommitError> {
@@ -117,11 +121,13 @@ impl Writing {
         })
     }
 
-    fn run(mut self, inbox: &Receiver<Job>) {
+    fn run(mut self, inbox: &Receiver<Job>, versions: &Versions) {
         while let Ok(first) = inbox.recv() {
             let mut jobs = vec![first];
             jobs.extend(inbox.try_iter().take(TOGETHER - 1));
+            let changing = versions.changing(jobs.iter().map(|job| &job.change));
             let results = self.commit(&mut jobs);
+            drop(changing);
             for (job, result) in jobs.into_iter().zip(results) {
                 // Who no longer waits does not need to know.
                 let _ = job.reply.send(result);

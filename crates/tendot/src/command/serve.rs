@@ -87,6 +87,7 @@ async fn serve<S: Store + 'static>(
     let mut http = Http::new(Arc::new(Registry::new(store, RegistrySettings::default())))
         .trust(settings.trust())
         .body_time(settings.body_time)
+        .keeps(settings.kept.0)
         .metrics_for(settings.metrics_for.clone())
         .logs_requests(settings.log_requests)
         .figure("tendot_log_dropped", "Lines of the log that were lost.", true, move || {

@@ -65,6 +65,8 @@ settings! {
         "Whether passwords and tokens are taken from this machine without TLS.";
     metrics_for: Vec<IpNet> = "http.metrics_for", "",
         "Networks that may see /metrics, beside this machine.";
+    kept: Size = "http.kept", "16MiB",
+        "Memory for answers that are given again as long as their records are the same.";
     certificate: Option<PathBuf> = "http.tls.certificate", "",
         "The certificate, with those between it and the root, as PEM. It is read again when it changes.";
     key: Option<PathBuf> = "http.tls.key", "",

@@ -15,6 +15,7 @@ use super::body::{
     Body, Form, empty_name, fail, no_randomness, print, refuse, status_of_write, unknown_caller, unread,
 };
 use crate::http::answer::Answer;
+use crate::http::kept::Lasting;
 use crate::http::parameters::Parameters;
 use crate::http::request::Request;
 use crate::http::{BadRequest, Http, WORK, caching, percent, status};
@@ -50,6 +51,7 @@ impl<S: Store> Http<S> {
             public_only: parameters.switch("publicOnly").unwrap_or(!is_known),
             ..Query::new(Handle::from(&*name))
         };
+        let version = self.version(&name, request);
         let resolved = self.registry.resolve(&query, &caller, &mut Work::new(WORK)).await;
         let (code, values) = match &resolved {
             Ok(Resolution::Values(values)) => (ResponseCode::SUCCESS, &**values),
@@ -66,7 +68,11 @@ impl<S: Store> Http<S> {
             caching::forbid(response.headers_mut());
             return response;
         }
-        caching::keep(response.headers_mut(), caching::seconds(values, now), now);
+        let seconds = caching::seconds(values, now);
+        caching::keep(response.headers_mut(), seconds, now);
+        if let Some(version) = version.filter(|_| caching::is_steady(values)) {
+            response.extensions_mut().insert(Lasting { record: version, seconds });
+        }
         let body = response.body().clone();
         caching::tag(response, &body, request.headers)
     }

@@ -1,0 +1,149 @@
+//! Whether what was read may have changed since: what was made of a record can be kept as long as it has not.
+
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use xxhash_rust::xxh3::xxh3_64;
+
+use crate::{Change, Edit, Key};
+
+/// Names share counters, so that there is a fixed number of these. Two names of one counter only make each other's answers
+/// seem older than they are.
+const COUNTERS: usize = 4096;
+
+/// Counters of the changes of a store, for those who keep what they made of its records.
+///
+/// A counter is odd while a change is being made durable: then it is not known what the next read finds.
+pub struct Versions {
+    names: Box<[AtomicU64]>,
+    /// Homed prefixes and their records, on which the answers for all names below depend.
+    prefixes: AtomicU64,
+}
+
+/// How often a name, or one that shares its counter, has been changed, and how often prefixes have.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Version {
+    counter: usize,
+    name: u64,
+    prefixes: u64,
+}
+
+impl Versions {
+    pub(crate) fn new() -> Self {
+        Self { names: (0..COUNTERS).map(|_| AtomicU64::new(0)).collect(), prefixes: AtomicU64::new(0) }
+    }
+
+    /// The version of a name, to be asked for before its record is read; none while it is being changed.
+    pub fn of(&self, key: &Key) -> Option<Version> {
+        let counter = counter(key);
+        let version = Version {
+            counter,
+            name: self.names.get(counter)?.load(Ordering::SeqCst),
+            prefixes: self.prefixes.load(Ordering::SeqCst),
+        };
+        (version.name % 2 == 0 && version.prefixes % 2 == 0).then_some(version)
+    }
+
+    /// Whether nothing has changed since: what was read then would be read now.
+    pub fn is_current(&self, version: Version) -> bool {
+        self.names.get(version.counter).is_some_and(|name| name.load(Ordering::SeqCst) == version.name)
+            && self.prefixes.load(Ordering::SeqCst) == version.prefixes
+    }
+
+    /// Marks all that changes are about as being changed, until what is returned is dropped. Only one may be at a time.
+    pub(crate) fn changing<'c>(&self, changes: impl IntoIterator<Item = &'c Change>) -> Changing<'_> {
+        let mut changing = Changing { versions: self, counters: Vec::new(), prefixes: false };
+        for edit in changes.into_iter().flat_map(|change| &change.edits) {
+            let is_of_prefix = match edit {
+                Edit::Require { .. } | Edit::RequireHomed { .. } => continue,
+                Edit::Home { .. } | Edit::Unhome { .. } => true,
+                Edit::Put { name, .. } | Edit::Tombstone { name, .. } | Edit::Remove { name, .. } => {
+                    name.get(..5).is_some_and(|start| start.eq_ignore_ascii_case("0.NA/"))
+                }
+            };
+            changing.prefixes |= is_of_prefix;
+            // A name without a key is not going to be changed.
+            changing.counters.extend(Key::new(edit.name()).ok().map(|key| counter(&key)));
+        }
+        changing.counters.sort_unstable();
+        changing.counters.dedup();
+        changing.count();
+        changing
+    }
+}
+
+fn counter(key: &Key) -> usize {
+    xxh3_64(key.as_bytes()) as usize % COUNTERS
+}
+
+impl fmt::Debug for Versions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Versions").field("prefixes", &self.prefixes).finish_non_exhaustive()
+    }
+}
+
+impl Default for Versions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// What is being changed.
+#[derive(Debug)]
+pub(crate) struct Changing<'v> {
+    versions: &'v Versions,
+    counters: Vec<usize>,
+    prefixes: bool,
+}
+
+impl Changing<'_> {
+    fn count(&self) {
+        for counter in self.counters.iter().filter_map(|counter| self.versions.names.get(*counter)) {
+            counter.fetch_add(1, Ordering::SeqCst);
+        }
+        if self.prefixes {
+            self.versions.prefixes.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+}
+
+impl Drop for Changing<'_> {
+    fn drop(&mut self) {
+        self.count();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Expect;
+
+    #[test]
+    fn what_a_change_is_about() {
+        let put = |name: &str| Edit::Put { name: name.into(), values: Vec::new(), expect: Expect::Any };
+        check(&[put("10.1/a")], "10.1/A", true);
+        check(&[put("10.1/b")], "10.1/a", false);
+        check(&[put("10.1/a"), put("10.1/A")], "10.1/a", true);
+        check(&[Edit::Remove { name: "10.1/a".into(), expect: Expect::Any }], "10.1/a", true);
+        check(&[Edit::Tombstone { name: "10.1/a".into(), expect: Expect::Any }], "10.1/a", true);
+        check(&[Edit::Home { prefix: "10.2".into() }], "10.1/a", true);
+        check(&[Edit::Unhome { prefix: "10.2".into() }], "10.1/a", true);
+        check(&[put("0.na/10.1")], "10.1/a", true);
+        check(&[put("0.NB/10.1")], "10.1/a", false);
+        check(&[Edit::Require { name: "10.1/a".into(), revision: None }], "10.1/a", false);
+        check(&[Edit::RequireHomed { prefix: "10.1".into(), is_homed: true }], "10.1/a", false);
+    }
+
+    #[track_caller]
+    fn check(edits: &[Edit], name: &str, expected: bool) {
+        let (versions, key) = (Versions::new(), Key::new(name).unwrap());
+        let change = Change { by: "test".into(), at: 0, edits: edits.to_vec() };
+        let before = versions.of(&key).unwrap();
+        let changing = versions.changing([&change]);
+        assert_eq!(versions.of(&key).is_none(), expected, "{edits:?} is being changed");
+        assert_eq!(versions.is_current(before), !expected, "{edits:?} is being changed");
+        drop(changing);
+        assert!(versions.of(&key).is_some(), "{edits:?} was changed");
+        assert_eq!(versions.is_current(before), !expected, "{edits:?} was changed");
+    }
+}
