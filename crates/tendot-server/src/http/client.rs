@@ -69,9 +69,7 @@ impl Trust {
         let peer_address = plain(peer.address);
         // A proxy on this machine speaks for the whole world, whether we were told of it or not.
         let is_here = peer_address.is_loopback()
-            && ![FORWARDED_FOR, FORWARDED_PROTO, FORWARDED, VIA]
-                .iter()
-                .any(|name| headers.contains_key(name));
+            && !headers.keys().any(|name| [FORWARDED_FOR, FORWARDED_PROTO, FORWARDED, VIA].contains(name));
         if !is_here && self.is_proxy(peer_address) {
             let (address, is_encrypted) = match self.forwarded_by {
                 ForwardedBy::XForwarded => self.by_x_forwarded(headers),

@@ -18,29 +18,27 @@ const LARGE: usize = 64 << 10;
 
 const LEVEL: Compression = Compression::new(5);
 
-/// Compresses an answer if it is worth it and the client can read that.
-pub(super) async fn compress(request: &HeaderMap, mut response: Response<Bytes>) -> Response<Bytes> {
+/// Whether an answer is to be compressed: it is worth it, and the client can read that. Says in it whether it could be.
+pub(super) fn is_worth_it(request: &HeaderMap, response: &mut Response<Bytes>) -> bool {
     // The same answer could have come in both forms; what is left of it does not show that any more.
-    if response.status() == StatusCode::NOT_MODIFIED {
+    let is_left = response.status() == StatusCode::NOT_MODIFIED;
+    let could_be =
+        response.body().len() >= SMALLEST && is_text(response.headers()) && !is_private(response.headers());
+    if is_left || could_be {
         response.headers_mut().append(VARY, HeaderValue::from_static("Accept-Encoding"));
-        return response;
     }
-    if response.body().len() < SMALLEST || !is_text(response.headers()) || is_private(response.headers()) {
-        return response;
-    }
-    response.headers_mut().append(VARY, HeaderValue::from_static("Accept-Encoding"));
-    if !takes_gzip(request) {
-        return response;
-    }
+    could_be && takes_gzip(request)
+}
+
+/// Compresses an answer.
+pub(super) async fn compress(response: &mut Response<Bytes>) {
     let body = response.body().clone();
     let compressed = if body.len() < LARGE {
         gzip(&body)
     } else {
         tokio::task::spawn_blocking(move || gzip(&body)).await.ok().flatten()
     };
-    let Some(compressed) = compressed.filter(|smaller| smaller.len() < response.body().len()) else {
-        return response;
-    };
+    let Some(compressed) = compressed.filter(|smaller| smaller.len() < response.body().len()) else { return };
     *response.body_mut() = compressed.into();
     let headers = response.headers_mut();
     headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
@@ -51,7 +49,6 @@ pub(super) async fn compress(request: &HeaderMap, mut response: Response<Bytes>)
     {
         headers.insert(ETAG, weak);
     }
-    response
 }
 
 fn gzip(body: &[u8]) -> Option<Vec<u8>> {

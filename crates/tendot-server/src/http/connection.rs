@@ -47,10 +47,11 @@ pub(super) fn builder(limits: &Limits) -> Builder {
     let mut builder = Builder::new(TokioExecutor::new());
     builder
         .http1()
-        .timer(TokioTimer::new())
-        // From the end of the last answer; a head that has begun has less time, see `pace.rs`.
-        .header_read_timeout(limits.idle_time.max(limits.header_time))
+        // A head that has begun has its time in `pace.rs`, and one that has not in `Life`: a timer less for each request.
+        .header_read_timeout(None)
         .max_headers(limits.headers)
+        // Most answers are small, and sent in one piece sooner than put together by the system.
+        .writev(false)
         .max_buf_size(limits.header_bytes.max(8 << 10));
     builder
         .http2()
@@ -88,7 +89,7 @@ async fn serve<S: Store + 'static, T: AsyncRead + AsyncWrite + Unpin + Send + 's
     peer: Peer,
     mut closed: watch::Receiver<bool>,
 ) {
-    let life = Arc::new(Life::new());
+    let life = Arc::new(Life::default());
     let service = service_fn(|request: Request<Incoming>| {
         let (doors, life) = (Arc::clone(doors), Arc::clone(&life));
         async move { Ok::<_, Infallible>(answer(&doors, life, request, peer).await) }
@@ -99,8 +100,10 @@ async fn serve<S: Store + 'static, T: AsyncRead + AsyncWrite + Unpin + Send + 's
     look.set_missed_tick_behavior(MissedTickBehavior::Delay);
     look.reset();
     let mut is_closing = false;
+    let mut last = (0, Instant::now());
     loop {
         tokio::select! {
+            biased;
             ended = connection.as_mut() => {
                 if let Err(error) = ended {
                     tracing::debug!(client = %peer.address, %error, "a connection broke");
@@ -111,13 +114,19 @@ async fn serve<S: Store + 'static, T: AsyncRead + AsyncWrite + Unpin + Send + 's
                 is_closing = true;
                 connection.as_mut().graceful_shutdown();
             }
-            _ = look.tick() => match life.judge(&doors.limits) {
-                Judgement::Alive => {}
-                Judgement::Idle if !is_closing => {
-                    is_closing = true;
-                    connection.as_mut().graceful_shutdown();
+            _ = look.tick() => {
+                let events = life.events.load(Ordering::Relaxed);
+                if events != last.0 {
+                    last = (events, Instant::now());
                 }
-                Judgement::Idle | Judgement::Stuck => return,
+                match life.judge(last.1.elapsed(), &doors.limits) {
+                    Judgement::Alive => {}
+                    Judgement::Idle if !is_closing => {
+                        is_closing = true;
+                        connection.as_mut().graceful_shutdown();
+                    }
+                    Judgement::Idle | Judgement::Stuck => return,
+                }
             }
         }
     }
@@ -142,15 +151,15 @@ async fn answer<S: Store + 'static>(
     response.map(|body| asking.send(body))
 }
 
-/// What a connection is doing. Only HTTP/2 needs it: there, the transport does not show who waits for whom. Within the time
-/// for reading an answer, at least a piece of one has to be read.
-#[derive(Debug)]
+/// What a connection is doing: it is looked at now and then, so that a request costs no look at the clock.
+///
+/// With HTTP/2, the transport does not show who waits for whom. There, within the time for reading an answer, at least a
+/// piece of one has to be read.
+#[derive(Debug, Default)]
 struct Life {
-    start: Instant,
-    /// Whether requests came by HTTP/1, which has its times elsewhere.
+    /// Whether requests came by HTTP/1, where the transport sees who does not read.
     is_http1: AtomicBool,
-    /// Milliseconds from the start to the last event.
-    last: AtomicU64,
+    events: AtomicU64,
     asking: AtomicUsize,
     sending: AtomicUsize,
 }
@@ -162,29 +171,15 @@ enum Judgement {
 }
 
 impl Life {
-    fn new() -> Self {
-        Self {
-            start: Instant::now(),
-            is_http1: AtomicBool::new(false),
-            last: AtomicU64::new(0),
-            asking: AtomicUsize::new(0),
-            sending: AtomicUsize::new(0),
-        }
-    }
-
     fn happened(&self) {
-        let now = u64::try_from(self.start.elapsed().as_millis()).unwrap_or(u64::MAX);
-        self.last.store(now, Ordering::Relaxed);
+        self.events.fetch_add(1, Ordering::Relaxed);
     }
 
-    fn judge(&self, limits: &Limits) -> Judgement {
-        if self.is_http1.load(Ordering::Relaxed) {
-            return Judgement::Alive;
-        }
-        let rest =
-            self.start.elapsed().saturating_sub(Duration::from_millis(self.last.load(Ordering::Relaxed)));
+    /// What becomes of it after so much time without an event.
+    fn judge(&self, rest: Duration, limits: &Limits) -> Judgement {
         if self.sending.load(Ordering::Relaxed) > 0 {
-            if rest > limits.write_time { Judgement::Stuck } else { Judgement::Alive }
+            let is_stuck = rest > limits.write_time && !self.is_http1.load(Ordering::Relaxed);
+            if is_stuck { Judgement::Stuck } else { Judgement::Alive }
         } else if self.asking.load(Ordering::Relaxed) == 0 && rest > limits.idle_time {
             Judgement::Idle
         } else {
@@ -193,49 +188,41 @@ impl Life {
     }
 }
 
-/// A request that is looked at; with HTTP/2, its connection's life.
-struct Asking(Option<Arc<Life>>);
+/// A request that is looked at, and its connection's life.
+struct Asking(Arc<Life>);
 
 impl Asking {
     fn begin(life: Arc<Life>, version: Version) -> Self {
         if version <= Version::HTTP_11 {
             life.is_http1.store(true, Ordering::Relaxed);
-            return Self(None);
         }
         life.asking.fetch_add(1, Ordering::Relaxed);
-        Self(Some(life))
+        Self(life)
     }
 
     fn send(self, body: Bytes) -> Sending {
-        let life = self.0.clone();
-        if let Some(life) = &life {
-            life.sending.fetch_add(1, Ordering::Relaxed);
-        }
-        Sending { rest: body, life }
+        self.0.sending.fetch_add(1, Ordering::Relaxed);
+        Sending { rest: body, life: Arc::clone(&self.0) }
     }
 }
 
 impl Drop for Asking {
     fn drop(&mut self) {
-        if let Some(life) = &self.0 {
-            life.happened();
-            life.asking.fetch_sub(1, Ordering::Relaxed);
-        }
+        self.0.happened();
+        self.0.asking.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
 /// An answer that is being sent, piece by piece: the next one is asked for when there is room for it.
 struct Sending {
     rest: Bytes,
-    life: Option<Arc<Life>>,
+    life: Arc<Life>,
 }
 
 impl Drop for Sending {
     fn drop(&mut self) {
-        if let Some(life) = &self.life {
-            life.happened();
-            life.sending.fetch_sub(1, Ordering::Relaxed);
-        }
+        self.life.happened();
+        self.life.sending.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -250,9 +237,7 @@ impl Body for Sending {
         if self.rest.is_empty() {
             return Poll::Ready(None);
         }
-        if let Some(life) = &self.life {
-            life.happened();
-        }
+        self.life.happened();
         let piece = self.rest.len().min(PIECE);
         Poll::Ready(Some(Ok(Frame::data(self.rest.split_to(piece)))))
     }

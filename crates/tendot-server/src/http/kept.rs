@@ -8,8 +8,9 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
-use http::header::{AUTHORIZATION, ETAG, EXPIRES, HeaderName, HeaderValue};
-use http::{Response, StatusCode};
+use http::header::{AUTHORIZATION, ETAG, EXPIRES, HeaderMap, HeaderName, HeaderValue};
+use http::request::Parts;
+use http::{Method, Response, StatusCode};
 use quick_cache::Weighter;
 use quick_cache::sync::Cache;
 use tendot_store::{Key, State, Store, Version};
@@ -33,13 +34,14 @@ pub(super) struct Lasting {
 #[derive(Debug)]
 pub(super) struct Kept(Cache<Box<str>, Arc<One>, Bytewise>);
 
+type Headers = Box<[(HeaderName, HeaderValue)]>;
+
 #[derive(Debug)]
 struct One {
     version: Version,
     seconds: u64,
     status: StatusCode,
-    /// All but those that depend on the time.
-    headers: Box<[(HeaderName, HeaderValue)]>,
+    headers: Headers,
     body: Bytes,
 }
 
@@ -63,29 +65,31 @@ impl Kept {
 impl<S: Store> Http<S> {
     /// The version that a name's record has now, if an answer that is made of it could be kept.
     pub(super) fn version(&self, name: &str, request: &Request<'_>) -> Option<(Key, Version)> {
-        self.kept.as_ref().filter(|_| can_be_kept(request))?;
+        self.kept.as_ref().filter(|_| can_be_kept(request.query, request.headers))?;
         let key = Key::new(name).ok()?;
         let version = self.registry.store().versions()?.of(&key)?;
         Some((key, version))
     }
 
-    /// The answer to a request for a path, if it is kept and still right.
-    pub(super) fn kept(&self, path: &str, request: &Request<'_>, now: SystemTime) -> Option<Answer> {
-        let one = self.kept.as_ref().filter(|_| can_be_kept(request))?.0.get(path)?;
+    /// The answer to a request, if it is kept and still right.
+    pub(super) fn kept(&self, request: &Parts) -> Option<Answer> {
+        let is_read = matches!(request.method, Method::GET | Method::HEAD);
+        let is_plain = is_read && can_be_kept(request.uri.query(), &request.headers);
+        let one = self.kept.as_ref().filter(|_| is_plain)?.0.get(request.uri.path())?;
         if !self.registry.store().versions()?.is_current(one.version) {
             return None;
         }
         let mut response = Response::new(one.body.clone());
         *response.status_mut() = one.status;
         let headers = response.headers_mut();
-        headers.reserve(16);
+        // Those that are added later, too.
+        headers.reserve(one.headers.len() + 3);
         for (name, value) in &one.headers {
-            headers.append(name, value.clone());
+            headers.append(name, if name == EXPIRES { expires(one.seconds)? } else { value.clone() });
         }
-        headers.extend(expires(now + Duration::from_secs(one.seconds)).map(|expires| (EXPIRES, expires)));
         let tag = headers.get(ETAG).cloned();
         Some(match tag {
-            Some(tag) => caching::spare(response, &tag, request.headers),
+            Some(tag) => caching::spare(response, &tag, &request.headers),
             None => response,
         })
     }
@@ -102,29 +106,39 @@ impl<S: Store> Http<S> {
         if !is_own.is_ok_and(|entry| entry.is_some_and(|entry| entry.state == State::Live)) {
             return response;
         }
-        let headers = response.headers().iter().filter(|(name, _)| *name != EXPIRES);
-        let one = One {
-            version,
-            seconds: lasting.seconds,
-            status: response.status(),
-            headers: headers.map(|(name, value)| (name.clone(), value.clone())).collect(),
-            body: response.body().clone(),
-        };
-        kept.0.insert(path.into(), Arc::new(one));
+        if let Some((headers, body)) = in_one_piece(&response) {
+            let one = One { version, seconds: lasting.seconds, status: response.status(), headers, body };
+            kept.0.insert(path.into(), Arc::new(one));
+        }
         response
     }
 }
 
-/// Parameters and credentials make a request one of its own.
-fn can_be_kept(request: &Request<'_>) -> bool {
-    request.query.is_none() && !request.headers.contains_key(AUTHORIZATION)
+/// The headers and the body of an answer, side by side in memory: read at once, and freed at once.
+fn in_one_piece(response: &Answer) -> Option<(Headers, Bytes)> {
+    let headers = response.headers();
+    let mut all = Vec::new();
+    headers.values().for_each(|value| all.extend_from_slice(value.as_bytes()));
+    all.extend_from_slice(response.body());
+    let mut all = Bytes::from(all);
+    let mut take = |(name, value): (&HeaderName, &HeaderValue)| {
+        Some((name.clone(), HeaderValue::from_maybe_shared(all.split_to(value.len())).ok()?))
+    };
+    let headers = headers.iter().map(&mut take).collect::<Option<_>>()?;
+    Some((headers, all))
 }
 
-/// The time as a header. Many answers of one second end at the same.
-fn expires(at: SystemTime) -> Option<HeaderValue> {
+/// Parameters and credentials make a request one of its own.
+fn can_be_kept(query: Option<&str>, headers: &HeaderMap) -> bool {
+    query.is_none() && !headers.contains_key(AUTHORIZATION)
+}
+
+/// The time after so many seconds, as a header. Many answers of one second end at the same.
+fn expires(seconds: u64) -> Option<HeaderValue> {
     thread_local! {
         static LAST: RefCell<(u64, HeaderValue)> = const { RefCell::new((0, HeaderValue::from_static(""))) };
     }
+    let at = SystemTime::now() + Duration::from_secs(seconds);
     let seconds = at.duration_since(SystemTime::UNIX_EPOCH).ok()?.as_secs();
     LAST.with_borrow_mut(|last| {
         if last.0 != seconds {

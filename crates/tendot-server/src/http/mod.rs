@@ -214,10 +214,16 @@ impl<S: Store> Http<S> {
             Some(response) => response,
             // HTTP/1 does not come so far with too many.
             None if parts.headers.len() > limits.headers => too_many_headers(limits.headers),
-            None => self.route(&parts, body, &client).await,
+            None => match self.kept(&parts) {
+                Some(response) => response,
+                // Apart, so that what is moved for every request stays small.
+                None => Box::pin(self.route(&parts, body, &client)).await,
+            },
         };
         answer::finish(response.headers_mut());
-        let mut response = compress::compress(&parts.headers, response).await;
+        if compress::is_worth_it(&parts.headers, &mut response) {
+            Box::pin(compress::compress(&mut response)).await;
+        }
         let (status, took) = (response.status(), begun.elapsed());
         self.metrics.count(kind, status, took);
         if self.logs_requests || status.is_server_error() {
@@ -288,9 +294,6 @@ impl<S: Store> Http<S> {
     }
 
     async fn get(&self, path: &str, request: &Request<'_>, now: SystemTime) -> Answer {
-        if let Some(answer) = self.kept(path, request, now) {
-            return answer;
-        }
         if let Some(name) = path.strip_prefix("/api/handles/") {
             let answer = self.get_handle(name, request, now).await;
             return self.keep(path, answer).await;
