@@ -12,14 +12,14 @@ use serde::Serialize;
 use tendot_proto::Handle;
 use tendot_proto::record::Record;
 use tendot_registry::{Registry, Settings as RegistrySettings};
-use tendot_server::http::{Http, Listener, Tls, listen};
+use tendot_server::http::{Http, Listener, Tls, Upstream, listen};
 use tendot_store::{Change, CommitError, Edit, Embedded, Expect, Memory, Store};
 use tokio::net::TcpListener;
 use tokio::runtime::Builder;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::args::ServeArguments;
-use crate::config::{Configuration, Settings};
+use crate::config::{Configuration, Settings, wrong};
 use crate::failure::tell;
 use crate::log::Log;
 use crate::output::Output;
@@ -60,11 +60,7 @@ fn settings(arguments: &ServeArguments) -> Result<Settings, Failure> {
     ];
     let said: Vec<_> =
         flags.into_iter().filter_map(|(key, flag, text)| Some((key, flag, text.clone()?))).collect();
-    Configuration::gather(&arguments.configuration, &said).settings().map_err(|problems| {
-        let lines: Vec<String> = problems.iter().map(ToString::to_string).collect();
-        Failure::new(lines.join("\n       "))
-            .hint("`tendot config init` shows all settings, `tendot config show` those that hold")
-    })
+    Configuration::gather(&arguments.configuration, &said).settings().map_err(|problems| wrong(&problems))
 }
 
 async fn serve<S: Store + 'static>(
@@ -92,6 +88,9 @@ async fn serve<S: Store + 'static>(
         .figure("tendot_log_dropped", "Lines of the log that were lost.", true, move || {
             Some(lost.lost() as f64)
         });
+    if let Some(upstream) = settings.upstream.0.clone() {
+        http = http.upstream(Upstream::Http(upstream), settings.cache());
+    }
     if let Some(rates) = settings.rates() {
         http = http.rates(rates);
     }
