@@ -139,7 +139,7 @@ impl Settings {
             problems.push(Problem::new(Origin::Default, message));
         }
         for said in
-            said.iter().filter(|said| said.key.name.starts_with("cache.") && said.origin != Origin::Default)
+            said.iter().filter(|said| said.key.name.starts_with("cache.") && said.text != said.key.default)
         {
             if self.upstream.0.is_none() {
                 let message = format!("`{}` does nothing without `upstream`", said.key.name);
