@@ -157,6 +157,8 @@ fn names_of_another_service() {
     check("/10.5555/CIRCLE", 508, None);
     check("/10.7777/LOC", 302, Some("https://example.org/by-namespace"));
     check("/10.7777/NONE", 404, None);
+    check("/10.8888/NONE", 400, None);
+    check("/api/handles/10.8888/NONE", 400, None);
     check("/10.7777/SEVERAL?type=EMAIL", 200, None);
     check("/10.7777/SEVERAL?type=NOTE", 404, None);
     check("/10.7777/SEVERAL?noredirect", 200, None);
@@ -169,6 +171,10 @@ fn names_of_another_service() {
     let page = text(&here.get("/10.7777/NONE"));
     assert!(
         page.contains(&format!("It is not kept here, and http://{} has no record of it.", there.address))
+    );
+    let page = text(&here.get("/10.8888/NONE"));
+    assert!(
+        page.contains(&format!("It is not kept here, and http://{} does not know where.", there.address))
     );
     let agencies = text(&here.get("/doiRA/10.7777/SEVERAL,10.7777/NONE,10.7777"));
     assert_eq!(
@@ -357,7 +363,8 @@ fn attack_c6_answers_that_are_none() {
         b"HTTP/1.1 200 X\r\nContent-Length: 100\r\n\r\n{".to_vec(),
         json(200, "<html>").into(),
         json(200, r#"{"responseCode":1,"handle":"10.7777/other","values":[]}"#).into(),
-        json(200, r#"{"responseCode":301}"#).into(),
+        json(200, r#"{"responseCode":302}"#).into(),
+        json(400, "what?").into(),
         json(200, &"[".repeat(100_000)).into(),
         json(200, &format!(r#"{{"x":"{}"}}"#, "y".repeat(4 << 20))).into(),
         json(500, "{}").into(),

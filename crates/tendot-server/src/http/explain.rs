@@ -315,6 +315,11 @@ impl<S: Store> Http<S> {
                 explained.add_wrong("upstream", error.says(), advice);
                 return;
             }
+            Err(LookupError::Elsewhere(Error::NotResponsible { .. }, heard)) => {
+                explained.say_origin(prefix, Some(*heard), self.base());
+                explained.add_wrong("upstream", "it does not know where they are kept", "look at the prefix");
+                return;
+            }
             Err(error) => explained.say_origin(prefix, error.heard(), self.base()),
             Ok(_) => explained.say_origin(prefix, explained.upstream, self.base()),
         }

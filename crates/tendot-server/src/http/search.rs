@@ -204,6 +204,7 @@ impl<S: Store> Http<S> {
             Found::Values(values) => query.select(values, &mut search.work),
             Found::NoValues => Err(Error::NoValues),
             Found::Nothing => Err(Error::NotFound),
+            Found::NotKept => Err(error),
         };
         match values {
             Ok(values) => {

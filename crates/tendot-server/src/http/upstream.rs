@@ -140,7 +140,7 @@ impl tendot_client::Upstream for Counted {
             Upstream::Http(upstream) => upstream.reply(question).await,
         };
         let outcome = match &reply {
-            Ok(Reply { found: Found::Nothing, .. }) => Questioned::Nothing,
+            Ok(Reply { found: Found::Nothing | Found::NotKept, .. }) => Questioned::Nothing,
             Ok(_) => Questioned::Found,
             // Nobody was asked.
             Err(HttpError::Name { .. }) => return Ok(reply?),

@@ -150,8 +150,15 @@ impl<S: Store> Http<S> {
             }
             LookupError::Unanswered(error) => unanswered(name, error),
         };
-        if let (LookupError::Elsewhere(..), "not-found") = (error, problem.code) {
-            problem.detail = format!("It is not kept here, and {} has no record of it.", self.base());
+        match (error, problem.code) {
+            (LookupError::Elsewhere(..), "not-found") => {
+                problem.detail = format!("It is not kept here, and {} has no record of it.", self.base());
+            }
+            (LookupError::Elsewhere(..), "not-kept-here") => {
+                problem.detail = format!("It is not kept here, and {} does not know where.", self.base());
+                problem.reasons.remove(0);
+            }
+            _ => {}
         }
         problem.name = name;
         if let (Read::Prefix(prefix), "prefix-alone") = (Read::of(name), problem.code) {
