@@ -526,7 +526,7 @@ fn attack_h1_values_of_others() {
     assert_eq!(here.get("/10.5555/ONE").status, 302);
 }
 
-/// Records that include others make one request ask for many: not for all that they like.
+/// Records that include others, and many names in a path, make one request ask for many: not for as many as it likes.
 #[test]
 fn attack_c6_a_record_that_asks_for_many() {
     let peer = Peer::start(|head, stream| {
@@ -539,6 +539,9 @@ fn attack_c6_a_record_that_asks_for_many() {
     here.get("/10.7777/x");
     let asked = peer.asked().len();
     assert!((3..=32).contains(&asked), "{asked}");
+    let names: Vec<String> = (0..100).map(|number| format!("10.{number}/x")).collect();
+    here.get(&format!("/doiRA/{}", names.join(",")));
+    assert_eq!(peer.asked().len(), 32);
 }
 
 #[test]
