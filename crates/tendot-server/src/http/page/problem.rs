@@ -268,15 +268,14 @@ fn problem(name: &str, error: &Error) -> Problem<'static> {
 
 /// A name that is kept elsewhere, of which nobody could say anything.
 fn unanswered(name: &str, error: &UpstreamError) -> Problem<'static> {
-    let says = capital(&error.says());
     Problem {
-        reasons: vec!["The name may well be right. It is kept by another service, which is asked for it."],
+        reasons: vec!["The name may well be right: nobody could say."],
         elsewhere: elsewhere(name),
         ..Problem::new(
             error.status(),
             error.code(),
             "This name could not be asked for",
-            format!("{says}. It is not your fault; try again later."),
+            format!("It is kept elsewhere, but {}. It is not your fault; try again later.", error.says()),
         )
     }
 }
