@@ -27,7 +27,7 @@ const TIME: Duration = Duration::from_secs(5);
 const PATH: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b'/');
 
 /// The services that a question went through, so that one that is asked again by itself knows.
-const WAY: HeaderName = HeaderName::from_static("tendot-way");
+pub const WAY: HeaderName = HeaderName::from_static("tendot-way");
 
 /// A resolver that gives records as JSON under `/api/handles/`, as doi.org does.
 #[derive(Clone, Debug)]

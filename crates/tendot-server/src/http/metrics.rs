@@ -93,10 +93,12 @@ pub(super) enum Questioned {
     Silence,
     Unreachable,
     NoRoom,
+    /// It is a name that nobody can be asked for.
+    Nobody,
 }
 
 /// In their order.
-const OUTCOMES: [&str; 6] = ["found", "nothing", "bad-answer", "silence", "unreachable", "no-room"];
+const OUTCOMES: [&str; 7] = ["found", "nothing", "bad-answer", "silence", "unreachable", "no-room", "nobody"];
 
 /// What is counted of names that are kept elsewhere.
 #[derive(Debug, Default)]

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use http::header::{HeaderMap, HeaderName};
+use http::header::HeaderMap;
 use serde::{Serialize, Serializer};
-use tendot_client::{Answer, Found, HttpError, Question, Source};
+use tendot_client::{Answer, Found, HttpError, Question, Source, WAY};
 use tendot_proto::{Work, limits};
 use tendot_registry::{Caller, Error, Query, Resolution};
 use tendot_store::Store;
@@ -21,10 +21,7 @@ use super::{Http, WORK};
 const QUESTIONS: u32 = 32;
 const TIME: Duration = Duration::from_secs(10);
 
-/// The services that a question went through, so that one that is asked again by itself knows.
-pub(super) const WAY: HeaderName = HeaderName::from_static("tendot-way");
-
-/// Bytes of it.
+/// Bytes of the way of a question.
 const WAY_BYTES: usize = 1_024;
 
 /// All that one request looks up.

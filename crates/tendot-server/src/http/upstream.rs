@@ -12,13 +12,14 @@ use tokio::sync::Semaphore;
 
 use super::Http;
 use super::metrics::{Figure, Metrics, Questioned};
+use super::shown::Shown;
 
 /// Questions that are under way at the same time. With more, whoever does not answer would take all our memory and
 /// sockets.
 const QUESTIONS: usize = 128;
 
 /// Who is asked for names that are not kept here.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Upstream {
     /// Another resolver, over HTTP.
@@ -142,15 +143,15 @@ impl tendot_client::Upstream for Counted {
         let outcome = match &reply {
             Ok(Reply { found: Found::Nothing | Found::NotKept, .. }) => Questioned::Nothing,
             Ok(_) => Questioned::Found,
-            // Nobody was asked.
-            Err(HttpError::Name { .. }) => return Ok(reply?),
+            Err(HttpError::Name { .. }) => Questioned::Nobody,
             Err(HttpError::Time { .. }) => Questioned::Silence,
             Err(HttpError::Answer { .. } | HttpError::Circle { .. }) => Questioned::BadAnswer,
             Err(_) => Questioned::Unreachable,
         };
         self.metrics.upstream.count(outcome, Some(begun.elapsed()));
         reply.map_err(|error| {
-            tracing::warn!(%error, "a name that is kept elsewhere could not be asked for");
+            // A stranger's words may be in it.
+            tracing::warn!(error = %Shown(&error.to_string()), "a name that is kept elsewhere could not be asked for");
             error.into()
         })
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tendot_registry::{Registry, Settings};
-use tendot_server::http::{Http, Outcome, Upstream};
+use tendot_server::http::{Http, Outcome};
 use tendot_store::Embedded;
 use tokio::runtime::Builder;
 
@@ -29,7 +29,7 @@ pub(crate) fn run(arguments: &DoctorArguments) -> Result<Answer, Failure> {
         .map_err(|error| Failure::io("the store can't be read", &error))?;
     let mut http = Http::new(Arc::new(Registry::new(store, Settings::default())));
     if let Some(upstream) = settings.upstream.0.clone() {
-        http = http.upstream(Upstream::Http(upstream), settings.cache());
+        http = http.upstream(upstream, settings.cache());
     }
     let explained = runtime.block_on(http.diagnose(&arguments.name));
     let mut output = Output::new();

@@ -12,7 +12,7 @@ use serde::Serialize;
 use tendot_proto::Handle;
 use tendot_proto::record::Record;
 use tendot_registry::{Registry, Settings as RegistrySettings};
-use tendot_server::http::{Http, Listener, Tls, Upstream, listen};
+use tendot_server::http::{Http, Listener, Tls, listen};
 use tendot_store::{Change, CommitError, Edit, Embedded, Expect, Memory, Store};
 use tokio::net::TcpListener;
 use tokio::runtime::Builder;
@@ -89,7 +89,7 @@ async fn serve<S: Store + 'static>(
             Some(lost.lost() as f64)
         });
     if let Some(upstream) = settings.upstream.0.clone() {
-        http = http.upstream(Upstream::Http(upstream), settings.cache());
+        http = http.upstream(upstream, settings.cache());
     }
     if let Some(rates) = settings.rates() {
         http = http.rates(rates);

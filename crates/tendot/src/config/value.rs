@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use ipnet::IpNet;
 use tendot_client::{HttpError, HttpUpstream};
-use tendot_server::http::ForwardedBy;
+use tendot_server::http::{ForwardedBy, Upstream};
 use tracing::Level;
 
 /// How a setting is written in a file.
@@ -74,7 +74,7 @@ impl Setting for StoreSetting {
 
 /// Who is asked for names that are not kept here.
 #[derive(Clone, Debug)]
-pub(crate) struct UpstreamSetting(pub(crate) Option<HttpUpstream>);
+pub(crate) struct UpstreamSetting(pub(crate) Option<Upstream>);
 
 impl Setting for UpstreamSetting {
     fn read(text: &str) -> Result<Self, String> {
@@ -83,10 +83,14 @@ impl Setting for UpstreamSetting {
             "handle-system" => Err("the Handle System is not asked yet; a resolver such as \
                                     `https://hdl.handle.net` can be"
                 .into()),
-            _ => HttpUpstream::new(text).map(|upstream| Self(Some(upstream))).map_err(|error| match error {
-                HttpError::Base { why, .. } => format!("{why}; a resolver is written as `https://doi.org`"),
-                error => error.to_string(),
-            }),
+            _ => HttpUpstream::new(text).map(|upstream| Self(Some(Upstream::Http(upstream)))).map_err(
+                |error| match error {
+                    HttpError::Base { why, .. } => {
+                        format!("{why}; a resolver is written as `https://doi.org`")
+                    }
+                    error => error.to_string(),
+                },
+            ),
         }
     }
 }
