@@ -5,8 +5,10 @@
 
 mod cache;
 mod http;
+mod question;
 mod resolver;
 
 pub use cache::CacheSettings;
-pub use http::{HttpError, HttpUpstream};
-pub use resolver::{Answer, Found, Resolver, Upstream};
+pub use http::{HttpError, HttpUpstream, WAY};
+pub use question::Question;
+pub use resolver::{Answer, Found, Reply, Resolver, Source, Upstream};
