@@ -3,10 +3,14 @@
 use askama::Template;
 use http::StatusCode;
 use tendot_store::Store;
+use utoipa::ToSchema;
+use utoipa::openapi::{HttpMethod, Required};
 
-use super::show;
+use super::{ProblemJson, show};
 use crate::http::Http;
 use crate::http::answer::Answer;
+use crate::http::describe::{Described, Doing, text};
+use crate::http::redirect;
 
 /// Prefixes that are counted; more are more than that.
 const PREFIXES: usize = 1_000;
@@ -32,6 +36,38 @@ impl<S: Store> Http<S> {
         }
         show(StatusCode::OK, &HomePage { figures })
     }
+}
+
+/// The form that old pages of proxies send.
+#[derive(ToSchema)]
+#[schema(as = Form)]
+#[expect(dead_code, reason = "it is read as parameters are")]
+struct HandleForm {
+    /// A name; without it the answer is the page.
+    hdl: Option<String>,
+}
+
+/// What is done at `/`.
+pub(crate) fn describe() -> Described {
+    let bad = "What was sent is not written as it should be";
+    let search = Doing::new("The page with one box, or the way to what was typed into it")
+        .group("Pages")
+        .in_query("text", "A name, an address or a whole citation", text())
+        .sample("curl -si \"$SERVER/?text=doi:10.5555/DEMO\"")
+        .answer(StatusCode::OK, "The page")
+        .text("text/html")
+        .answer(StatusCode::SEE_OTHER, "The way to the path of the name")
+        .header("Location", "The path")
+        .text("text/html")
+        .answer(StatusCode::BAD_REQUEST, bad)
+        .text("text/html")
+        .json::<ProblemJson<'_>>("application/problem+json");
+    let send = Doing::new("Where a name leads that comes in a form")
+        .about("As `GET /{name}` for the name in `hdl`, with the form's other fields as its parameters.")
+        .group("Names")
+        .sample("curl -si $SERVER/ -d hdl=10.5555/DEMO")
+        .body::<HandleForm>("application/x-www-form-urlencoded", "At most 64 KiB", Required::False);
+    Described::read(search).and(HttpMethod::Post, redirect::answers(send))
 }
 
 /// `1,234,567`
