@@ -116,11 +116,13 @@ impl Doing {
         let parameter: Parameter = ParameterBuilder::new()
             .name(name)
             .parameter_in(place)
-            .required(required)
+            .required(required.clone())
             .description(Some(about))
             .schema(Some(schema))
             .build();
-        self.operation.parameters.get_or_insert_default().push(RefOr::T(parameter));
+        let parameters = self.operation.parameters.get_or_insert_default();
+        let at = if required == Required::True { 0 } else { parameters.len() };
+        parameters.insert(at, RefOr::T(parameter));
         self
     }
 

@@ -23,22 +23,23 @@ pub(super) enum Route {
     Name,
 }
 
-/// All paths; the first that fits is taken. A part in braces, at the end, stands for all the rest.
+/// All paths; the first that fits is taken, and the page has them from the last on. A part in braces, at the end, stands
+/// for all the rest.
 pub(super) const ROUTES: [(&str, Route); 16] = [
-    ("/", Route::Home),
-    ("/livez", Route::Live),
-    ("/readyz", Route::Ready),
-    ("/metrics", Route::Metrics),
-    ("/openapi.json", Route::OpenApi),
-    ("/docs", Route::Docs),
-    ("/robots.txt", Route::Robots),
-    ("/favicon.ico", Route::Icon),
-    ("/favicon.svg", Route::Icon),
     ("/static/style.css", Route::Style),
-    ("/resolve", Route::OpenUrl),
+    ("/favicon.svg", Route::Icon),
+    ("/favicon.ico", Route::Icon),
+    ("/robots.txt", Route::Robots),
+    ("/", Route::Home),
+    ("/docs", Route::Docs),
+    ("/openapi.json", Route::OpenApi),
+    ("/metrics", Route::Metrics),
+    ("/readyz", Route::Ready),
+    ("/livez", Route::Live),
     ("/openurl", Route::OpenUrl),
-    ("/doiRA/{names}", Route::Agencies),
+    ("/resolve", Route::OpenUrl),
     ("/ra/{names}", Route::Agencies),
+    ("/doiRA/{names}", Route::Agencies),
     ("/api/handles/{name}", Route::Handle),
     ("/{name}", Route::Name),
 ];

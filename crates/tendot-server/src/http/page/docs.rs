@@ -83,11 +83,11 @@ fn page() -> DocsPage {
     }
 }
 
-/// The operations of a chapter, in the order of the paths.
+/// The operations of a chapter.
 fn in_group(group: &str) -> Vec<Shown> {
     let mut all: Vec<Shown> = Vec::new();
     let mut routes = Vec::new();
-    for (path, route) in ROUTES {
+    for (path, route) in ROUTES.into_iter().rev() {
         let Some(item) = DOCUMENT.paths.get_path_item(path) else { continue };
         for (method, operation) in operations(item) {
             if !operation.tags.iter().flatten().any(|tag| tag == group) {
