@@ -80,3 +80,49 @@ fn the_commands_of_the_page_work() {
     }
     assert!(commands.len() > 12, "{commands:?}");
 }
+
+/// The version is fixed, like the seed: a new one may look for more.
+const SCHEMATHESIS: &str = "schemathesis==4.32.5";
+
+/// What schemathesis makes of the description is answered as the description says.
+#[test]
+fn schemathesis_finds_nothing() {
+    let program = schemathesis();
+    let service = Service::start();
+    let settings = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/schemathesis");
+    let ran = Command::new("timeout")
+        .arg("300")
+        .arg(program)
+        .arg("--config-file")
+        .arg(settings.join("schemathesis.toml"))
+        .arg("run")
+        .arg(format!("{}/openapi.json", service.address))
+        .arg("--no-color")
+        .current_dir(service.directory.path())
+        .env("PYTHONPATH", &settings)
+        .env("PYTHONDONTWRITEBYTECODE", "1")
+        .env("SERVER", &service.address)
+        .env("TOKEN", &service.token)
+        .output()
+        .unwrap();
+    let (said, failed) = (String::from_utf8_lossy(&ran.stdout), String::from_utf8_lossy(&ran.stderr));
+    assert!(ran.status.success(), "{said}{failed}");
+    let cases = said.lines().find_map(|line| line.trim().split_once(" generated, ")?.0.parse::<u32>().ok());
+    assert!(cases.is_some_and(|cases| cases > 1_000), "{said}");
+}
+
+/// Schemathesis, in an environment of its own below the target directory.
+fn schemathesis() -> std::path::PathBuf {
+    let environment = Path::new(env!("CARGO_TARGET_TMPDIR")).join(SCHEMATHESIS);
+    let python = environment.join("bin/python");
+    let run = |command: &mut Command| {
+        let ran = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+        assert!(ran.status.success(), "{command:?}: {}", String::from_utf8_lossy(&ran.stderr));
+    };
+    let program = environment.join("bin/schemathesis");
+    if !program.exists() {
+        run(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&environment));
+        run(Command::new(python).args(["-m", "pip", "install", "--quiet", SCHEMATHESIS]));
+    }
+    program
+}

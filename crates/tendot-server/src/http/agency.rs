@@ -10,7 +10,7 @@ use tendot_store::Store;
 use utoipa::ToSchema;
 
 use super::answer::{Answer, JSON, answer};
-use super::describe::{Described, Doing};
+use super::describe::{Described, Doing, text};
 use super::{Http, WORK, form, percent};
 
 /// Names in one request.
@@ -96,6 +96,7 @@ pub(super) fn describe() -> Described {
             .in_path(
                 "names",
                 "Names or prefixes, with commas between them, 100 at most; a comma in a name is `%2C`",
+                text(),
             )
             .sample("curl -s $SERVER/doiRA/10.5555/DEMO,10.5555/none")
             .answer(

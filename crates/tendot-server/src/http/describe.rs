@@ -101,8 +101,7 @@ impl Doing {
     }
 
     /// What stands in the path.
-    pub(crate) fn in_path(self, name: &str, about: &str) -> Self {
-        let schema = ObjectBuilder::new().schema_type(Type::String).min_length(Some(1)).into();
+    pub(crate) fn in_path(self, name: &str, about: &str, schema: Schema) -> Self {
         self.parameter(name, ParameterIn::Path, about, schema)
     }
 
@@ -209,14 +208,9 @@ impl Doing {
     }
 }
 
-/// Any text.
+/// Any text; NUL is none.
 pub(crate) fn text() -> Schema {
-    ObjectBuilder::new().schema_type(Type::String).into()
-}
-
-/// One of these texts.
-pub(crate) fn one_of(texts: &[&str]) -> Schema {
-    ObjectBuilder::new().schema_type(Type::String).enum_values(Some(texts.iter().copied())).into()
+    ObjectBuilder::new().schema_type(Type::String).pattern(Some(r"^[^\u0000]*$")).into()
 }
 
 /// Any number of these.

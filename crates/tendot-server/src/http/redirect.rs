@@ -14,7 +14,7 @@ use tendot_store::Store;
 
 use super::address::BadAddress;
 use super::answer::{Answer, HTML, answer};
-use super::describe::{Described, Doing, one_of, several, text};
+use super::describe::{Described, Doing, several, text};
 use super::explain::{Explanation, Listener, Told};
 use super::location::{Asking, Candidate, Origin, choose};
 use super::negotiate::{Wish, wishes};
@@ -300,6 +300,7 @@ pub(super) fn describe() -> Described {
             "name",
             "A name, in any written form: `10.5555/DEMO`, `doi:…`, `hdl:…`, `urn:doi:…`, `info:doi/…`, an address of a \
              proxy; without slash and dot, a shortDOI",
+            text(),
         )
         .sample("curl -si $SERVER/10.5555/DEMO")
         .sample("curl -si \"$SERVER/10.5555/DEMO-COPIES?locatt=country:gb\"")
@@ -334,11 +335,7 @@ fn parameters(doing: Doing) -> Doing {
         .in_query("urlappend", "Put at the end of the address, unless it then led to another host", text())
         .in_query("ignore_aliases", "Does not follow `HS_ALIAS`", text())
         .in_query("redirectionHeaders", "Answers 200 with the headers of the redirect", text())
-        .in_query(
-            "action",
-            "`showurls` for the places as XML, `showvalues` for the record",
-            one_of(&["redirect", "showurls", "showvalues", "metadata"]),
-        )
+        .in_query("action", "`showurls` for the places as XML, `showvalues` for the record", text())
 }
 
 /// What a request for a name may come to.

@@ -49,8 +49,10 @@ mod tests {
     /// What the document's types have no place for would be lost in silence.
     #[test]
     fn the_file_is_understood() {
-        let written: serde_json::Value = serde_json::from_str(SCHEMAS).unwrap();
-        assert_eq!(serde_json::to_value(schemas()).unwrap(), written);
+        let written: BTreeMap<String, serde_json::Value> = serde_json::from_str(SCHEMAS).unwrap();
+        for (name, schema) in written {
+            assert_eq!(serde_json::to_value(&schemas()[&name]).unwrap(), schema, "{name}");
+        }
         assert!(schemas().contains_key("Value") && schemas().contains_key("NewRecord"));
     }
 }

@@ -223,6 +223,11 @@ pub(crate) fn describe() -> Described {
         .answer(StatusCode::CREATED, "It is new")
         .json::<Body<'_>>(JSON)
         .text("application/javascript");
+    let put = failure(
+        put,
+        StatusCode::NOT_FOUND,
+        "There is no record that the values could be added to (code 100)",
+    );
     let put = failure(put, StatusCode::CONFLICT, "There is one already (code 101, or 201 for a value)");
     let put = failure(put, StatusCode::REQUEST_TIMEOUT, "The body did not come in time");
     let put = failure(put, StatusCode::PAYLOAD_TOO_LARGE, "The body is too large");
@@ -245,7 +250,7 @@ const JSON: &str = "application/json";
 fn common(doing: Doing) -> Doing {
     let doing = doing
         .group("Records")
-        .in_path("name", "A name, with the slashes that it has, percent-encoded or not")
+        .in_path("name", "A name, with the slashes that it has, percent-encoded or not", text())
         .in_query("pretty", "On several lines", text());
     let doing =
         failure(doing, StatusCode::BAD_REQUEST, "Not understood, no name, or not kept here (code 301)");

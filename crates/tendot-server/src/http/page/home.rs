@@ -3,8 +3,8 @@
 use askama::Template;
 use http::StatusCode;
 use tendot_store::Store;
-use utoipa::ToSchema;
-use utoipa::openapi::{HttpMethod, Required};
+use utoipa::openapi::{HttpMethod, ObjectBuilder, RefOr, Required, Schema};
+use utoipa::{PartialSchema, ToSchema};
 
 use super::{ProblemJson, show};
 use crate::http::Http;
@@ -38,14 +38,21 @@ impl<S: Store> Http<S> {
     }
 }
 
-/// The form that old pages of proxies send.
-#[derive(ToSchema)]
-#[schema(as = Form)]
-#[expect(dead_code, reason = "it is read as parameters are")]
-struct HandleForm {
-    /// A name; without it the answer is the page.
-    hdl: Option<String>,
+/// The form that old pages of proxies send: a name in `hdl`, and parameters.
+struct NameForm;
+
+impl PartialSchema for NameForm {
+    fn schema() -> RefOr<Schema> {
+        ObjectBuilder::new()
+            .description(Some("Without `hdl`, the answer is the first page"))
+            .property("hdl", text())
+            .additional_properties(Some(text()))
+            .property_names(Some(text()))
+            .into()
+    }
 }
+
+impl ToSchema for NameForm {}
 
 /// What is done at `/`.
 pub(crate) fn describe() -> Described {
@@ -66,7 +73,7 @@ pub(crate) fn describe() -> Described {
         .about("As `GET /{name}` for the name in `hdl`, with the form's other fields as its parameters.")
         .group("Names")
         .sample("curl -si $SERVER/ -d hdl=10.5555/DEMO")
-        .body::<HandleForm>("application/x-www-form-urlencoded", "At most 64 KiB", Required::False);
+        .body::<NameForm>("application/x-www-form-urlencoded", "At most 64 KiB", Required::False);
     Described::read(search).and(HttpMethod::Post, redirect::answers(send))
 }
 
