@@ -37,6 +37,8 @@ def before_call(context, case, kwargs):
                 place[key] = kept(place[key])
     # To a script, every answer has the status 200: a browser would not run it with another one.
     case.query.pop("callback", None)
-    # It has to name the indexes of the body, or stand for all of them.
+    # The query has to name the indexes of the body, or stand for all of them; the body, the name in the path or none.
     if is_put and "index" in case.query:
         case.query["index"] = "various"
+    if is_put and isinstance(case.body, dict) and isinstance(case.body.get("handle"), str):
+        case.body["handle"] = unquote(case.path_parameters["name"])
