@@ -30,9 +30,9 @@ fn read<'a>(path: &'a str, request: &Request<'a>) -> Result<(Cow<'a, str>, Param
     Ok((percent::decode_text(path, "path")?, Parameters::parse(request.query)?))
 }
 
-fn indexes(parameters: &Parameters<'_>) -> Result<Vec<u32>, Answer> {
-    let read =
-        |index: &str| index.parse().map_err(|_| refuse(&format!("`{index}` in the query is no index")));
+/// The indexes that are asked for, or what is wrong with one of them.
+fn indexes(parameters: &Parameters<'_>) -> Result<Vec<u32>, String> {
+    let read = |index: &str| index.parse().map_err(|_| format!("`{index}` in the query is no index"));
     parameters.all("index").map(read).collect()
 }
 
@@ -54,7 +54,7 @@ impl<S: Store> Http<S> {
         let form = Form::asked(&parameters);
         let indexes = match indexes(&parameters) {
             Ok(indexes) => indexes,
-            Err(answer) => return answer,
+            Err(why) => return refuse(&why),
         };
         let query = Query {
             indexes,
@@ -150,7 +150,7 @@ impl<S: Store> Http<S> {
         let handle = Handle::from(&*name);
         let indexes = match indexes(&parameters) {
             Ok(indexes) => indexes,
-            Err(answer) => return answer,
+            Err(why) => return refuse(&why),
         };
         let write = if indexes.is_empty() {
             Write::Delete { name: handle, for_ever: false }
