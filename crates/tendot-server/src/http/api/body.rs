@@ -8,7 +8,9 @@ use serde::Serialize;
 use tendot_proto::{ResponseCode, Value};
 use tendot_registry::Error;
 use tendot_store::StoreError;
+use utoipa::ToSchema;
 
+use super::form::ValueForm;
 use crate::http::answer::{Answer, JSON, answer};
 use crate::http::authenticate::AuthenticationError;
 use crate::http::body::BodyError;
@@ -17,16 +19,20 @@ use crate::http::request::Request;
 use crate::http::status;
 use crate::http::upstream::UpstreamError;
 
-/// An answer, in the order in which its members are printed.
-#[derive(Serialize)]
+/// What an answer says of a record, in the order in which its members are printed.
+#[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
+#[schema(as = Record)]
 pub(super) struct Body<'a> {
+    /// 1 if all is well, 100 if there is no such record, 200 if it has no such values, and others of the protocol.
     response_code: u32,
     #[serde(skip_serializing_if = "Option::is_none")]
     message: Option<Cow<'a, str>>,
+    /// The name as it was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     handle: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Vec<ValueForm>>)]
     values: Option<&'a [Value<'static>]>,
 }
 
