@@ -1,7 +1,10 @@
+use std::io;
+use std::net::SocketAddr;
 use std::time::Duration;
 
+use tendot_proto::auth::{AuthError, SessionError};
 use tendot_proto::lookup::LookupError;
-use tendot_proto::{Body, DecodeError, Outcome, Response, ResponseCode};
+use tendot_proto::{Body, DecodeError, EncodeError, Outcome, Response, ResponseCode};
 
 use super::origin::Origin;
 
@@ -48,6 +51,56 @@ impl From<LookupError> for NativeError {
     fn from(error: LookupError) -> Self {
         Self::Lookup(error)
     }
+}
+
+/// Why something could not be changed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum AdministrationError {
+    /// The server's site says nothing of administration over TCP or HTTP; a list comes over TCP only.
+    #[error("the server takes no administration that way")]
+    NoInterface,
+    /// Nothing was sent.
+    #[error("{to} cannot be reached: {error}")]
+    Unreachable {
+        /// Where it was tried.
+        to: SocketAddr,
+        /// What happened.
+        error: io::Error,
+    },
+    /// The server may have done it, but gave no answer that can be believed.
+    #[error("{from} may have done it, but gave no usable answer: {why}")]
+    Uncertain {
+        /// Who was asked.
+        from: Origin,
+        /// What is wrong with the answer.
+        why: String,
+    },
+    /// The server did not do it.
+    #[error("{from} says {code}{}", told(message))]
+    Refused {
+        /// Who was asked.
+        from: Origin,
+        /// What it said. After `SESSION_TIMEOUT` and `INVALID_SESSION_KEY` there is no session any more.
+        code: ResponseCode,
+        /// What it said to people; may be empty.
+        message: String,
+    },
+    /// The server wants a proof that is not to be given, or cannot be.
+    #[error("no proof is given: {0}")]
+    Authentication(#[from] AuthError),
+    /// There is no session, or it came to its end.
+    #[error("the session: {0}")]
+    Session(#[from] SessionError),
+    /// The server's site has no key, so that anybody could be at the other end of a session.
+    #[error("no session with a server whose key is not known")]
+    NoKey,
+    /// The request cannot be sent.
+    #[error(transparent)]
+    Encode(#[from] EncodeError),
+    /// The response cannot be read.
+    #[error(transparent)]
+    Malformed(#[from] DecodeError),
 }
 
 /// What a server said to people, fit for a line.

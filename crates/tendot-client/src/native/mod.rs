@@ -2,14 +2,20 @@
 //!
 //! [`Native`] resolves: `root.rs` is where it begins, `drive.rs` leads a [`Lookup`](tendot_proto::lookup::Lookup) over the
 //! sockets of `transport.rs`, `times.rs` and `sites.rs` remember what it learns on the way. [`Administrator`] changes
-//! records: `identity.rs` is who it is, `connection.rs` how it talks, `conversation.rs` what is believed, `session.rs` how
-//! that is kept from others.
+//! records (`administration.rs`): `identity.rs` is who it is, `peer.rs` whom it talks to, `connection.rs` how,
+//! `conversation.rs` what it believes, `session.rs` how that is kept from others.
 
+mod administration;
 mod clock;
+mod connection;
+mod conversation;
 mod drive;
 mod error;
+mod identity;
 mod origin;
+mod peer;
 mod root;
+mod session;
 mod sites;
 mod times;
 mod transport;
@@ -19,9 +25,12 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+pub use administration::Administrator;
 use clock::Clock;
-pub use error::NativeError;
+pub use error::{AdministrationError, NativeError};
+pub use identity::Identity;
 pub use origin::Origin;
+pub use peer::Peer;
 pub use root::{Root, RootError};
 use sites::Sites;
 use tendot_proto::crypto::AwsLc;
