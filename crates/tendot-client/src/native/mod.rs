@@ -58,7 +58,7 @@ use crate::resolver::{Found, Upstream};
 /// let native = Native::new(Root::published().config());
 /// let links = native.resolve("10.1000/182", &Query { types: vec!["URL".into()], ..Query::default() }).await?;
 /// if let Found::Values(values) = &links.found {
-///     println!("{} of {}", values.len(), links.from);
+///     println!("{} values, {:?}", values.len(), links.from);
 /// }
 ///
 /// // With a cache, where many who ask at once are answered by one question.
