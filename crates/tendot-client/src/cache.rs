@@ -20,7 +20,7 @@ pub struct CacheSettings {
     pub nothing: Duration,
     /// How long after its time an answer is still given when nobody else answers.
     pub stale: Duration,
-    /// When, after nobody answered, it is tried again.
+    /// When, after nobody answered, it is tried again (RFC 9520, 3.2).
     pub retry: Duration,
 }
 
@@ -31,38 +31,54 @@ impl Default for CacheSettings {
             longest: Duration::from_secs(86_400),
             nothing: Duration::from_secs(60),
             stale: Duration::from_secs(86_400),
-            retry: Duration::from_secs(10),
+            retry: Duration::from_secs(5),
         }
     }
 }
 
-/// An answer that is kept.
-#[derive(Clone, Debug)]
-pub(crate) struct Kept {
-    pub(crate) found: Arc<Found>,
+/// An answer that is kept, or that there was none.
+#[derive(Debug)]
+pub(crate) struct Kept<E> {
+    pub(crate) outcome: Result<Arc<Found>, Arc<E>>,
     /// When its time began, and when it is over.
     pub(crate) since: Instant,
+    pub(crate) over: Instant,
+    /// When it came, or was tried for in vain.
+    pub(crate) heard: Instant,
+    /// Before that, nobody is asked again.
     pub(crate) until: Instant,
     /// When it is no longer given even if nobody else answers.
     pub(crate) end: Instant,
 }
 
+impl<E> Clone for Kept<E> {
+    fn clone(&self) -> Self {
+        Self { outcome: self.outcome.clone(), ..*self }
+    }
+}
+
 /// Keys are names with ASCII letters in upper case.
-pub(crate) type Cache = Table<Box<[u8]>, Kept, Bytes>;
+pub(crate) type Cache<E> = Table<Box<[u8]>, Kept<E>, Bytes>;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Bytes;
 
-impl Weighter<Box<[u8]>, Kept> for Bytes {
-    fn weight(&self, key: &Box<[u8]>, kept: &Kept) -> u64 {
-        (key.len() + kept.found.size() + 160) as u64
+impl<E> Weighter<Box<[u8]>, Kept<E>> for Bytes {
+    fn weight(&self, key: &Box<[u8]>, kept: &Kept<E>) -> u64 {
+        // An error has a line of text.
+        let size = kept.outcome.as_ref().map_or(256, |found| found.size());
+        (key.len() + size + 256) as u64
     }
 }
 
-pub(crate) fn new(settings: &CacheSettings) -> Cache {
+/// Bytes of a part of the cache, so that the largest record fits into one.
+const PART: u64 = 4 << 20;
+
+pub(crate) fn new<E>(settings: &CacheSettings) -> Cache<E> {
     let options = OptionsBuilder::new()
-        .estimated_items_capacity(usize::try_from(settings.bytes / 512).unwrap_or(usize::MAX).max(16))
+        .estimated_items_capacity(usize::try_from(settings.bytes / 1_024).unwrap_or(usize::MAX).max(16))
         .weight_capacity(settings.bytes)
+        .shards(usize::try_from(settings.bytes / PART).unwrap_or(usize::MAX).clamp(1, 64))
         .build();
     match options {
         Ok(options) => Table::with_options(options, Bytes, Default::default(), Default::default()),

@@ -3,18 +3,19 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{ACCEPT, HeaderValue, USER_AGENT};
-use http::{Request, Uri};
-use http_body_util::{BodyExt as _, Empty, Limited};
+use http::header::{ACCEPT, AGE, HeaderName, HeaderValue, USER_AGENT};
+use http::{Request, StatusCode, Uri};
+use http_body_util::{BodyExt as _, Empty, LengthLimitError, Limited};
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Deserialize;
-use tendot_proto::{Handle, ResponseCode, Value};
+use tendot_proto::{Handle, ResponseCode, Value, limits};
 
-use crate::resolver::{Found, Upstream};
+use crate::Question;
+use crate::resolver::{Found, Reply, Upstream};
 
 /// Bytes of an answer that are read.
 const BYTES: usize = 1 << 20;
@@ -24,6 +25,9 @@ const TIME: Duration = Duration::from_secs(5);
 
 /// What stands in a path as it is.
 const PATH: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b'/');
+
+/// The services that a question went through, so that one that is asked again by itself knows.
+const WAY: HeaderName = HeaderName::from_static("tendot-way");
 
 /// A resolver that gives records as JSON under `/api/handles/`, as doi.org does.
 #[derive(Clone, Debug)]
@@ -44,6 +48,18 @@ pub enum HttpError {
         base: String,
         /// What is wrong with it.
         why: String,
+    },
+    /// The name cannot be asked for: others take `/../` in a path for the way to another.
+    #[error("`{name}` can't be asked for over HTTP: it has `.` or `..` between slashes")]
+    Name {
+        /// The name.
+        name: String,
+    },
+    /// It went in a circle: one of those that the question went through was asked again.
+    #[error("{base} passes the question on to who asked it")]
+    Circle {
+        /// Who was asked.
+        base: String,
     },
     /// Nobody answered, or not to the end.
     #[error("{base} could not be asked: {why}")]
@@ -96,6 +112,10 @@ impl HttpUpstream {
         if uri.query().is_some() {
             return Err(wrong("it has a `?`"));
         }
+        // Who asks is told the address.
+        if uri.authority().is_some_and(|authority| authority.as_str().contains('@')) {
+            return Err(wrong("it has a user name"));
+        }
         let connector = HttpsConnectorBuilder::new()
             .with_webpki_roots()
             .https_or_http()
@@ -109,22 +129,42 @@ impl HttpUpstream {
         Ok(Self { base: base.trim_end_matches('/').into(), client })
     }
 
-    async fn body(&self, name: &str) -> Result<Bytes, HttpError> {
+    /// Its address, as it was given.
+    pub fn base(&self) -> &str {
+        &self.base
+    }
+
+    /// The body of an answer, and how long it had been kept.
+    async fn body(&self, question: &Question<'_>) -> Result<(Bytes, Duration), HttpError> {
         let connection = |why: String| HttpError::Connection { base: self.base.clone(), why };
-        let uri = format!("{}/api/handles/{}", self.base, utf8_percent_encode(name, PATH));
-        let request = Request::get(uri)
+        let answer = |why: String| HttpError::Answer { base: self.base.clone(), why };
+        let name = utf8_percent_encode(&question.name, PATH);
+        let query = if question.is_authoritative { "?auth" } else { "" };
+        let mut request = Request::get(format!("{}/api/handles/{name}{query}", self.base))
             .header(ACCEPT, HeaderValue::from_static("application/json"))
-            .header(USER_AGENT, HeaderValue::from_static(concat!("tendot/", env!("CARGO_PKG_VERSION"))))
-            .body(Empty::new())
-            .map_err(|error| connection(error.to_string()))?;
-        let response = self.client.request(request).await.map_err(|error| connection(error.to_string()))?;
-        let status = response.status();
-        // Records come with 200, and what is not there with 404; all else has no answer in it.
-        if !status.is_success() && status.as_u16() != 404 {
-            return Err(HttpError::Answer { base: self.base.clone(), why: format!("status {status}") });
+            .header(USER_AGENT, HeaderValue::from_static(concat!("tendot/", env!("CARGO_PKG_VERSION"))));
+        if !question.way.is_empty() {
+            request = request.header(WAY, &*question.way);
         }
-        let body = Limited::new(response.into_body(), BYTES).collect().await;
-        Ok(body.map_err(|error| connection(error.to_string()))?.to_bytes())
+        let request = request.body(Empty::new()).map_err(|error| connection(error.to_string()))?;
+        let response = self.client.request(request).await.map_err(|error| connection(whole(&error)))?;
+        let status = response.status();
+        if status == StatusCode::LOOP_DETECTED {
+            return Err(HttpError::Circle { base: self.base.clone() });
+        }
+        // Records come with 200, and what is not there with 404; all else has no answer in it.
+        if !status.is_success() && status != StatusCode::NOT_FOUND {
+            return Err(answer(format!("status {status}")));
+        }
+        let age = response.headers().get(AGE).and_then(|age| age.to_str().ok()?.parse::<u32>().ok());
+        let body = Limited::new(response.into_body(), BYTES).collect().await.map_err(|error| {
+            if error.is::<LengthLimitError>() {
+                answer(format!("it has more than {BYTES} bytes"))
+            } else {
+                connection(error.to_string())
+            }
+        })?;
+        Ok((body.to_bytes(), Duration::from_secs(age.unwrap_or_default().into())))
     }
 }
 
@@ -132,19 +172,40 @@ impl Upstream for HttpUpstream {
     type Error = HttpError;
 
     async fn ask(&self, name: &str) -> Result<Found, HttpError> {
-        let body = tokio::time::timeout(TIME, self.body(name));
-        let body = body.await.map_err(|_| HttpError::Time { base: self.base.clone() })??;
+        self.reply(&name.into()).await.map(|reply| reply.found)
+    }
+
+    async fn reply(&self, question: &Question<'_>) -> Result<Reply, HttpError> {
+        let name = &*question.name;
+        if name.split('/').any(|segment| matches!(segment, "." | "..")) {
+            return Err(HttpError::Name { name: name.into() });
+        }
+        let body = tokio::time::timeout(TIME, self.body(question));
+        let (body, age) = body.await.map_err(|_| HttpError::Time { base: self.base.clone() })??;
         let wrong = |why: String| HttpError::Answer { base: self.base.clone(), why };
-        let body: Body = serde_json::from_slice(&body).map_err(|error| wrong(error.to_string()))?;
+        let mut body: Body = serde_json::from_slice(&body).map_err(|error| wrong(error.to_string()))?;
         if let Some(other) = body.handle.filter(|other| !Handle::from(&**other).is_same(Handle::from(name))) {
             return Err(wrong(format!("it is about `{other}`")));
         }
-        match ResponseCode(body.code) {
-            ResponseCode::SUCCESS if body.values.is_empty() => Ok(Found::NoValues),
-            ResponseCode::SUCCESS => Ok(Found::Values(body.values)),
-            ResponseCode::VALUES_NOT_FOUND => Ok(Found::NoValues),
-            ResponseCode::HANDLE_NOT_FOUND => Ok(Found::Nothing),
-            code => Err(wrong(format!("response code {}", code.0))),
+        // What is for others is none of ours.
+        body.values.retain(|value| value.permissions.is_public());
+        let bytes: usize = body.values.iter().map(|value| value.data.len() + value.value_type.len()).sum();
+        if body.values.len() > limits::VALUES || bytes > limits::MESSAGE {
+            return Err(wrong(format!("a record of {} values and {bytes} bytes", body.values.len())));
         }
+        let found = match ResponseCode(body.code) {
+            ResponseCode::SUCCESS if body.values.is_empty() => Found::NoValues,
+            ResponseCode::SUCCESS => Found::Values(body.values),
+            ResponseCode::VALUES_NOT_FOUND => Found::NoValues,
+            ResponseCode::HANDLE_NOT_FOUND => Found::Nothing,
+            code => return Err(wrong(format!("response code {}", code.0))),
+        };
+        Ok(Reply { found, age })
     }
+}
+
+/// What happened, down to its cause.
+fn whole(error: &(dyn std::error::Error + 'static)) -> String {
+    let causes = std::iter::successors(Some(error), |error| error.source());
+    causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
 }

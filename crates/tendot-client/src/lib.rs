@@ -6,8 +6,10 @@
 mod cache;
 mod http;
 pub mod native;
+mod question;
 mod resolver;
 
 pub use cache::CacheSettings;
 pub use http::{HttpError, HttpUpstream};
-pub use resolver::{Answer, Found, Resolver, Upstream};
+pub use question::Question;
+pub use resolver::{Answer, Found, Reply, Resolver, Source, Upstream};

@@ -1,11 +1,14 @@
 use std::fmt;
 use std::future::Future;
+use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use quick_cache::sync::{EntryAction, EntryResult};
 use tendot_proto::{Handle, Ttl, Value};
 use tokio::time::Instant;
 
+use crate::Question;
 use crate::cache::{self, Cache, CacheSettings, Kept};
 
 /// Somebody who can be asked for records.
@@ -15,6 +18,11 @@ pub trait Upstream: Send + Sync {
 
     /// Asks for all values of a record that everybody may read.
     fn ask(&self, name: &str) -> impl Future<Output = Result<Found, Self::Error>> + Send;
+
+    /// The same for a question that says more than a name, and an answer that may be old.
+    fn reply(&self, question: &Question<'_>) -> impl Future<Output = Result<Reply, Self::Error>> + Send {
+        async { self.ask(&question.name).await.map(Reply::from) }
+    }
 }
 
 /// What a name led to elsewhere.
@@ -32,7 +40,30 @@ impl Found {
     /// The memory that it takes, roughly.
     pub(crate) fn size(&self) -> usize {
         let Self::Values(values) = self else { return 0 };
-        values.iter().map(|value| size_of_val(value) + value.data.len() + value.value_type.len()).sum()
+        let of_references = |value: &Value<'_>| -> usize {
+            value.references.iter().map(|reference| size_of_val(reference) + reference.handle.len()).sum()
+        };
+        values
+            .iter()
+            .map(|value| {
+                size_of_val(value) + value.data.len() + value.value_type.len() + of_references(value)
+            })
+            .sum()
+    }
+}
+
+/// What somebody said.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Reply {
+    /// What was found.
+    pub found: Found,
+    /// How long they had kept it.
+    pub age: Duration,
+}
+
+impl From<Found> for Reply {
+    fn from(found: Found) -> Self {
+        Self { found, age: Duration::ZERO }
     }
 }
 
@@ -41,16 +72,31 @@ impl Found {
 pub struct Answer {
     /// What was found.
     pub found: Arc<Found>,
-    /// How long ago it was asked for; nothing if it was just now.
+    /// How it was come by.
+    pub source: Source,
+    /// How long ago who keeps the record said it.
     pub age: Duration,
-    /// Whether its time is over, and it was given because nobody else answered.
-    pub is_stale: bool,
+    /// How long it may still be kept; nothing if its time is over.
+    pub fresh: Duration,
+    /// For how long its time has been over, if it was given because nobody else answered.
+    pub stale: Option<Duration>,
+}
+
+/// How an answer was come by.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub enum Source {
+    /// It had been kept.
+    Kept,
+    /// Somebody had just asked the same, and both got the answer.
+    Shared,
+    /// It was asked for.
+    Asked,
 }
 
 /// Asks somebody for records, and keeps the answers for as long as they may be kept.
 ///
-/// Many who ask for the same name at once are answered by one question. When nobody answers, what was known is given for
-/// a while after its time.
+/// Many who ask for the same name at once are answered by one question, which goes on if they leave. When nobody answers,
+/// what was known is given for a while after its time; if nothing was, that is kept shortly, too.
 ///
 /// ```
 /// use tendot_client::{CacheSettings, Found, Resolver, Upstream};
@@ -73,76 +119,178 @@ pub struct Answer {
 /// # })?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub struct Resolver<U> {
+pub struct Resolver<U: Upstream>(Arc<Inner<U>>);
+
+struct Inner<U: Upstream> {
     upstream: U,
     settings: CacheSettings,
-    cache: Cache,
+    cache: Cache<U::Error>,
 }
 
-impl<U> fmt::Debug for Resolver<U> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Resolver").field("settings", &self.settings).finish_non_exhaustive()
+impl<U: Upstream> Clone for Resolver<U> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
     }
 }
 
-impl<U: Upstream> Resolver<U> {
+impl<U: Upstream> fmt::Debug for Resolver<U> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Resolver").field("settings", &self.0.settings).finish_non_exhaustive()
+    }
+}
+
+impl<U: Upstream + 'static> Resolver<U> {
     /// Asks `upstream`.
     pub fn new(upstream: U, settings: CacheSettings) -> Self {
-        Self { upstream, settings, cache: cache::new(&settings) }
+        Self(Arc::new(Inner { upstream, settings, cache: cache::new(&settings) }))
+    }
+
+    /// Whom it asks.
+    pub fn upstream(&self) -> &U {
+        &self.0.upstream
+    }
+
+    /// How many answers are kept.
+    pub fn entries(&self) -> usize {
+        self.0.cache.len()
+    }
+
+    /// How many bytes they take, roughly.
+    pub fn bytes(&self) -> u64 {
+        self.0.cache.weight()
     }
 
     /// The record of a name, from the cache or from elsewhere.
-    pub async fn resolve(&self, name: &str) -> Result<Answer, U::Error> {
-        let key: Box<[u8]> = Handle::from(name).folded().into_owned().into();
-        let old = self.cache.get(&key);
-        if let Some(kept) = old.as_ref().filter(|kept| Instant::now() < kept.until) {
-            return Ok(self.answer(kept));
-        }
-        if old.is_some() {
-            // Only one of those who wait finds nothing here, and asks.
-            self.cache.remove_if(&key, |kept| Instant::now() >= kept.until);
-        }
-        let guard = match self.cache.get_value_or_guard_async(&key).await {
-            Ok(kept) => return Ok(self.answer(&kept)),
-            Err(guard) => guard,
-        };
+    pub async fn resolve<'q>(
+        &self,
+        question: impl Into<Question<'q>> + Send,
+    ) -> Result<Answer, Arc<U::Error>> {
+        let question: Question<'q> = question.into();
+        let key: Box<[u8]> = Handle::from(&*question.name).folded().into_owned().into();
         let now = Instant::now();
-        let kept = match (self.upstream.ask(name).await, old) {
-            (Ok(found), _) => {
-                let until = now + self.time(&found);
-                Kept { found: Arc::new(found), since: now, until, end: until + self.settings.stale }
+        if !question.is_authoritative
+            && let Some(kept) = self.0.cache.get(&key).filter(|kept| now < kept.until)
+        {
+            return kept.answer(Source::Kept);
+        }
+        let (inner, question) = (Arc::clone(&self.0), question.into_owned());
+        // The answer is worth having, and an old one must not get lost, even if who asked leaves.
+        let asked = tokio::spawn(async move {
+            if question.is_authoritative || question.is_passed_on() {
+                inner.ask_alone(key, &question).await
+            } else {
+                inner.ask_for_all(key, &question, now).await
             }
-            (Err(_), Some(old)) if now < old.end => {
-                Kept { until: (now + self.settings.retry).min(old.end), ..old }
+        });
+        match asked.await {
+            Ok(answer) => answer,
+            Err(error) => match error.try_into_panic() {
+                Ok(panic) => resume_unwind(panic),
+                // The runtime ends, and all of us with it.
+                Err(_) => std::future::pending().await,
+            },
+        }
+    }
+}
+
+impl<U: Upstream> Inner<U> {
+    /// Asks, or waits for somebody who does.
+    async fn ask_for_all(
+        &self,
+        key: Box<[u8]>,
+        question: &Question<'_>,
+        begun: Instant,
+    ) -> Result<Answer, Arc<U::Error>> {
+        let entry = self.cache.entry_async(&key, |_, kept| {
+            // What came while this one waited is good enough, be it that it may not be kept.
+            if Instant::now() < kept.until || kept.heard > begun {
+                EntryAction::Retain(kept.clone())
+            } else {
+                EntryAction::ReplaceWithGuard
             }
-            (Err(error), _) => return Err(error),
+        });
+        let (guard, old) = match entry.await {
+            EntryResult::Retained(kept) => return kept.answer(Source::Shared),
+            EntryResult::Replaced(guard, old) => (guard, Some(old)),
+            EntryResult::Vacant(guard) => (guard, None),
+            // Neither is ever asked for.
+            EntryResult::Removed(..) | EntryResult::Timeout => return self.ask_alone(key, question).await,
         };
-        let answer = self.answer(&kept);
+        let reply = self.upstream.reply(question).await;
+        let now = Instant::now();
+        let kept = match (reply, old) {
+            (Ok(reply), _) => self.keep(reply, now),
+            (Err(_), Some(old)) if old.outcome.is_ok() && now < old.end => {
+                Kept { heard: now, until: (now + self.settings.retry).min(old.end), ..old }
+            }
+            (Err(error), _) => {
+                let until = now + self.settings.retry;
+                Kept { outcome: Err(Arc::new(error)), since: now, over: now, heard: now, until, end: until }
+            }
+        };
+        let answer = kept.answer(Source::Asked);
         // The guard is lost only if the place was given up meanwhile; then others ask anew.
         let _ = guard.insert(kept);
-        Ok(answer)
+        answer
     }
 
-    fn answer(&self, kept: &Kept) -> Answer {
-        let now = Instant::now();
-        let over = kept.end.checked_sub(self.settings.stale);
-        Answer {
-            found: Arc::clone(&kept.found),
-            age: now.saturating_duration_since(kept.since),
-            is_stale: over.is_some_and(|over| now > over),
+    /// Asks without waiting for others. Another service may be waiting for this answer while it is waited for here, and
+    /// who wants it from its source is not content with what others asked for before.
+    async fn ask_alone(&self, key: Box<[u8]>, question: &Question<'_>) -> Result<Answer, Arc<U::Error>> {
+        match self.upstream.reply(question).await {
+            Ok(reply) => {
+                let kept = self.keep(reply, Instant::now());
+                let answer = kept.answer(Source::Asked);
+                self.cache.insert(key, kept);
+                answer
+            }
+            Err(error) => {
+                let old = self.cache.get(&key).filter(|old| Instant::now() < old.end);
+                match old.filter(|old| old.outcome.is_ok() && !question.is_authoritative) {
+                    Some(old) => old.answer(Source::Kept),
+                    None => Err(Arc::new(error)),
+                }
+            }
         }
     }
 
-    /// How long an answer may be kept.
-    fn time(&self, found: &Found) -> Duration {
+    fn keep(&self, reply: Reply, now: Instant) -> Kept<U::Error> {
+        let over = now + self.time(&reply);
+        Kept {
+            outcome: Ok(Arc::new(reply.found)),
+            since: now.checked_sub(reply.age).unwrap_or(now),
+            over,
+            heard: now,
+            until: over,
+            end: over + self.settings.stale,
+        }
+    }
+
+    /// How long an answer may still be kept.
+    fn time(&self, Reply { found, age }: &Reply) -> Duration {
         let Found::Values(values) = found else { return self.settings.nothing };
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs());
         let seconds = |value: &Value<'_>| match value.ttl {
-            Ttl::Relative(seconds) => u64::from(seconds),
+            Ttl::Relative(seconds) => u64::from(seconds).saturating_sub(age.as_secs()),
             Ttl::Absolute(date) => u64::from(date).saturating_sub(now),
             Ttl::Other { .. } => 0,
         };
         let shortest = values.iter().map(seconds).min().unwrap_or_default();
         Duration::from_secs(shortest).min(self.settings.longest)
+    }
+}
+
+impl<E> Kept<E> {
+    fn answer(&self, source: Source) -> Result<Answer, Arc<E>> {
+        let now = Instant::now();
+        // What has just come may be used once, be it that it may not be kept.
+        let is_old = self.heard > self.over || source == Source::Kept;
+        Ok(Answer {
+            found: self.outcome.clone()?,
+            source,
+            age: now.saturating_duration_since(self.since),
+            fresh: self.over.saturating_duration_since(now),
+            stale: now.checked_duration_since(self.over).filter(|_| is_old),
+        })
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use tendot_client::{Found, HttpUpstream, Upstream as _};
+use tendot_client::{Found, HttpError, HttpUpstream, Upstream as _};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 
@@ -56,7 +56,13 @@ async fn attack_c6_answers_that_are_none() {
     check("".into(), "could not be asked").await;
     check("HTTP/1.1 200 X\r\nContent-Length: 100\r\n\r\n{".into(), "could not be asked").await;
     let long = format!(r#"{{"responseCode":1,"x":"{}"}}"#, "y".repeat(2 << 20));
-    check(answer(200, &long), "could not be asked").await;
+    check(answer(200, &long), "it has more than 1048576 bytes").await;
+    let value = |data: &str| format!(r#"{{"index":1,"type":"DESC","data":"{data}"}}"#);
+    let record = |values: &str| format!(r#"{{"responseCode":1,"values":[{values}]}}"#);
+    let many = vec![value("x"); 2_049].join(",");
+    check(answer(200, &record(&many)), "a record of 2049 values").await;
+    check(answer(200, &record(&value(&"x".repeat(270_000)))), "a record of 1 values and 270004 bytes").await;
+    check(answer(508, "{}"), "passes the question on to who asked it").await;
     check(answer(200, &"[".repeat(100_000)), "gave an answer that is none").await;
 }
 
@@ -76,12 +82,41 @@ async fn who_never_answers_is_not_waited_for() {
     assert!(start.elapsed() < Duration::from_secs(7));
 }
 
+/// Web servers take them for the way to another path, which nobody was to ask for.
+#[tokio::test]
+async fn attack_h16_names_stay_names() {
+    let (_, request) = ask("10.1000/?x=y#z\r\nHost: evil.net", answer(404, "{}")).await;
+    assert_eq!(request, "GET /api/handles/10.1000/%3Fx%3Dy%23z%0D%0AHost%3A%20evil.net HTTP/1.1");
+    let upstream = HttpUpstream::new("http://127.0.0.1:9").unwrap();
+    for name in ["10.1000/../../x", "../x", "10.1000/.", "10.1000/a/./b"] {
+        let error = upstream.ask(name).await.unwrap_err();
+        assert!(matches!(error, HttpError::Name { .. }), "{name}: {error}");
+    }
+}
+
+#[tokio::test]
+async fn values_for_others_are_left_out() {
+    let record = r#"{"responseCode":1,"values":[{"index":1,"type":"A","data":"x","permissions":"1100"},
+        {"index":2,"type":"B","data":"x"}]}"#;
+    let (found, _) = ask("10.1000/x", answer(200, record)).await;
+    let Ok(Found::Values(values)) = found else { panic!("{found:?}") };
+    assert_eq!(values.iter().map(|value| value.index).collect::<Vec<_>>(), [2]);
+}
+
 #[test]
 fn addresses() {
     for good in ["https://doi.org", "http://127.0.0.1:8080/", "https://example.org/resolver"] {
         assert!(HttpUpstream::new(good).is_ok(), "{good}");
     }
-    for bad in ["", "doi.org", "ftp://doi.org", "https://", "https://doi.org/?x", "javascript:x"] {
+    for bad in [
+        "",
+        "doi.org",
+        "ftp://doi.org",
+        "https://",
+        "https://doi.org/?x",
+        "javascript:x",
+        "https://me:secret@doi.org",
+    ] {
         assert!(HttpUpstream::new(bad).is_err(), "{bad}");
     }
 }

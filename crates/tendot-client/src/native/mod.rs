@@ -40,7 +40,7 @@ use times::Times;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
-use crate::resolver::{Found, Upstream};
+use crate::resolver::{Found, Reply, Upstream};
 
 /// A client of the Handle System.
 ///
@@ -237,6 +237,11 @@ impl Upstream for Native {
 
     async fn ask(&self, name: &str) -> Result<Found, NativeError> {
         Ok(self.resolve(name, &Query::default()).await?.found)
+    }
+
+    async fn reply(&self, question: &crate::Question<'_>) -> Result<Reply, NativeError> {
+        let query = Query { is_authoritative: question.is_authoritative, ..Query::default() };
+        Ok(self.resolve(&question.name, &query).await?.found.into())
     }
 }
 

@@ -1,0 +1,39 @@
+use std::borrow::Cow;
+
+/// What is asked.
+///
+/// ```
+/// use tendot_client::Question;
+///
+/// assert!(!Question::from("10.1000/182").is_authoritative);
+/// ```
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Question<'a> {
+    /// The name of a record.
+    pub name: Cow<'a, str>,
+    /// Whether the answer has to come from who keeps the record, and not from what somebody kept of it.
+    pub is_authoritative: bool,
+    /// The services that it went through, this one last and with commas between them; empty if that does not matter.
+    pub way: Cow<'a, str>,
+}
+
+impl Question<'_> {
+    /// Whether another service passed it on.
+    pub(crate) fn is_passed_on(&self) -> bool {
+        self.way.contains(',')
+    }
+
+    pub(crate) fn into_owned(self) -> Question<'static> {
+        Question {
+            name: self.name.into_owned().into(),
+            is_authoritative: self.is_authoritative,
+            way: self.way.into_owned().into(),
+        }
+    }
+}
+
+impl<'a> From<&'a str> for Question<'a> {
+    fn from(name: &'a str) -> Self {
+        Self { name: name.into(), ..Self::default() }
+    }
+}
