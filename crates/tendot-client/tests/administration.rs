@@ -232,7 +232,7 @@ async fn attack_somebody_else_at_the_other_end() {
     let mut admin = Administrator::new(keeper, by_key()).certified();
     let error = admin.home("10.1000").await.unwrap_err().to_string();
     assert!(error.contains("nothing proves that the answer is the server's"), "{error}");
-    let root = Root::at(peer.address, None);
+    let root = Root::at(&[peer.address], None);
     let mut admin = Administrator::new(Keeper::of(&root, "10.1000/1").unwrap(), by_key());
     assert!(matches!(admin.open_session(true).await, Err(AdministrationError::NoKey)));
     admin.home("10.1000").await.unwrap();
@@ -240,7 +240,7 @@ async fn attack_somebody_else_at_the_other_end() {
 
 /// What a server without any rules answers to a deletion.
 async fn delete(steps: impl FnMut(&[u8]) -> Vec<Step> + Send + 'static) -> AdministrationError {
-    let root = Root::at(rogue_stream(steps, false).await, None);
+    let root = Root::at(&[rogue_stream(steps, false).await], None);
     let mut admin = Administrator::new(Keeper::of(&root, "10.1000/1").unwrap(), by_secret());
     admin.delete("10.1000/1").await.unwrap_err()
 }
@@ -295,7 +295,8 @@ async fn attack_answers_that_are_none() {
 #[tokio::test]
 async fn nobody_is_there() {
     let dead = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
-    let mut admin = Administrator::new(Keeper::of(&Root::at(dead, None), "10.1000/1").unwrap(), by_secret());
+    let mut admin =
+        Administrator::new(Keeper::of(&Root::at(&[dead], None), "10.1000/1").unwrap(), by_secret());
     let error = admin.delete("10.1000/1").await.unwrap_err();
     assert!(matches!(error, AdministrationError::Unreachable { .. }), "{error}");
 }

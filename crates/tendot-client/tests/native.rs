@@ -43,7 +43,7 @@ fn only(peer: &Peer) -> Config {
 }
 
 fn only_at(address: SocketAddr) -> Config {
-    Root::at(address, None).config_for(Handle::from(NAME))
+    Root::at(&[address], None).config_for(Handle::from(NAME))
 }
 
 #[tokio::test]
@@ -455,7 +455,7 @@ async fn check_tunnel(steps: Vec<Step>, expected: &str) {
 
 /// What comes of it if nothing but one transport works.
 async fn check_only(address: SocketAddr, transport: Transport, expected: &str) {
-    let mut server = Root::at(address, None).sites()[0].servers[0].clone();
+    let mut server = Root::at(&[address], None).sites()[0].servers[0].clone();
     server.interfaces.truncate(1);
     server.interfaces[0].transport = transport;
     let mut config = config(vec![site(vec![server])]);

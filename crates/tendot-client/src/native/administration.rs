@@ -73,6 +73,11 @@ impl Administrator {
         self
     }
 
+    /// Who it is.
+    pub const fn identity(&self) -> &Identity {
+        &self.identity
+    }
+
     /// The server.
     pub const fn peer(&self) -> &Peer {
         &self.peer

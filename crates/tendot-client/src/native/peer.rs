@@ -12,7 +12,7 @@ use super::{Native, NativeError, Root};
 /// ```
 /// use tendot_client::native::{Peer, Root};
 ///
-/// let root = Root::at("127.0.0.1:2641".parse()?, None);
+/// let root = Root::at(&["127.0.0.1:2641".parse()?], None);
 /// assert_eq!(Peer::of(&root, "10.1000/182").unwrap().ip().to_string(), "127.0.0.1");
 /// # Ok::<(), std::net::AddrParseError>(())
 /// ```

@@ -15,7 +15,7 @@ use tendot_proto::{DecodeError, Handle, Value};
 /// // The Global Handle Registry, as published.
 /// assert_eq!(Root::published().sites().len(), 13);
 /// // Any server can be a root of its own.
-/// assert_eq!(Root::at("127.0.0.1:2641".parse()?, None).sites().len(), 1);
+/// assert_eq!(Root::at(&["127.0.0.1:2641".parse()?], None).sites().len(), 1);
 /// assert!(Root::from_bytes(b"{}").is_err());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -71,18 +71,21 @@ impl Root {
         Ok(Self { sites })
     }
 
-    /// One server that is known by its address alone, over UDP and TCP; and by its key, if its answers are to be certified.
-    pub fn at(server: SocketAddr, key: Option<&PublicKey<'_>>) -> Self {
-        let interface =
-            |transport| Interface { kind: InterfaceKind::BOTH, transport, port: u32::from(server.port()) };
-        let server = Server {
-            id: 1,
-            address: Server::address_of(server.ip()),
-            public_key: key.map(PublicKey::to_bytes).unwrap_or_default().into(),
-            interfaces: vec![interface(Transport::UDP), interface(Transport::TCP)],
+    /// A server that is known by its addresses alone, each of which is good, over UDP and TCP; and by its key, if its answers
+    /// are to be certified.
+    pub fn at(addresses: &[SocketAddr], key: Option<&PublicKey<'_>>) -> Self {
+        let site = |address: &SocketAddr| {
+            let port = u32::from(address.port());
+            let interface = |transport| Interface { kind: InterfaceKind::BOTH, transport, port };
+            let server = Server {
+                id: 1,
+                address: Server::address_of(address.ip()),
+                public_key: key.map(PublicKey::to_bytes).unwrap_or_default().into(),
+                interfaces: vec![interface(Transport::UDP), interface(Transport::TCP)],
+            };
+            Arc::new(Site { flags: Site::PRIMARY, servers: vec![server], ..Site::default() })
         };
-        let site = Site { flags: Site::PRIMARY, servers: vec![server], ..Site::default() };
-        Self { sites: vec![Arc::new(site)] }
+        Self { sites: addresses.iter().map(site).collect() }
     }
 
     /// The sites.

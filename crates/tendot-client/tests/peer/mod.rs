@@ -103,7 +103,7 @@ pub fn config(root: Vec<Site<'static>>) -> Config {
 
 /// A root at an address without any rules.
 pub fn config_at(address: SocketAddr) -> Config {
-    Config { private_addresses: true, ..Root::at(address, None).config() }
+    Config { private_addresses: true, ..Root::at(&[address], None).config() }
 }
 
 /// A value that names a site.
