@@ -129,6 +129,46 @@ async fn cached_with_all_that_a_cache_does() {
     assert_eq!(keeper.service().heard.len(), 2, "one for fifty, and one for what is not there");
 }
 
+/// Many names of a prefix at once, of which nothing is known yet.
+#[tokio::test]
+async fn a_prefix_is_asked_for_once() {
+    let mut service = Service::new();
+    for number in 0..100 {
+        service = service.with_link(&format!("10.1000/{number}"), LINK);
+    }
+    let keeper = Peer::start(service).await;
+    let root = Peer::start(root_for(&keeper)).await;
+    let native = Native::new(root.config());
+    let many: Vec<_> = (0..100)
+        .map(|number| {
+            let native = native.clone();
+            tokio::spawn(async move {
+                let found = native.resolve(&format!("10.1000/{number}"), &Query::default()).await;
+                assert_eq!(link(&found.unwrap().found), LINK);
+            })
+        })
+        .collect();
+    for one in many {
+        one.await.unwrap();
+    }
+    assert_eq!(root.service().heard.len(), 1);
+    // If nobody knows the prefix, nobody waits for long.
+    let started = Instant::now();
+    let many: Vec<_> = (0..100)
+        .map(|number| {
+            let native = native.clone();
+            tokio::spawn(async move {
+                let found = native.resolve(&format!("10.2000/{number}"), &Query::default()).await;
+                assert_eq!(found.unwrap().found, Found::Nothing);
+            })
+        })
+        .collect();
+    for one in many {
+        one.await.unwrap();
+    }
+    assert!(started.elapsed() < Duration::from_secs(3), "{:?}", started.elapsed());
+}
+
 /// Sites of prefixes are kept as long as their values say, and not if they lead nowhere any more.
 #[tokio::test]
 async fn prefixes_that_move() {

@@ -3,6 +3,7 @@ use std::time::Duration;
 
 use tendot_proto::crypto::SystemRandom;
 use tendot_proto::lookup::{Answer, Event, Lookup};
+use tokio::sync::OwnedMutexGuard;
 use tokio::time::Instant;
 
 use super::transport::{Arrival, Sockets};
@@ -12,8 +13,12 @@ impl Native {
     /// Bytes that one look-up takes in: an answer has at most 256 KiB, and a few records lead to it.
     const BYTES: usize = 4 << 20;
 
-    /// Leads a look-up to its end.
-    pub(super) async fn drive(&self, mut lookup: Lookup) -> Result<Answer, NativeError> {
+    /// Leads a look-up to its end. Others get the turn as soon as its prefix is found.
+    pub(super) async fn drive(
+        &self,
+        mut lookup: Lookup,
+        mut turn: Option<OwnedMutexGuard<()>>,
+    ) -> Result<Answer, NativeError> {
         let clock = self.shared.clock;
         let mut sockets = Sockets::new();
         let mut received = 0_usize;
@@ -24,8 +29,12 @@ impl Native {
                 }
             }
             while let Some(event) = lookup.poll() {
+                let is_located = matches!(event, Event::Located { .. });
                 if let Some(end) = self.hear(event, &mut sockets) {
                     return end;
+                }
+                if is_located {
+                    drop(turn.take());
                 }
             }
             // A moment at least, whatever it says.

@@ -1,7 +1,7 @@
 //! The Handle System itself, asked in its own protocol over UDP, TCP and HTTP.
 //!
-//! [`Native`] resolves: `root.rs` is where it begins, `drive.rs` leads a [`Lookup`](tendot_proto::lookup::Lookup) over the
-//! sockets of `transport.rs`, `times.rs` and `sites.rs` remember what it learns on the way. [`Administrator`] changes
+//! [`Native`] resolves: `root.rs` is where it begins, `drive.rs` leads a [`Lookup`] over the
+//! sockets of `transport.rs`, `times.rs` and `sites.rs` remember what it learns on the way, `gates.rs` lets one ask for many. [`Administrator`] changes
 //! records (`administration.rs`): `identity.rs` is who it is, `peer.rs` whom it talks to, `connection.rs` how,
 //! `conversation.rs` what it believes, `session.rs` how that is kept from others.
 
@@ -11,6 +11,7 @@ mod connection;
 mod conversation;
 mod drive;
 mod error;
+mod gates;
 mod identity;
 mod origin;
 mod peer;
@@ -28,6 +29,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 pub use administration::Administrator;
 use clock::Clock;
 pub use error::{AdministrationError, NativeError};
+use gates::Gates;
 pub use identity::Identity;
 pub use origin::Origin;
 pub use peer::Peer;
@@ -89,6 +91,7 @@ struct Shared {
     clock: Clock,
     times: Arc<Times>,
     sites: Sites,
+    gates: Gates,
     under_way: Semaphore,
     root_has_changed: AtomicBool,
 }
@@ -133,6 +136,7 @@ impl Native {
             clock: Clock::new(),
             times,
             sites: Sites::new(),
+            gates: Gates::default(),
             under_way: Semaphore::new(Self::UNDER_WAY),
             root_has_changed: AtomicBool::new(false),
         };
@@ -194,12 +198,26 @@ impl Native {
         let Shared { config, clock, sites, .. } = &*self.shared;
         let under_way = timeout(config.time, self.shared.under_way.acquire()).await;
         let _under_way = under_way.map_err(|_| NativeError::Busy { waited: config.time })?;
-        let now = clock.now();
         let prefix = question.handle().prefix_handle();
-        let Some(known) = self.is_located(&question).then(|| sites.get(&prefix, now.unix)).flatten() else {
-            return self.drive(Lookup::new(Arc::clone(config), question, now)).await;
+        let begin = |question| Lookup::new(Arc::clone(config), question, clock.now());
+        if !self.is_located(&question) {
+            return self.drive(begin(question), None).await;
+        }
+        let known = || sites.get(&prefix, clock.now().unix);
+        let known = match known() {
+            Some(sites) => sites,
+            None => {
+                // Who waited finds what the first has found.
+                let turn = self.shared.gates.pass(&prefix).await;
+                match known() {
+                    Some(sites) => sites,
+                    None => return self.drive(begin(question), turn).await,
+                }
+            }
         };
-        let answer = self.drive(Lookup::with_sites(Arc::clone(config), question.clone(), known, now)).await;
+        let now = clock.now();
+        let lookup = Lookup::with_sites(Arc::clone(config), question.clone(), known, now);
+        let answer = self.drive(lookup, None).await;
         let is_outdated = match &answer {
             Ok(answer) => answer.message().is_ok_and(|message| {
                 matches!(
@@ -220,7 +238,7 @@ impl Native {
             return answer;
         }
         let config = Config { time: left, ..(**config).clone() };
-        self.drive(Lookup::new(Arc::new(config), question, again)).await
+        self.drive(Lookup::new(Arc::new(config), question, again), None).await
     }
 
     /// Whether the sites of a question are found out by asking the root.
