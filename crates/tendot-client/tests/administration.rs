@@ -3,6 +3,8 @@
 mod peer;
 
 use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use peer::service::Service;
@@ -290,6 +292,94 @@ async fn attack_answers_that_are_none() {
     let error = delete(challenge).await;
     assert_eq!(error.to_string(), "no proof is given: the challenge is not about the request that was sent");
     assert!(started.elapsed() < Duration::from_secs(10));
+}
+
+/// An administrator with somebody on the way, who does this to every answer once told to.
+async fn with_somebody_between(
+    peer: &Peer,
+    mut change: impl FnMut(Vec<u8>) -> Vec<u8> + Send + 'static,
+) -> (Administrator, Arc<AtomicBool>) {
+    let is_active = Arc::new(AtomicBool::new(false));
+    let active = Arc::clone(&is_active);
+    let address =
+        peer::between(
+            peer.address,
+            move |response| {
+                if active.load(Ordering::Relaxed) { change(response) } else { response }
+            },
+        )
+        .await;
+    let key = peer.service().public_key();
+    let keeper = Keeper::of(&Root::at(&[address], Some(&key)), "10.1000/1").unwrap();
+    (Administrator::new(keeper, by_secret()), is_active)
+}
+
+#[tokio::test]
+async fn attack_answers_changed_on_the_way() {
+    let check = async |change: fn(Vec<u8>) -> Vec<u8>, is_encrypted: bool, expected: &str| {
+        let peer = Peer::start(service()).await;
+        let (mut admin, is_active) = with_somebody_between(&peer, change).await;
+        admin.open_session(is_encrypted).await.unwrap();
+        admin.home("10.1000").await.unwrap();
+        is_active.store(true, Ordering::Relaxed);
+        let error = admin.create("10.1000/1", &link("https://example.org/")).await.unwrap_err();
+        assert!(matches!(error, AdministrationError::Uncertain { .. }), "{error}");
+        assert!(error.to_string().contains(expected), "{error}");
+    };
+    let flipped = |mut response: Vec<u8>| {
+        response[limits::ENVELOPE + limits::HEADER + 5] ^= 1;
+        response
+    };
+    check(flipped, false, "does not fit the message and the key").await;
+    check(flipped, true, "cannot be decrypted").await;
+    // Without the proof, and with lengths that say so.
+    let bare = |response: Vec<u8>| {
+        let mut message = tendot_proto::Message::from_bytes(&response).unwrap();
+        message.tail = tendot_proto::Tail::Empty;
+        message.to_bytes().unwrap()
+    };
+    check(bare, false, "nothing proves that the answer is the server's").await;
+    // An answer in the clear where it should be encrypted, made up by somebody who has seen none.
+    let made_up = |response: Vec<u8>| {
+        let request = peer::envelope(&response);
+        let mut service = Service::new();
+        let mut message =
+            tendot_proto::Message::resolution("0.NA/10".into(), request.request_id, peer::now());
+        message.header.opcode = Opcode::GET_SITE_INFO;
+        message.body = tendot_proto::Body::Request(tendot_proto::Request::Plain { handle: None });
+        let mut answer =
+            service.answer(&message.to_bytes().unwrap(), tendot_proto::endpoint::Transport::Tcp).remove(0);
+        answer[limits::ENVELOPE + 3] = 100;
+        answer
+    };
+    check(made_up, true, "nothing proves that the answer is the server's").await;
+}
+
+/// A challenge is answered only in the session that the request was in.
+#[tokio::test]
+async fn attack_a_challenge_of_another_session() {
+    let peer = Peer::start(service()).await;
+    let other = |mut response: Vec<u8>| {
+        response[4] ^= 1;
+        response
+    };
+    let (mut admin, is_active) = with_somebody_between(&peer, other).await;
+    admin.open_session(false).await.unwrap();
+    is_active.store(true, Ordering::Relaxed);
+    let error = admin.home("10.1000").await.unwrap_err();
+    assert!(error.to_string().contains("the challenge is not of the session"), "{error}");
+    let proofs = |peer: &Peer| {
+        peer.service().done.iter().filter(|(opcode, _)| *opcode == Opcode::CHALLENGE_RESPONSE).count()
+    };
+    assert_eq!(proofs(&peer), 0);
+}
+
+#[tokio::test]
+async fn attack_old_answers() {
+    let peer = Peer::start(service()).await;
+    peer.service().behind = 50_000;
+    let error = admin(&peer, by_secret()).home("10.1000").await.unwrap_err();
+    assert!(error.to_string().contains("the answer ended at"), "{error}");
 }
 
 #[tokio::test]

@@ -110,6 +110,8 @@ async fn which_values() {
     check(&["url"], &[], &[1]).await;
     check(&["URL"], &[2, 3], &[1, 2]).await;
     check(&[], &[2], &[2]).await;
+    peer.service().is_talkative = true;
+    check(&[], &[], &[1, 2]).await;
 }
 
 #[tokio::test]

@@ -2,14 +2,16 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
-use tokio::sync::{Mutex as Gate, OwnedMutexGuard};
+use tokio::sync::OwnedMutexGuard;
 use tokio::time::timeout;
 
 /// Lets one of those who look for the same prefix go first, so that the others need not ask for it.
 #[derive(Debug, Default)]
 pub(super) struct Gates {
-    open: Mutex<HashMap<Box<[u8]>, Weak<Gate<()>>>>,
+    open: Mutex<HashMap<Box<[u8]>, Weak<Gate>>>,
 }
+
+type Gate = tokio::sync::Mutex<()>;
 
 impl Gates {
     /// How long others wait for who goes first: about twice as long as an answer takes around the world.

@@ -249,6 +249,27 @@ pub enum Sender {
     Stranger,
 }
 
+/// Somebody on the way to a server over TCP, who changes its answers.
+pub async fn between(
+    server: SocketAddr,
+    mut change: impl FnMut(Vec<u8>) -> Vec<u8> + Send + 'static,
+) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        loop {
+            let Ok((mut client, _)) = listener.accept().await else { continue };
+            let Some(request) = request(&mut client, false).await else { continue };
+            let mut connection = TcpStream::connect(server).await.unwrap();
+            connection.write_all(&request).await.unwrap();
+            let mut response = Vec::new();
+            connection.read_to_end(&mut response).await.unwrap();
+            let _ = client.write_all(&change(response)).await;
+        }
+    });
+    address
+}
+
 /// What a peer over TCP without any rules does with a connection.
 #[derive(Clone)]
 pub enum Step {

@@ -30,6 +30,8 @@ pub struct Service {
     pub done: Vec<(Opcode, bool)>,
     pub endpoint: Endpoint,
     pub is_signing: bool,
+    /// Gives everybody what not everybody may read.
+    pub is_talkative: bool,
     /// Seconds that its clock is behind.
     pub behind: u64,
     key_file: &'static str,
@@ -58,6 +60,7 @@ impl Service {
             done: Vec::new(),
             endpoint: Endpoint { site_serial: 1, primary: true },
             is_signing: true,
+            is_talkative: false,
             behind: 0,
             key_file: public,
             challenges: ChallengeTable::new(ChallengeLimits::default(), Policy::default()),
@@ -206,7 +209,7 @@ impl Service {
             let response = incoming.respond(ResponseCode::HANDLE_NOT_FOUND, failed);
             return vec![self.send(incoming, response)];
         };
-        let public_only = incoming.message.header.flags.has(OpFlags::PUBLIC_ONLY);
+        let public_only = incoming.message.header.flags.has(OpFlags::PUBLIC_ONLY) && !self.is_talkative;
         let all = indexes.is_empty() && types.is_empty();
         let is_asked = |value: &Value<'_>| {
             all || indexes.iter().any(|index| index == value.index)
@@ -218,7 +221,7 @@ impl Service {
             .collect();
         let in_session = self.sessions.contains(incoming.session_id);
         let has_secrets = selected.iter().any(|value| !value.permissions.is_public());
-        if !public_only && !is_known && (in_session || has_secrets) {
+        if !public_only && !is_known && !self.is_talkative && (in_session || has_secrets) {
             return vec![self.challenge(incoming)];
         }
         let (code, outcome) = match &selected[..] {
