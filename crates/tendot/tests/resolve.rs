@@ -112,8 +112,14 @@ fn over_http() {
     let store = folder.path().to_str().unwrap();
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let address = format!("127.0.0.1:{port}");
+    let mut arguments = vec!["serve", "--demo", "--data", store, "--http", &address];
+    let help = Command::new(env!("CARGO_BIN_EXE_tendot")).args(["serve", "--help"]).output().unwrap();
+    if String::from_utf8_lossy(&help.stdout).contains("--native") {
+        // Its port may be somebody else's.
+        arguments.extend(["--native", "off"]);
+    }
     let mut service = Command::new(env!("CARGO_BIN_EXE_tendot"))
-        .args(["serve", "--demo", "--data", store, "--http", &address])
+        .args(arguments)
         .stderr(std::process::Stdio::null())
         .spawn()
         .unwrap();

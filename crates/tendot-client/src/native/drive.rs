@@ -1,3 +1,4 @@
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -68,7 +69,7 @@ impl Native {
         match event {
             Event::Finished(answer) => return Some(Ok(answer)),
             Event::Failed(error) => return Some(Err(error.into())),
-            Event::Resolve { domain } => sockets.look_up(domain),
+            Event::Resolve { domain } => sockets.look_up(domain, Arc::clone(&self.shared.name_threads)),
             Event::Measured { server, time } => self.shared.times.measured(server, time),
             Event::Located { prefix_handle, sites, until } => {
                 self.shared.sites.insert(&prefix_handle, sites, until, self.shared.clock.now().unix);

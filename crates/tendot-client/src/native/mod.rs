@@ -93,6 +93,8 @@ struct Shared {
     sites: Sites,
     gates: Gates,
     under_way: Semaphore,
+    /// Threads that look for names of servers in the DNS.
+    name_threads: Arc<Semaphore>,
     root_has_changed: AtomicBool,
 }
 
@@ -120,6 +122,9 @@ impl Native {
     /// Look-ups at a time; more have to wait.
     const UNDER_WAY: usize = 512;
 
+    /// Names of servers that are looked for in the DNS at a time.
+    const NAME_THREADS: usize = 16;
+
     /// A client with these settings; [`Root::config`] makes them. Response times and cryptography are provided here if they
     /// are not in them.
     pub fn new(config: Config) -> Self {
@@ -138,6 +143,7 @@ impl Native {
             sites: Sites::new(),
             gates: Gates::default(),
             under_way: Semaphore::new(Self::UNDER_WAY),
+            name_threads: Arc::new(Semaphore::new(Self::NAME_THREADS)),
             root_has_changed: AtomicBool::new(false),
         };
         Self { shared: Arc::new(shared) }
@@ -193,7 +199,8 @@ impl Native {
         Ok(Resolution { found, from: Some(from) })
     }
 
-    /// Any question, and the answer of the servers that it is for, whatever its code.
+    /// Any question, and the answer of the servers that it is for, whatever its code. Of several messages it is the last: lists
+    /// are asked for by an [`Administrator`].
     pub async fn look_up(&self, question: Question) -> Result<Answer, NativeError> {
         let Shared { config, clock, sites, .. } = &*self.shared;
         let under_way = timeout(config.time, self.shared.under_way.acquire()).await;

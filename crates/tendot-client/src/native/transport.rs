@@ -2,16 +2,16 @@
 
 use std::collections::HashMap;
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs as _};
 use std::sync::Arc;
 use std::time::Duration;
 
 use tendot_proto::lookup::{ConnectionError, Transmit};
 use tendot_proto::record::Transport;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::{TcpStream, UdpSocket, lookup_host};
-use tokio::sync::mpsc;
-use tokio::task::JoinSet;
+use tokio::net::{TcpStream, UdpSocket};
+use tokio::sync::{Semaphore, mpsc};
+use tokio::task::{JoinSet, spawn_blocking};
 use tokio::time::{Instant, timeout, timeout_at};
 
 /// How long a connection may take to be made: less than an answer over it is waited for.
@@ -93,14 +93,21 @@ impl Sockets {
         socket.send(&transmit.bytes).await.map(drop)
     }
 
-    /// Finds out the addresses of a name.
-    pub(super) fn look_up(&mut self, domain: String) {
+    /// Finds out the addresses of a name. Each takes a thread for as long as the system likes, so there are only as many at a
+    /// time as `threads` has permits; who gets none in time finds nothing.
+    pub(super) fn look_up(&mut self, domain: String, threads: Arc<Semaphore>) {
         let sender = self.sender.clone();
         self.tasks.spawn(async move {
-            let addresses = match timeout(CONNECT, lookup_host((domain.clone(), 0))).await {
-                Ok(Ok(found)) => found.map(|address| address.ip()).collect(),
-                _ => Vec::new(),
+            let name = domain.clone();
+            let addresses = async {
+                let permit = threads.acquire_owned().await.ok()?;
+                let found = spawn_blocking(move || {
+                    let _permit = permit;
+                    (name, 0).to_socket_addrs().ok().map(|found| found.map(|to| to.ip()).collect())
+                });
+                found.await.ok().flatten()
             };
+            let addresses = timeout(CONNECT, addresses).await.ok().flatten().unwrap_or_default();
             let _ = sender.send(Arrival::Addresses { domain, addresses }).await;
         });
     }
