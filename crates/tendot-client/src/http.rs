@@ -27,7 +27,7 @@ const TIME: Duration = Duration::from_secs(5);
 const PATH: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b'/');
 
 /// The services that a question went through, so that one that is asked again by itself knows.
-const WAY: HeaderName = HeaderName::from_static("tendot-way");
+pub const WAY: HeaderName = HeaderName::from_static("tendot-way");
 
 /// A resolver that gives records as JSON under `/api/handles/`, as doi.org does.
 #[derive(Clone, Debug)]
@@ -152,8 +152,9 @@ impl HttpUpstream {
         if status == StatusCode::LOOP_DETECTED {
             return Err(HttpError::Circle { base: self.base.clone() });
         }
-        // Records come with 200, and what is not there with 404; all else has no answer in it.
-        if !status.is_success() && status != StatusCode::NOT_FOUND {
+        // Records come with 200, what is not there with 404, and what is kept elsewhere with 400; all else has no answer in
+        // it.
+        if !status.is_success() && !matches!(status, StatusCode::NOT_FOUND | StatusCode::BAD_REQUEST) {
             return Err(answer(format!("status {status}")));
         }
         let age = response.headers().get(AGE).and_then(|age| age.to_str().ok()?.parse::<u32>().ok());
@@ -198,6 +199,7 @@ impl Upstream for HttpUpstream {
             ResponseCode::SUCCESS => Found::Values(body.values),
             ResponseCode::VALUES_NOT_FOUND => Found::NoValues,
             ResponseCode::HANDLE_NOT_FOUND => Found::Nothing,
+            ResponseCode::SERVER_NOT_RESPONSIBLE => Found::NotKept,
             code => return Err(wrong(format!("response code {}", code.0))),
         };
         Ok(Reply { found, age })

@@ -10,6 +10,6 @@ mod question;
 mod resolver;
 
 pub use cache::CacheSettings;
-pub use http::{HttpError, HttpUpstream};
+pub use http::{HttpError, HttpUpstream, WAY};
 pub use question::Question;
 pub use resolver::{Answer, Found, Reply, Resolver, Source, Upstream};

@@ -34,6 +34,8 @@ pub enum Found {
     NoValues,
     /// No record.
     Nothing,
+    /// Names under its prefix are kept somewhere else again, and nobody said where.
+    NotKept,
 }
 
 impl Found {
@@ -256,13 +258,16 @@ impl<U: Upstream> Inner<U> {
 
     fn keep(&self, reply: Reply, now: Instant) -> Kept<U::Error> {
         let over = now + self.time(&reply);
+        // That there is nothing is soon no longer true, and nobody is helped by it.
+        let stale =
+            if matches!(reply.found, Found::Values(_)) { self.settings.stale } else { Duration::ZERO };
         Kept {
             outcome: Ok(Arc::new(reply.found)),
             since: now.checked_sub(reply.age).unwrap_or(now),
             over,
             heard: now,
             until: over,
-            end: over + self.settings.stale,
+            end: over + stale,
         }
     }
 

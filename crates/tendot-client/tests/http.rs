@@ -37,6 +37,8 @@ async fn answers() {
     assert_eq!(&*values[0].data, b"https://example.org/");
     let nothing = r#"{"responseCode":100,"handle":"10.1000/x"}"#;
     assert_eq!(ask("10.1000/x", answer(404, nothing)).await.0, Ok(Found::Nothing));
+    let elsewhere = r#"{"responseCode":301,"handle":"10.1000/x"}"#;
+    assert_eq!(ask("10.1000/x", answer(400, elsewhere)).await.0, Ok(Found::NotKept));
     let none = r#"{"responseCode":200,"handle":"10.1000/x","values":[]}"#;
     assert_eq!(ask("10.1000/x", answer(200, none)).await.0, Ok(Found::NoValues));
 }
@@ -48,7 +50,8 @@ async fn attack_c6_answers_that_are_none() {
         "it is about `10.1000/other`",
     )
     .await;
-    check(answer(200, r#"{"responseCode":301,"handle":"10.1000/x"}"#), "response code 301").await;
+    check(answer(200, r#"{"responseCode":302,"handle":"10.1000/x"}"#), "response code 302").await;
+    check(answer(400, "what?"), "expected value").await;
     check(answer(200, "<html>"), "expected value").await;
     check(answer(500, "{}"), "status 500").await;
     check(answer(302, ""), "status 302").await;

@@ -156,6 +156,17 @@ async fn memory_is_bounded() {
     assert!(resolver.bytes() <= 1 << 20 && resolver.entries() < 5_000, "{}", resolver.entries());
 }
 
+/// That there is nothing is not said after its time.
+#[tokio::test(start_paused = true)]
+async fn nothing_is_not_known_for_ever() {
+    let (library, resolver) = library();
+    resolver.resolve("10.1000/none").await.unwrap();
+    library.is_away.store(true, Ordering::Relaxed);
+    assert!(resolver.resolve("10.1000/none").await.is_ok());
+    advance(Duration::from_secs(61)).await;
+    assert!(resolver.resolve("10.1000/none").await.is_err());
+}
+
 /// A failure is one for all who wait, and for a while for those who come.
 #[tokio::test(start_paused = true)]
 async fn failures_are_shared() {

@@ -37,6 +37,14 @@ impl<'a> Query<'a> {
         }
     }
 
+    /// The public values of a record that is kept elsewhere, selected as those of our own are.
+    pub fn select(&self, values: &[Value<'static>], work: &mut Work) -> Result<Vec<Value<'static>>, Error> {
+        work.spend(price::selection(values.len(), self.indexes.len().saturating_add(self.types.len())))?;
+        let selected = values.iter().filter(|value| value.permissions.is_public() && self.selects(value));
+        let selected: Vec<_> = selected.cloned().collect();
+        if selected.is_empty() { Err(Error::NoValues) } else { Ok(selected) }
+    }
+
     fn selects(&self, value: &Value<'_>) -> bool {
         self.indexes.is_empty() && self.types.is_empty()
             || self.indexes.contains(&value.index)

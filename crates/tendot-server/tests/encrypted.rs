@@ -12,7 +12,8 @@ use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
 use server::{Found, Service, TOKEN, start};
-use tendot_server::http::{Limits, Tls, TlsError};
+use tendot_client::{CacheSettings, HttpUpstream};
+use tendot_server::http::{Limits, Tls, TlsError, Upstream};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
@@ -52,6 +53,18 @@ impl Files {
     fn read(&self) -> Result<Tls, TlsError> {
         Tls::read(self.path("certificate"), self.path("key"))
     }
+}
+
+/// Somebody between us and the upstream cannot speak for it.
+#[test]
+fn attack_c6_an_upstream_that_nobody_vouches_for() {
+    let there = start(Limits::default(), Some(Arc::new(Files::new().read().unwrap())), |http| http);
+    let base = format!("https://localhost:{}", there.address.port());
+    let upstream = Upstream::Http(HttpUpstream::new(&base).unwrap());
+    let here = start(Limits::default(), None, |http| http.upstream(upstream, CacheSettings::default()));
+    let found = here.ask("GET", "/api/handles/10.7777/ONE", "");
+    let said = String::from_utf8_lossy(&found.body).into_owned();
+    assert!(found.status == 502 && said.contains(&format!("{base} can't be reached")), "{said}");
 }
 
 /// Asks over TLS, trusting the certificate in the file alone.

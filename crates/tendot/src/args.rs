@@ -349,11 +349,13 @@ pub(crate) struct ConfigInitArguments {
 ///
 /// NAME is anything that the box of the service's page takes. The store is only read, also while a server writes it. Each
 /// line is a step that is ok or not, with what can be done about it; a name resolves when the service would redirect it.
+/// Names that are not kept here are asked for as the setting `upstream` says.
 #[derive(Args, Debug)]
 #[command(after_long_help = "\
 Examples:
   tendot doctor 10.1000/182
   tendot doctor --json https://doi.org/10.1000%2F182
+  tendot doctor --set upstream=https://doi.org 10.1000/182
 
 Exit codes: 0 it resolves, 1 it does not, 2 that could not be found out.")]
 pub(crate) struct DoctorArguments {
@@ -363,6 +365,9 @@ pub(crate) struct DoctorArguments {
 
     #[command(flatten)]
     pub(crate) store: StoreArguments,
+
+    #[command(flatten)]
+    pub(crate) configuration: ConfigurationArguments,
 
     /// Print one JSON object: values, places and all steps
     #[arg(long)]

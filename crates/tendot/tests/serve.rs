@@ -88,6 +88,38 @@ fn tendot(directory: &Path) -> Command {
     command
 }
 
+/// Two programs, one of which has the records that the other is asked for; and the doctor, who asks the same.
+#[test]
+fn names_of_another_service() {
+    let (there, here) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let keeper = Service::start(there.path(), &["--demo"]);
+    let base = format!("http://{}", keeper.address);
+    let file = here.path().join("tendot.toml");
+    std::fs::write(&file, format!("upstream = \"{base}\"\n[cache]\nsize = \"1MiB\"\n")).unwrap();
+    let service = Service::start(here.path(), &["--config", "tendot.toml"]);
+    let (status, head, _) = service.ask("GET", "/10.5555/DEMO", "").unwrap();
+    assert!(status == 302 && head.contains("location: https://example.org/\r\n"), "{head}");
+    let doctor = || {
+        let output = tendot(here.path()).args(["doctor", "10.5555/demo", "--config", "tendot.toml"]).output();
+        let output = output.unwrap();
+        (output.status.code(), String::from_utf8(output.stdout).unwrap())
+    };
+    let (code, said) = doctor();
+    assert!(
+        code == Some(0) && said.contains(&format!("ok      upstream  {base} was asked just now")),
+        "{said}"
+    );
+    drop(keeper);
+    // What it kept is still there for those who ask it; the doctor kept nothing.
+    assert_eq!(service.ask("GET", "/10.5555/DEMO", "").unwrap().0, 302);
+    assert_eq!(service.ask("GET", "/10.5555/OTHER", "").unwrap().0, 502);
+    let (code, said) = doctor();
+    assert!(
+        code == Some(2) && said.contains(&format!("not ok  upstream  {base} can't be reached")),
+        "{said}"
+    );
+}
+
 #[test]
 fn a_newcomer_finds_the_demo() {
     let directory = tempfile::tempdir().unwrap();

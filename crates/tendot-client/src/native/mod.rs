@@ -192,6 +192,7 @@ impl Native {
             }
             (ResponseCode::VALUES_NOT_FOUND, _) => Found::NoValues,
             (ResponseCode::HANDLE_NOT_FOUND, _) => Found::Nothing,
+            (ResponseCode::SERVER_NOT_RESPONSIBLE, _) => Found::NotKept,
             (code, body) => {
                 return Err(NativeError::Refused { from, code, message: error::message_of(&body) });
             }

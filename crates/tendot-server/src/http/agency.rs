@@ -3,13 +3,16 @@
 use http::StatusCode;
 use serde::Serialize;
 use tendot_names::Name;
+use tendot_proto::Handle;
 use tendot_proto::record::Namespace;
-use tendot_proto::{Handle, Work};
 use tendot_registry::{Caller, Error, Query};
 use tendot_store::Store;
 
 use super::answer::{Answer, JSON, answer};
-use super::{Http, WORK, form, percent};
+use super::parameters::Parameters;
+use super::request::Request;
+use super::search::Search;
+use super::{Http, form, percent};
 
 /// Names in one request.
 const NAMES: usize = 100;
@@ -42,14 +45,14 @@ const AGENCIES: [(&str, &str); 12] = [
 
 impl<S: Store> Http<S> {
     /// Answers `/doiRA/`; `path` is what stands after it, not decoded: a comma in a name is `%2C`.
-    pub(crate) async fn agencies(&self, path: &str) -> Answer {
-        let mut work = Work::new(WORK);
+    pub(crate) async fn agencies(&self, path: &str, request: &Request<'_>) -> Answer {
+        let mut search = Search::new(request, &Parameters::default());
         let mut found = Vec::new();
         for part in path.split(',').filter(|part| !part.is_empty()).take(NAMES) {
             let (doi, result) = match percent::decode_text(part, "path") {
                 Ok(name) => {
                     let name = form::name_in(&name).into_owned();
-                    let result = self.agency(&name, &mut work).await;
+                    let result = self.agency(&name, &mut search).await;
                     (name, result)
                 }
                 Err(_) => (part.to_owned(), Err("Invalid DOI")),
@@ -64,18 +67,20 @@ impl<S: Store> Http<S> {
     }
 
     /// The agency of a name, or of a prefix.
-    async fn agency(&self, name: &str, work: &mut Work) -> Result<String, &'static str> {
+    async fn agency(&self, name: &str, search: &mut Search<'_>) -> Result<String, &'static str> {
         let is_prefix = name.starts_with("10.") && !name.contains('/');
         if !is_prefix {
             Name::new(name).map_err(|_| "Invalid DOI")?;
             let query = Query::new(Handle::from(name));
-            match self.registry.resolve(&query, &Caller::Anonymous, work).await {
-                Err(Error::NotFound) => return Err("DOI does not exist"),
-                Err(Error::NotResponsible { .. }) => return Err("Unknown"),
-                _ => {}
+            if let Err(error) = self.look_up(&query, &Caller::Anonymous, search).await {
+                match error.error() {
+                    Some(Error::NotFound) => return Err("DOI does not exist"),
+                    Some(Error::NotResponsible { .. }) | None => return Err("Unknown"),
+                    Some(_) => {}
+                }
             }
         }
-        let value = self.namespace_value(name, work).await.ok_or("Unknown")?;
+        let value = self.namespace_value(name, true, search).await.ok_or("Unknown")?;
         let namespace = Namespace::from_bytes(&value.data).map_err(|_| "Unknown")?;
         let agency = namespace.text("DOI.RA").ok_or("Unknown")?;
         let code = agency.rsplit('/').next().unwrap_or(agency);

@@ -3,10 +3,13 @@
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
-use http::header::{CACHE_CONTROL, ETAG, EXPIRES, HeaderMap, HeaderValue, IF_NONE_MATCH};
+use http::header::{AGE, CACHE_CONTROL, ETAG, EXPIRES, HeaderMap, HeaderName, HeaderValue, IF_NONE_MATCH};
 use http::{Response, StatusCode};
+use tendot_client::Source;
 use tendot_proto::{Ttl, Value};
 use xxhash_rust::xxh3::xxh3_64;
+
+use super::search::Heard;
 
 /// Tags of a request that are looked at.
 const TAGS: usize = 64;
@@ -29,6 +32,36 @@ pub(crate) fn keep(headers: &mut HeaderMap, seconds: u64, now: SystemTime) {
     let expires = httpdate::fmt_http_date(now + Duration::from_secs(seconds));
     headers.extend(HeaderValue::try_from(control).map(|value| (CACHE_CONTROL, value)));
     headers.extend(HeaderValue::try_from(expires).map(|value| (EXPIRES, value)));
+}
+
+/// Says how long an answer may be kept that has something from elsewhere in it: for what is left of its time.
+pub(crate) fn keep_heard(headers: &mut HeaderMap, seconds: u64, heard: Option<Heard>, now: SystemTime) {
+    let Some(heard) = heard else { return keep(headers, seconds, now) };
+    let left = if heard.stale.is_some() { 0 } else { seconds.min(heard.fresh) };
+    keep(headers, left, now);
+    // Who keeps it takes the age off (RFC 9111, 4.2).
+    if left > 0
+        && let Ok(control) = HeaderValue::try_from(format!("public, max-age={}", left + heard.age))
+    {
+        headers.insert(CACHE_CONTROL, control);
+    }
+    say_heard(headers, heard);
+}
+
+/// Says where an answer comes from that has something from elsewhere in it: `Age`, and `Cache-Status` (RFC 9211), in which
+/// a time to live below nothing is that of an answer that is given since nobody else answers.
+pub(crate) fn say_heard(headers: &mut HeaderMap, heard: Heard) {
+    const CACHE_STATUS: HeaderName = HeaderName::from_static("cache-status");
+    let status = match (heard.stale, heard.source) {
+        (Some(over), _) => format!("tendot; hit; ttl=-{}", over.max(1)),
+        (None, Source::Kept) => format!("tendot; hit; ttl={}", heard.fresh),
+        (None, Source::Shared) => "tendot; fwd=miss; collapsed".into(),
+        (None, Source::Asked) => "tendot; fwd=miss".into(),
+    };
+    headers.extend(HeaderValue::try_from(status).map(|value| (CACHE_STATUS, value)));
+    if heard.age > 0 || heard.source == Source::Kept {
+        headers.insert(AGE, heard.age.into());
+    }
 }
 
 /// Says that an answer is for nobody else, and not for later.

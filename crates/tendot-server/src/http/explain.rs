@@ -6,7 +6,7 @@ use http::header::{ACCEPT, CACHE_CONTROL, HeaderMap, HeaderValue, LOCATION};
 use http::{StatusCode, Version};
 use serde::{Serialize, Serializer};
 use tendot_names::{Form, Reader, Target};
-use tendot_proto::{Value, Work};
+use tendot_proto::Value;
 use tendot_registry::Error;
 use tendot_store::Store;
 
@@ -16,12 +16,13 @@ use super::location::{Candidate, Origin, Step};
 use super::parameters::Parameters;
 use super::redirect::{Way, own_path};
 use super::request::Request;
-use super::{Http, WORK, name_pasted, negotiate, page};
+use super::search::{Heard, LookupError, Search};
+use super::{Http, name_pasted, negotiate, page};
 
 /// What `way` tells of what it does.
 pub(crate) enum Told<'t> {
-    /// The record was found, and these are its public values.
-    Values(&'t [Value<'static>]),
+    /// The record was found, and these are its public values; and where they come from, if not from here.
+    Values(&'t [Value<'static>], Option<Heard>),
     /// It only stands for another, that for the next, and so on.
     Aliases(&'t [String]),
     /// It could lead to one of these places.
@@ -39,6 +40,9 @@ pub struct Explanation {
     pub(crate) name: String,
     pub(crate) outcome: Outcome,
     pub(crate) steps: Vec<Finding>,
+    /// Where the record comes from, if it is not kept here.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) upstream: Option<Heard>,
     pub(crate) values: Vec<Value<'static>>,
     pub(crate) aliases: Vec<String>,
     pub(crate) places: Vec<Place>,
@@ -119,14 +123,29 @@ impl Explanation {
     /// Keeps what is told of one record, instead of what was told of the one before.
     fn hear(&mut self, told: Told<'_>) {
         match told {
-            Told::Values(values) => {
+            Told::Values(values, heard) => {
                 self.values = values.to_vec();
+                self.upstream = heard;
                 self.places.clear();
                 self.choice.clear();
             }
             Told::Aliases(names) => self.aliases.extend_from_slice(names),
             Told::Candidates(candidates) => self.places = candidates.iter().map(Place::of).collect(),
             Told::Step(step) => self.choice.push(step),
+        }
+    }
+
+    /// Says whether a record is kept here, and if not, how it was come by.
+    fn say_origin(&mut self, prefix: &str, heard: Option<Heard>, base: &str) {
+        let Some(heard) = heard else {
+            return self.add("prefix", format!("names under `{prefix}` are kept here"));
+        };
+        self.upstream = Some(heard);
+        self.add("prefix", format!("names under `{prefix}` are not kept here"));
+        if heard.stale.is_some() {
+            self.add_wrong("upstream", heard.says(base), "look whether the upstream runs");
+        } else {
+            self.add("upstream", heard.says(base));
         }
     }
 
@@ -197,8 +216,9 @@ impl<S: Store> Http<S> {
             takes_credentials: false,
         };
         let name = name_pasted(text.trim());
-        let mut work = Work::new(WORK);
-        self.explanation(&name, &Parameters::default(), &request, SystemTime::now(), &mut work).await
+        let parameters = Parameters::default();
+        let mut search = Search::new(&request, &parameters);
+        self.explanation(&name, &parameters, &request, SystemTime::now(), &mut search).await
     }
 
     /// Answers `?explain`, as JSON or as a page.
@@ -208,9 +228,9 @@ impl<S: Store> Http<S> {
         parameters: &Parameters<'_>,
         request: &Request<'_>,
         now: SystemTime,
-        work: &mut Work,
+        search: &mut Search<'_>,
     ) -> Answer {
-        let explanation = self.explanation(name, parameters, request, now, work).await;
+        let explanation = self.explanation(name, parameters, request, now, search).await;
         if parameters.get("explain") != Some("json") && !negotiate::prefers_json(request.headers) {
             return page::explanation(&explanation);
         }
@@ -226,7 +246,7 @@ impl<S: Store> Http<S> {
         parameters: &Parameters<'_>,
         request: &Request<'_>,
         now: SystemTime,
-        work: &mut Work,
+        search: &mut Search<'_>,
     ) -> Explanation {
         let started = Instant::now();
         let mut explained = Explanation { name: name.to_owned(), ..Explanation::default() };
@@ -234,11 +254,12 @@ impl<S: Store> Http<S> {
         // What an alias leads to is another request, which comes next.
         loop {
             explained.outcome = Outcome::default();
+            explained.upstream = None;
             let known = explained.aliases.len();
             let way =
-                self.way(&asked, parameters, request, now, work, &mut |told| explained.hear(told)).await;
+                self.way(&asked, parameters, request, now, search, &mut |told| explained.hear(told)).await;
             let aliases = explained.aliases.get(known..).unwrap_or_default().to_vec();
-            self.find(&mut explained, &asked, &way, &aliases, work).await;
+            self.find(&mut explained, &asked, &way, &aliases, search).await;
             match aliases.last() {
                 Some(last) if explained.redirects.len() == 1 => asked.clone_from(last),
                 _ => break,
@@ -253,9 +274,9 @@ impl<S: Store> Http<S> {
         &self,
         explained: &mut Explanation,
         name: &str,
-        way: &Result<Way, Error>,
+        way: &Result<Way, LookupError>,
         aliases: &[String],
-        work: &mut Work,
+        search: &mut Search<'_>,
     ) {
         match Read::of(name) {
             Read::Nothing => {
@@ -270,11 +291,11 @@ impl<S: Store> Http<S> {
         }
         let prefix = name.split('/').next().unwrap_or_default();
         match way {
-            Err(Error::Name(error)) => {
+            Err(LookupError::Here(Error::Name(error))) => {
                 explained.add_wrong("name", error.to_string(), "look at how it is spelled");
                 return;
             }
-            Err(error @ Error::NotResponsible { .. }) => {
+            Err(LookupError::Here(error @ Error::NotResponsible { .. })) => {
                 let advice = elsewhere(name).map_or_else(
                     || "home the prefix, or import records under it".to_owned(),
                     |address| format!("home the prefix, or import records under it; elsewhere: {address}"),
@@ -282,16 +303,29 @@ impl<S: Store> Http<S> {
                 explained.add_wrong("prefix", error.to_string(), advice);
                 return;
             }
-            Err(error @ (Error::Store(_) | Error::Exhausted(_))) => {
+            Err(LookupError::Here(error @ (Error::Store(_) | Error::Exhausted(_)))) => {
                 explained.outcome = Outcome::Failed;
                 explained.add_wrong("prefix", error.to_string(), "`tendot verify` finds what is damaged");
                 return;
             }
-            _ => explained.add("prefix", format!("names under `{prefix}` are kept here")),
+            Err(LookupError::Unanswered(error)) => {
+                explained.outcome = Outcome::Failed;
+                explained.add("prefix", format!("names under `{prefix}` are not kept here"));
+                let advice = "it is not the name's fault: try again later, or look whether the upstream runs";
+                explained.add_wrong("upstream", error.says(), advice);
+                return;
+            }
+            Err(LookupError::Elsewhere(Error::NotResponsible { .. }, heard)) => {
+                explained.say_origin(prefix, Some(*heard), self.base());
+                explained.add_wrong("upstream", "it does not know where they are kept", "look at the prefix");
+                return;
+            }
+            Err(error) => explained.say_origin(prefix, error.heard(), self.base()),
+            Ok(_) => explained.say_origin(prefix, explained.upstream, self.base()),
         }
         match way {
-            Err(Error::NotFound) => {
-                let near = self.near(name, work).await;
+            Err(error) if matches!(error.error(), Some(Error::NotFound)) => {
+                let near = self.near(name, &mut search.work).await;
                 let names: Vec<String> =
                     near.iter().map(|near| format!("{} ({})", near.name, near.why)).collect();
                 let advice = if names.is_empty() {
@@ -302,12 +336,12 @@ impl<S: Store> Http<S> {
                 explained.add_wrong("record", "there is no record of this name", advice);
                 return;
             }
-            Err(Error::Tombstone) => {
+            Err(LookupError::Here(Error::Tombstone)) => {
                 let says = "there was a record of this name, which was ended";
                 explained.add_wrong("record", says, "it is not given again");
                 return;
             }
-            Err(Error::NoValues) => {
+            Err(error) if matches!(error.error(), Some(Error::NoValues)) => {
                 explained.add("record", "there is a record");
                 let advice = "give the values that everybody should read a permission for that";
                 explained.add_wrong(
@@ -318,7 +352,8 @@ impl<S: Store> Http<S> {
                 return;
             }
             Err(error) => {
-                explained.add_wrong("record", error.to_string(), "");
+                let says = error.error().map(ToString::to_string).unwrap_or_default();
+                explained.add_wrong("record", says, "");
                 return;
             }
             Ok(_) => explained.add("record", "there is a record"),

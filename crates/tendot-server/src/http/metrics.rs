@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
 use http::{Method, StatusCode};
@@ -51,9 +51,9 @@ impl Kind {
 }
 
 /// Statuses that are counted apart; others are counted as the last.
-const STATUSES: [u16; 24] = [
+const STATUSES: [u16; 27] = [
     200, 201, 204, 300, 301, 302, 303, 304, 307, 308, 400, 401, 403, 404, 405, 406, 408, 409, 410, 413, 429,
-    500, 503, 0,
+    500, 502, 503, 504, 508, 0,
 ];
 
 /// Upper ends of the classes of duration, in microseconds.
@@ -64,6 +64,84 @@ const CLASSES: [u64; 13] =
 struct Durations {
     classes: [AtomicU64; CLASSES.len() + 1],
     nanoseconds: AtomicU64,
+}
+
+impl Durations {
+    fn count(&self, took: Duration) {
+        let class = CLASSES.partition_point(|end| Duration::from_micros(*end) < took);
+        self.classes[class].fetch_add(1, Ordering::Relaxed);
+        let nanoseconds = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
+        self.nanoseconds.fetch_add(nanoseconds, Ordering::Relaxed);
+    }
+
+    /// The classes with their ends, all of them together, and the sum.
+    fn read(&self) -> (Vec<(f64, u64)>, u64, f64) {
+        let ends = CLASSES.iter().map(|end| *end as f64 / 1e6).chain([f64::INFINITY]);
+        let numbers = self.classes.iter().map(|number| number.load(Ordering::Relaxed));
+        let buckets: Vec<_> = ends.zip(numbers).collect();
+        let count = buckets.iter().map(|(_, number)| number).sum();
+        (buckets, count, self.nanoseconds.load(Ordering::Relaxed) as f64 / 1e9)
+    }
+}
+
+/// What became of a question to somebody else.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Questioned {
+    Found,
+    Nothing,
+    BadAnswer,
+    Silence,
+    Unreachable,
+    NoRoom,
+    /// It is a name that nobody can be asked for.
+    Nobody,
+}
+
+/// In their order.
+const OUTCOMES: [&str; 7] = ["found", "nothing", "bad-answer", "silence", "unreachable", "no-room", "nobody"];
+
+/// What is counted of names that are kept elsewhere.
+#[derive(Debug, Default)]
+pub(super) struct UpstreamCounts {
+    /// Whether there is anybody to ask.
+    pub(super) is_there: AtomicBool,
+    pub(super) hits: AtomicU64,
+    pub(super) shared: AtomicU64,
+    pub(super) misses: AtomicU64,
+    pub(super) stale: AtomicU64,
+    questions: [AtomicU64; OUTCOMES.len()],
+    durations: Durations,
+}
+
+impl UpstreamCounts {
+    /// Counts a question, and how long it took if it was asked.
+    pub(super) fn count(&self, outcome: Questioned, took: Option<Duration>) {
+        self.questions[outcome as usize].fetch_add(1, Ordering::Relaxed);
+        if let Some(took) = took {
+            self.durations.count(took);
+        }
+    }
+
+    fn encode(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        for (name, about, number) in [
+            ("tendot_upstream_cache_hits", "Answers that had been kept.", &self.hits),
+            ("tendot_upstream_cache_shared", "Answers to a question that somebody else asked.", &self.shared),
+            ("tendot_upstream_cache_misses", "Answers that were asked for.", &self.misses),
+            ("tendot_upstream_cache_stale", "Answers after their time, since nobody answered.", &self.stale),
+        ] {
+            counter(encoder, name, about, number.load(Ordering::Relaxed) as f64)?;
+        }
+        let (name, about) = ("tendot_upstream_requests", "Questions to others.");
+        let mut family = encoder.encode_descriptor(name, about, None, MetricType::Counter)?;
+        for (outcome, number) in OUTCOMES.iter().zip(&self.questions) {
+            let labels = [("outcome", *outcome)];
+            ConstCounter::new(number.load(Ordering::Relaxed)).encode(family.encode_family(&labels)?)?;
+        }
+        let (name, about) = ("tendot_upstream_request_duration_seconds", "From a question to its answer.");
+        let mut family = encoder.encode_descriptor(name, about, None, MetricType::Histogram)?;
+        let (buckets, count, sum) = self.durations.read();
+        family.encode_histogram::<[(&str, &str); 0]>(sum, count, &buckets, None)
+    }
 }
 
 /// All that is counted.
@@ -77,6 +155,7 @@ pub(super) struct Metrics {
     pub(super) turned_away: AtomicU64,
     pub(super) rate_limited: AtomicU64,
     pub(super) last_change: AtomicU64,
+    pub(super) upstream: UpstreamCounts,
     start: SystemTime,
 }
 
@@ -90,6 +169,7 @@ impl Metrics {
             turned_away: AtomicU64::new(0),
             rate_limited: AtomicU64::new(0),
             last_change: AtomicU64::new(0),
+            upstream: UpstreamCounts::default(),
             start: SystemTime::now(),
         }
     }
@@ -98,11 +178,7 @@ impl Metrics {
     pub(super) fn count(&self, kind: Kind, status: StatusCode, took: Duration) {
         let status = STATUSES.iter().position(|one| *one == status.as_u16()).unwrap_or(STATUSES.len() - 1);
         self.requests[kind as usize][status].fetch_add(1, Ordering::Relaxed);
-        let durations = &self.durations[kind as usize];
-        let class = CLASSES.partition_point(|end| Duration::from_micros(*end) < took);
-        durations.classes[class].fetch_add(1, Ordering::Relaxed);
-        let nanoseconds = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
-        durations.nanoseconds.fetch_add(nanoseconds, Ordering::Relaxed);
+        self.durations[kind as usize].count(took);
     }
 }
 
@@ -197,14 +273,14 @@ impl Collector for Collected {
         let (name, about) = ("tendot_http_request_duration_seconds", "From a request's head to its answer.");
         let mut family = encoder.encode_descriptor(name, about, None, MetricType::Histogram)?;
         for ((_, kind), durations) in Kind::ALL.iter().zip(&metrics.durations) {
-            let ends = CLASSES.iter().map(|end| *end as f64 / 1e6).chain([f64::INFINITY]);
-            let buckets: Vec<_> = ends.zip(durations.classes.iter().map(read)).collect();
-            let count = buckets.iter().map(|(_, number)| number).sum();
-            let sum = read(&durations.nanoseconds) as f64 / 1e9;
+            let (buckets, count, sum) = durations.read();
             let labels = [("kind", *kind)];
             family
                 .encode_family(&labels)?
                 .encode_histogram::<[(&str, &str); 1]>(sum, count, &buckets, None)?;
+        }
+        if metrics.upstream.is_there.load(Ordering::Relaxed) {
+            metrics.upstream.encode(&mut encoder)?;
         }
         Ok(())
     }

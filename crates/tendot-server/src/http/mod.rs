@@ -4,8 +4,9 @@
 //! `tls.rs`; this file finds out who asks (`client.rs`), whether too often (`rate.rs`), and what about. A name's redirect is in `redirect.rs`,
 //! with `form.rs` (how names are written in paths), `places.rs` and `location.rs` (which of several places wins),
 //! `negotiate.rs` (what the client would rather have), `address.rs` (what is redirected to) and `link.rs` (what else is
-//! said of the thing); `explain.rs` tells why it led there, and `near.rs` what may have been meant. A record as JSON is in
-//! `api/`, and what people see in `page/`.
+//! said of the thing); `explain.rs` tells why it led there, and `near.rs` what may have been meant. Names are looked up in
+//! `search.rs`, those that are not kept here by way of `upstream.rs`. A record as JSON is in `api/`, and what people see in
+//! `page/`.
 
 mod address;
 mod agency;
@@ -38,9 +39,11 @@ mod rate;
 mod redirect;
 mod request;
 mod request_id;
+mod search;
 mod shown;
 mod status;
 mod tls;
+mod upstream;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -71,6 +74,8 @@ use tendot_names::Reader;
 use tendot_registry::Registry;
 use tendot_store::Store;
 pub use tls::{Tls, TlsError};
+use upstream::Foreign;
+pub use upstream::Upstream;
 
 /// Steps that one request may cost.
 const WORK: u32 = 20_000;
@@ -83,6 +88,8 @@ const FORM: usize = 64 << 10;
 pub struct Http<S> {
     registry: Arc<Registry<S>>,
     operator_token: Option<Box<str>>,
+    /// Names that are not kept here.
+    foreign: Option<Box<Foreign>>,
     trust: Trust,
     limiter: Option<Limiter>,
     bodies: Bodies,
@@ -102,6 +109,7 @@ impl<S: Store> Http<S> {
         Self {
             registry,
             operator_token: None,
+            foreign: None,
             trust: Trust::default(),
             limiter: None,
             bodies: Bodies::new(Duration::from_secs(10)),
@@ -288,7 +296,7 @@ impl<S: Store> Http<S> {
             "/resolve" | "/openurl" => self.open_url(request, now).await,
             _ if path.starts_with("/doiRA/") || path.starts_with("/ra/") => {
                 let (_, names) = path.trim_start_matches('/').split_once('/').unwrap_or_default();
-                self.agencies(names).await
+                self.agencies(names, request).await
             }
             _ if path.starts_with("/api/") => api::unknown(&Method::GET, path),
             _ => self.redirect(path, request, now).await,

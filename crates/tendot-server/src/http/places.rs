@@ -1,12 +1,13 @@
 //! All places that a record could lead to: its own, those that it includes, and those of its prefix.
 
 use tendot_proto::record::{Locations, Namespace};
-use tendot_proto::{Handle, Value, Work};
+use tendot_proto::{Handle, Value};
 use tendot_registry::{Caller, Query, Resolution};
 use tendot_store::Store;
 
 use super::Http;
 use super::location::Candidate;
+use super::search::Search;
 
 /// Records whose locations are put together for one redirect.
 const RECORDS: usize = 20;
@@ -49,7 +50,7 @@ impl<S: Store> Http<S> {
         name: &str,
         values: &[Value<'static>],
         namespace: Option<&Namespace<'_>>,
-        work: &mut Work,
+        search: &mut Search<'_>,
     ) -> Places {
         let mut places = Places::default();
         let mut waiting = Vec::new();
@@ -71,8 +72,7 @@ impl<S: Store> Http<S> {
                 continue;
             }
             let query = Query { types: vec![TYPE.as_bytes()], ..Query::new(Handle::from(&*handle)) };
-            if let Ok(Resolution::Values(found)) =
-                self.registry.resolve(&query, &Caller::Anonymous, work).await
+            if let Ok((Resolution::Values(found), _)) = self.look_up(&query, &Caller::Anonymous, search).await
             {
                 for value in found {
                     let Ok(read) = Locations::from_bytes(&value.data) else { continue };
@@ -85,18 +85,26 @@ impl<S: Store> Http<S> {
         places
     }
 
-    /// How the prefix of a name, or a prefix itself, wants its names to be treated.
-    pub(crate) async fn namespace_value(&self, name: &str, work: &mut Work) -> Option<Value<'static>> {
+    /// How the prefix of a name, or a prefix itself, wants its names to be treated; elsewhere is asked only if it is to be:
+    /// names that are kept here lead where they do whatever becomes of others.
+    pub(crate) async fn namespace_value(
+        &self,
+        name: &str,
+        asks_elsewhere: bool,
+        search: &mut Search<'_>,
+    ) -> Option<Value<'static>> {
         let prefix = if name.contains('/') {
             Handle::from(name).prefix_handle()
         } else {
             [b"0.NA/", name.as_bytes()].concat()
         };
         let query = Query { types: vec![b"HS_NAMESPACE"], ..Query::new(Handle::new(&prefix)) };
-        match self.registry.resolve(&query, &Caller::Anonymous, work).await {
-            Ok(Resolution::Values(values)) => values.into_iter().next(),
-            _ => None,
-        }
+        let found = if asks_elsewhere {
+            self.look_up(&query, &Caller::Anonymous, search).await.ok()?.0
+        } else {
+            self.registry.resolve(&query, &Caller::Anonymous, &mut search.work).await.ok()?
+        };
+        if let Resolution::Values(values) = found { values.into_iter().next() } else { None }
     }
 }
 

@@ -8,8 +8,8 @@ use http::header::{HeaderMap, HeaderValue, LOCATION, VARY};
 use http::{StatusCode, Version};
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 use tendot_proto::record::{Locations, Namespace};
-use tendot_proto::{Handle, Value, Work};
-use tendot_registry::{Caller, Error, Query, Resolution};
+use tendot_proto::{Handle, Value};
+use tendot_registry::{Caller, Query, Resolution};
 use tendot_store::Store;
 
 use super::address::BadAddress;
@@ -20,7 +20,8 @@ use super::negotiate::{Wish, wishes};
 use super::parameters::Parameters;
 use super::places::candidates;
 use super::request::Request;
-use super::{Http, WORK, address, caching, explain, form, link, page, percent};
+use super::search::{Heard, LookupError, Search};
+use super::{Http, address, caching, explain, form, link, page, percent};
 
 /// Names that an alias may lead through.
 const HOPS: usize = 10;
@@ -77,22 +78,22 @@ impl<S: Store> Http<S> {
         request: &Request<'_>,
         now: SystemTime,
     ) -> Answer {
-        let mut work = Work::new(WORK);
+        let mut search = Search::new(request, parameters);
         let shows = shows_values(parameters);
         let query =
             request.query.filter(|_| shows || parameters.has("explain")).map(explain::query_of_redirect);
         let request =
             &Request { query: query.as_ref().map_or(request.query, |query| query.as_deref()), ..*request };
         if parameters.has("explain") {
-            return self.explain(name, parameters, request, now, &mut work).await;
+            return self.explain(name, parameters, request, now, &mut search).await;
         }
-        let way = self.way(name, parameters, request, now, &mut work, &mut |_| {}).await;
+        let way = self.way(name, parameters, request, now, &mut search, &mut |_| {}).await;
         match way {
             Ok(Way::There(answer)) if !shows => answer,
             Ok(Way::NotServed(says)) if !shows => page::not_served(name, says, request),
             Ok(Way::Endless(chain)) if !shows => page::endless(name, &chain, request),
-            Ok(way) => self.record_page(name, parameters, &way, request, &mut work).await,
-            Err(error) => self.no_way(name, &error, request, &mut work).await,
+            Ok(way) => self.record_page(name, parameters, &way, request, &mut search).await,
+            Err(error) => self.no_way(name, &error, request, &mut search).await,
         }
     }
 
@@ -103,25 +104,25 @@ impl<S: Store> Http<S> {
         parameters: &Parameters<'_>,
         request: &Request<'_>,
         now: SystemTime,
-        work: &mut Work,
+        search: &mut Search<'_>,
         told: Listener<'_>,
-    ) -> Result<Way, Error> {
-        let values = self.selected(name, parameters, work).await?;
-        told(Told::Values(&values));
+    ) -> Result<Way, LookupError> {
+        let (values, heard) = self.selected(name, parameters, search).await?;
+        told(Told::Values(&values, heard));
         let action = parameters.get("action").unwrap_or("redirect");
         if !parameters.has("ignore_aliases")
             && let Some(alias) = alias_in(&values)
         {
-            return self.follow(alias, request, caching::seconds(&values, now), now, work, told).await;
+            return Ok(self.follow(alias, request, caching::seconds(&values, now), now, search, told).await);
         }
-        let namespace = self.namespace_value(name, work).await;
+        let namespace = self.namespace_value(name, heard.is_some(), search).await;
         let namespace = namespace.as_ref().and_then(|value| Namespace::from_bytes(&value.data).ok());
         if let Some(namespace) = namespace.as_ref().filter(|namespace| !namespace.is_active()) {
             let message = namespace.status_message().unwrap_or_default();
             let contact = namespace.contact().map(|contact| format!(" Whom to ask: {contact}."));
             return Ok(Way::NotServed(format!("{message}{}", contact.unwrap_or_default())));
         }
-        let places = self.places(name, &values, namespace.as_ref(), work).await;
+        let places = self.places(name, &values, namespace.as_ref(), search).await;
         let read = places.read();
         let own = places.own(&read);
         let candidates = candidates(name, &values, own, &read);
@@ -151,26 +152,26 @@ impl<S: Store> Http<S> {
             Origin::Url(value) => Some(value),
             Origin::Location(_) => None,
         });
-        caching::keep(response.headers_mut(), caching::seconds(took_part, now), now);
+        caching::keep_heard(response.headers_mut(), caching::seconds(took_part, now), search.heard, now);
         vary(response.headers_mut(), &candidates);
         link::add(response.headers_mut(), &values, &read);
         Ok(Way::There(caching::tag(response, address.as_bytes(), request.headers)))
     }
 
-    /// The public values of a record, all or those that were asked for.
+    /// The public values of a record, all or those that were asked for; and where they come from, if not from here.
     pub(super) async fn selected(
         &self,
         name: &str,
         parameters: &Parameters<'_>,
-        work: &mut Work,
-    ) -> Result<Vec<Value<'static>>, Error> {
+        search: &mut Search<'_>,
+    ) -> Result<(Vec<Value<'static>>, Option<Heard>), LookupError> {
         let query = Query {
             indexes: parameters.all("index").filter_map(|index| index.parse().ok()).collect(),
             types: parameters.all("type").map(str::as_bytes).collect(),
             ..Query::new(Handle::from(name))
         };
-        match self.registry.resolve(&query, &Caller::Anonymous, work).await? {
-            Resolution::Values(values) | Resolution::Referral(values) => Ok(values),
+        match self.look_up(&query, &Caller::Anonymous, search).await? {
+            (Resolution::Values(values) | Resolution::Referral(values), heard) => Ok((values, heard)),
         }
     }
 
@@ -181,16 +182,16 @@ impl<S: Store> Http<S> {
         request: &Request<'_>,
         mut seconds: u64,
         now: SystemTime,
-        work: &mut Work,
+        search: &mut Search<'_>,
         told: Listener<'_>,
-    ) -> Result<Way, Error> {
+    ) -> Way {
         let mut seen = vec![alias];
         while let Some(last) = seen.last() {
-            // What is not ours, or not there, is for the next request to find out.
-            let Ok(values) = self.selected(last, &Parameters::default(), work).await else { break };
+            // What is not there is for the next request to find out.
+            let Ok((values, _)) = self.selected(last, &Parameters::default(), search).await else { break };
             let Some(next) = alias_in(&values) else { break };
             if seen.len() == HOPS || seen.iter().any(|one| one.eq_ignore_ascii_case(&next)) {
-                return Ok(Way::Endless(seen));
+                return Way::Endless(seen);
             }
             seconds = seconds.min(caching::seconds(&values, now));
             seen.push(next);
@@ -199,8 +200,8 @@ impl<S: Store> Http<S> {
         let target = seen.pop().unwrap_or_default();
         let query = request.query.map(|query| format!("?{query}")).unwrap_or_default();
         let mut response = to(&format!("{}{query}", own_path(&target)), Some(301), request, false);
-        caching::keep(response.headers_mut(), seconds, now);
-        Ok(Way::There(response))
+        caching::keep_heard(response.headers_mut(), seconds, search.heard, now);
+        Way::There(response)
     }
 }
 

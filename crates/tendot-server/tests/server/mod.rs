@@ -3,7 +3,7 @@
 #![allow(dead_code, reason = "each file of tests uses its own part")]
 
 use std::io::{Read as _, Write as _};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,7 +11,6 @@ use tendot_proto::Value;
 use tendot_registry::{Registry, Settings};
 use tendot_server::http::{Http, Limits, Listener, Listeners, Tls, listen};
 use tendot_store::{Change, Edit, Expect, Memory, Store as _};
-use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 use tokio::sync::oneshot;
 
@@ -29,19 +28,31 @@ pub(crate) fn start(
     tls: Option<Arc<Tls>>,
     with: impl FnOnce(Http<Memory>) -> Http<Memory>,
 ) -> Service {
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     let one = vec![Value::new(1, "URL", "https://example.org/one")];
     let large = (1..=2_000).map(|index| Value::new(index, "DESC", format!("{index:.>1000}"))).collect();
     let put = |name: &str, values| Edit::Put { name: name.into(), values, expect: Expect::Absent };
     let edits =
         vec![put("10.5555/ONE", one), put("10.5555/LARGE", large), Edit::Home { prefix: "10.5555".into() }];
+    start_at(TcpListener::bind("127.0.0.1:0").unwrap(), edits, limits, tls, with)
+}
+
+/// A service with these records at this socket.
+pub(crate) fn start_at(
+    socket: TcpListener,
+    edits: Vec<Edit>,
+    limits: Limits,
+    tls: Option<Arc<Tls>>,
+    with: impl FnOnce(Http<Memory>) -> Http<Memory>,
+) -> Service {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     let http = Http::new(Arc::new(Registry::new(Memory::new(), Settings::default()))).operator_token(TOKEN);
     let http = Arc::new(with(http));
     http.set_ready(true);
     let (end, ended) = oneshot::channel::<()>();
     let (address, served) = runtime.block_on(async {
         http.registry().store().commit(Change { by: "test".into(), at: 0, edits }).await.unwrap();
-        let socket = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        socket.set_nonblocking(true).unwrap();
+        let socket = tokio::net::TcpListener::from_std(socket).unwrap();
         let address = socket.local_addr().unwrap();
         let listeners: Listeners = match tls {
             Some(tls) => vec![Listener::encrypted(socket, tls)].into(),

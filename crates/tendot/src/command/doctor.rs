@@ -4,19 +4,33 @@ use std::sync::Arc;
 
 use tendot_registry::{Registry, Settings};
 use tendot_server::http::{Http, Outcome};
+use tendot_store::Embedded;
 use tokio::runtime::Builder;
 
 use crate::args::DoctorArguments;
+use crate::config::{Configuration, wrong};
 use crate::failure::{escaped, tell};
 use crate::output::Output;
+use crate::store::unopened;
 use crate::{Answer, Failure};
 
 pub(crate) fn run(arguments: &DoctorArguments) -> Result<Answer, Failure> {
-    let store = arguments.store.open_read_only()?;
+    let settings = Configuration::gather(&arguments.configuration, &[]).settings();
+    let settings = settings.map_err(|problems| wrong(&problems))?;
+    // What the command line says of the store wins over a file of settings.
+    let is_said = arguments.store.data.is_some() || arguments.store.store.is_some();
+    let store = match settings.store_directory().filter(|_| !is_said) {
+        Some(directory) => Embedded::open_read_only(&directory).map_err(|error| unopened(&error))?,
+        None => arguments.store.open_read_only()?,
+    };
     let runtime = Builder::new_current_thread()
+        .enable_all()
         .build()
         .map_err(|error| Failure::io("the store can't be read", &error))?;
-    let http = Http::new(Arc::new(Registry::new(store, Settings::default())));
+    let mut http = Http::new(Arc::new(Registry::new(store, Settings::default())));
+    if let Some(upstream) = settings.upstream.0.clone() {
+        http = http.upstream(upstream, settings.cache());
+    }
     let explained = runtime.block_on(http.diagnose(&arguments.name));
     let mut output = Output::new();
     if arguments.json {

@@ -44,6 +44,11 @@ pub(crate) fn run(arguments: &ResolveArguments) -> Result<Answer, Failure> {
         }
         server => runtime.block_on(over_native(server, &name, arguments))?,
     };
+    if found == Found::NotKept {
+        let from = from.map_or_else(String::new, |source| format!("{} says that ", source.from));
+        let why = format!("{from}names like `{}` are not kept there (code 301)", shown(name.as_bytes()));
+        return Err(Failure::new(why).hint("without `--server` it is found out who keeps the name"));
+    }
     print(arguments, &name, &found, &from, started.elapsed())
 }
 
@@ -189,9 +194,6 @@ fn unanswered(error: &NativeError, arguments: &ResolveArguments) -> Failure {
     }
     let failure = Failure::new(message);
     match (error, &arguments.server) {
-        (NativeError::Refused { code: ResponseCode::SERVER_NOT_RESPONSIBLE, .. }, Some(_)) => {
-            failure.hint("that server does not keep the name; without `--server` it is found out who does")
-        }
         (NativeError::Lookup(_), None) => {
             failure.hint("`--server https://doi.org` asks over HTTP, `--root FILE` begins elsewhere")
         }
@@ -222,7 +224,7 @@ fn print(
     let (code, values): (_, &[_]) = match found {
         Found::Values(values) => (ResponseCode::SUCCESS, values),
         Found::NoValues => (ResponseCode::VALUES_NOT_FOUND, &[]),
-        Found::Nothing => (ResponseCode::HANDLE_NOT_FOUND, &[]),
+        Found::Nothing | Found::NotKept => (ResponseCode::HANDLE_NOT_FOUND, &[]),
     };
     let mut output = Output::new();
     if arguments.json {
@@ -256,7 +258,7 @@ fn print(
             Failure::new(format!("the record of `{name}` has no such value for everybody (code 200)")).tell();
             Answer::No
         }
-        Found::Nothing => {
+        Found::Nothing | Found::NotKept => {
             let why = match source {
                 Some(_) => format!("no record for `{name}` (handle not found, code 100)"),
                 None => format!("no record for `{name}`: nobody keeps names of its prefix (code 100)"),

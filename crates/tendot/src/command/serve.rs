@@ -19,7 +19,7 @@ use tokio::runtime::Builder;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::args::ServeArguments;
-use crate::config::{Configuration, Settings};
+use crate::config::{Configuration, Settings, wrong};
 use crate::failure::tell;
 use crate::log::Log;
 use crate::output::Output;
@@ -60,11 +60,7 @@ fn settings(arguments: &ServeArguments) -> Result<Settings, Failure> {
     ];
     let said: Vec<_> =
         flags.into_iter().filter_map(|(key, flag, text)| Some((key, flag, text.clone()?))).collect();
-    Configuration::gather(&arguments.configuration, &said).settings().map_err(|problems| {
-        let lines: Vec<String> = problems.iter().map(ToString::to_string).collect();
-        Failure::new(lines.join("\n       "))
-            .hint("`tendot config init` shows all settings, `tendot config show` those that hold")
-    })
+    Configuration::gather(&arguments.configuration, &said).settings().map_err(|problems| wrong(&problems))
 }
 
 async fn serve<S: Store + 'static>(
@@ -92,6 +88,9 @@ async fn serve<S: Store + 'static>(
         .figure("tendot_log_dropped", "Lines of the log that were lost.", true, move || {
             Some(lost.lost() as f64)
         });
+    if let Some(upstream) = settings.upstream.0.clone() {
+        http = http.upstream(upstream, settings.cache());
+    }
     if let Some(rates) = settings.rates() {
         http = http.rates(rates);
     }

@@ -12,7 +12,7 @@ mod value;
 use std::path::PathBuf;
 
 pub(crate) use example::example;
-pub(crate) use origin::{Origin, Problem};
+pub(crate) use origin::{Origin, Problem, wrong};
 pub(crate) use settings::{KEYS, Key, Settings};
 pub(crate) use value::{Form, LogFormat};
 
@@ -143,6 +143,23 @@ mod tests {
             "t.toml:1: `http.trusted_proxies` is `10.0.0.0/8, x`: `x` is no network; one is written as `10.0.0.0/8`",
         );
         check("http.address = [\"a\", \"b\"]", "t.toml:1: `http.address` takes one value, not a list");
+        let handle_system =
+            "t.toml:1: `upstream` is `handle-system`: the Handle System is not asked yet; a resolver such as";
+        check("upstream = \"handle-system\"", handle_system);
+        check(
+            "upstream = \"doi.org\"",
+            "t.toml:1: `upstream` is `doi.org`: it has to begin with `https://` or `http://` and a host; a resolver is \
+             written as `https://doi.org`",
+        );
+        check(
+            "upstream = \"https://me:secret@doi.org\"",
+            "t.toml:1: `upstream` is `https://me:secret@doi.org`: it has a",
+        );
+        check(
+            "upstream = \"https://doi.org\"\ncache.size = \"9MB\"",
+            "t.toml:2: `cache.size` is `9MB`: a size is written as",
+        );
+        check("cache.size = \"64MiB\"", "t.toml:1: `cache.size` does nothing without `upstream`");
         check(
             "native.address = \"off\"",
             "t.toml:1: `native.address` is not there yet: the native protocol comes with a later version",

@@ -4,6 +4,7 @@ use std::fmt;
 use std::path::PathBuf;
 
 use super::KEYS;
+use crate::Failure;
 
 /// The variable that says where the file is.
 pub(super) const FILE_VARIABLE: &str = "TENDOT_CONFIG";
@@ -69,6 +70,13 @@ impl Problem {
         let message = format!("`{name}` is no variable of ours{near}");
         Self::new(Origin::Default, message)
     }
+}
+
+/// All that is wrong, for a command that needs the settings.
+pub(crate) fn wrong(problems: &[Problem]) -> Failure {
+    let lines: Vec<String> = problems.iter().map(ToString::to_string).collect();
+    Failure::new(lines.join("\n       "))
+        .hint("`tendot config init` shows all settings, `tendot config show` those that hold")
 }
 
 /// What was probably meant.

@@ -5,10 +5,11 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use ipnet::IpNet;
+use tendot_client::CacheSettings;
 use tendot_server::http::{ForwardedBy, Limits, Rate, Rates, Trust};
 use tracing::Level;
 
-use super::value::{Form, LogFormat, Setting, Size, StoreSetting};
+use super::value::{Form, LogFormat, Memory, Setting, Size, StoreSetting, UpstreamSetting};
 use super::{Origin, Problem, Said};
 
 /// A setting that there is.
@@ -55,6 +56,16 @@ settings! {
         "The directory of all that is kept: the embedded store, and the operator's token.";
     store: StoreSetting = "store", "embedded:",
         "Where records are kept: `embedded:DIR` (without DIR, in the directory of all data), or `memory:` for trying out.";
+    upstream: UpstreamSetting = "upstream", "off",
+        "Who is asked for names that are not kept here: a resolver such as `https://doi.org`; `off` if nobody.";
+    cache_size: Memory = "cache.size", "32MiB",
+        "Memory for answers of the upstream.";
+    cache_longest: Duration = "cache.longest", "24h",
+        "The longest that they are kept, whatever their values say.";
+    cache_nothing: Duration = "cache.nothing", "60s",
+        "How long it is kept that there is no such name.";
+    cache_stale: Duration = "cache.stale", "24h",
+        "How long after its time an answer is still given when the upstream does not answer.";
     http: Option<SocketAddr> = "http.address", "127.0.0.1:8080",
         "Where HTTP is answered; `off` if nowhere.";
     trusted_proxies: Vec<IpNet> = "http.trusted_proxies", "",
@@ -127,6 +138,14 @@ impl Settings {
             let message = "`https.address` needs `http.tls.certificate` and `http.tls.key`";
             problems.push(Problem::new(Origin::Default, message));
         }
+        for said in
+            said.iter().filter(|said| said.key.name.starts_with("cache.") && said.text != said.key.default)
+        {
+            if self.upstream.0.is_none() {
+                let message = format!("`{}` does nothing without `upstream`", said.key.name);
+                problems.push(Problem::new(said.origin.clone(), message));
+            }
+        }
         for said in said.iter().filter(|said| said.key.name.starts_with("http.tls.") && !said.text.is_empty())
         {
             if !is_encrypted {
@@ -168,6 +187,16 @@ impl Settings {
         match &self.store {
             StoreSetting::Embedded(directory) => Some(directory.clone().unwrap_or_else(|| self.data.clone())),
             StoreSetting::Memory => None,
+        }
+    }
+
+    pub(crate) fn cache(&self) -> CacheSettings {
+        CacheSettings {
+            bytes: self.cache_size.0,
+            longest: self.cache_longest,
+            nothing: self.cache_nothing,
+            stale: self.cache_stale,
+            ..CacheSettings::default()
         }
     }
 

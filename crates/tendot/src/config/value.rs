@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use ipnet::IpNet;
-use tendot_server::http::ForwardedBy;
+use tendot_client::{HttpError, HttpUpstream};
+use tendot_server::http::{ForwardedBy, Upstream};
 use tracing::Level;
 
 /// How a setting is written in a file.
@@ -71,6 +72,29 @@ impl Setting for StoreSetting {
     }
 }
 
+/// Who is asked for names that are not kept here.
+#[derive(Clone, Debug)]
+pub(crate) struct UpstreamSetting(pub(crate) Option<Upstream>);
+
+impl Setting for UpstreamSetting {
+    fn read(text: &str) -> Result<Self, String> {
+        match text {
+            "off" => Ok(Self(None)),
+            "handle-system" => Err("the Handle System is not asked yet; a resolver such as \
+                                    `https://hdl.handle.net` can be"
+                .into()),
+            _ => HttpUpstream::new(text).map(|upstream| Self(Some(Upstream::Http(upstream)))).map_err(
+                |error| match error {
+                    HttpError::Base { why, .. } => {
+                        format!("{why}; a resolver is written as `https://doi.org`")
+                    }
+                    error => error.to_string(),
+                },
+            ),
+        }
+    }
+}
+
 impl Setting for bool {
     const FORM: Form = Form::Bare;
 
@@ -122,17 +146,36 @@ pub(crate) struct Size(pub(crate) usize);
 impl Setting for Size {
     fn read(text: &str) -> Result<Self, String> {
         let (smallest, largest) = (4 << 10, 16 << 20);
-        let bytes = match number_and_unit(text) {
-            Some((number, "B")) => number,
-            Some((number, "KiB")) => number.saturating_mul(1 << 10),
-            Some((number, "MiB")) => number.saturating_mul(1 << 20),
-            Some((_, "")) => return Err(format!("it has no unit; write `{text}B`")),
-            _ => return Err("a size is written as `64KiB` or `1MiB`".into()),
-        };
+        let bytes = bytes(text)?;
         if !(smallest..=largest).contains(&bytes) {
             return Err("it is from 4KiB to 16MiB".into());
         }
         usize::try_from(bytes).map(Self).map_err(|_| "it is too much".into())
+    }
+}
+
+/// Bytes of memory.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct Memory(pub(crate) u64);
+
+impl Setting for Memory {
+    fn read(text: &str) -> Result<Self, String> {
+        let bytes = bytes(text)?;
+        if !(1 << 20..=1 << 40).contains(&bytes) {
+            return Err("it is from 1MiB to 1024GiB".into());
+        }
+        Ok(Self(bytes))
+    }
+}
+
+fn bytes(text: &str) -> Result<u64, String> {
+    match number_and_unit(text) {
+        Some((number, "B")) => Ok(number),
+        Some((number, "KiB")) => Ok(number.saturating_mul(1 << 10)),
+        Some((number, "MiB")) => Ok(number.saturating_mul(1 << 20)),
+        Some((number, "GiB")) => Ok(number.saturating_mul(1 << 30)),
+        Some((_, "")) => Err(format!("it has no unit; write `{text}B`")),
+        _ => Err("a size is written as `64KiB` or `1MiB`".into()),
     }
 }
 

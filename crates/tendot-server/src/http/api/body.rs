@@ -15,6 +15,7 @@ use crate::http::body::BodyError;
 use crate::http::parameters::Parameters;
 use crate::http::request::Request;
 use crate::http::status;
+use crate::http::upstream::UpstreamError;
 
 /// An answer, in the order in which its members are printed.
 #[derive(Serialize)]
@@ -105,6 +106,13 @@ pub(super) fn fail(error: &Error, status: StatusCode, name: &str, form: &Form<'_
         response.headers_mut().insert(WWW_AUTHENTICATE, CHALLENGE);
     }
     response
+}
+
+/// A name that is kept elsewhere, of which nobody could say anything.
+pub(super) fn unanswered(error: &UpstreamError, name: &str, form: &Form<'_>) -> Answer {
+    let message = format!("this handle is not kept here, and could not be asked for: {}", error.says());
+    let body = Body { message: Some(message.into()), ..Body::of_handle(ResponseCode::ERROR, name) };
+    print(error.status(), &body, form)
 }
 
 const CHALLENGE: HeaderValue = HeaderValue::from_static("Basic realm=\"handle\", Bearer");

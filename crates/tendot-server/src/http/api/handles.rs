@@ -12,11 +12,13 @@ use tendot_registry::{Caller, Error, Query, Resolution, Write};
 use tendot_store::Store;
 
 use super::body::{
-    Body, Form, empty_name, fail, no_randomness, print, refuse, status_of_write, unknown_caller, unread,
+    Body, Form, empty_name, fail, no_randomness, print, refuse, status_of_write, unanswered, unknown_caller,
+    unread,
 };
 use crate::http::answer::Answer;
 use crate::http::parameters::Parameters;
 use crate::http::request::Request;
+use crate::http::search::{LookupError, Search};
 use crate::http::{BadRequest, Http, WORK, caching, percent, status};
 
 /// Bytes of a record that is sent.
@@ -50,23 +52,34 @@ impl<S: Store> Http<S> {
             public_only: parameters.switch("publicOnly").unwrap_or(!is_known),
             ..Query::new(Handle::from(&*name))
         };
-        let resolved = self.registry.resolve(&query, &caller, &mut Work::new(WORK)).await;
-        let (code, values) = match &resolved {
-            Ok(Resolution::Values(values)) => (ResponseCode::SUCCESS, &**values),
-            Ok(Resolution::Referral(values)) => (ResponseCode::PREFIX_REFERRAL, &**values),
-            Err(Error::NoValues) => (ResponseCode::VALUES_NOT_FOUND, &[][..]),
-            Err(error) => {
-                let status = status::of(error.response_code(), request.takes_credentials);
-                return fail(error, status, &name, &form);
+        let found = self.look_up(&query, &caller, &mut Search::new(request, &parameters)).await;
+        let heard = match &found {
+            Ok((_, heard)) => *heard,
+            Err(error) => error.heard(),
+        };
+        let (code, values) = match found {
+            Ok((Resolution::Values(values), _)) => (ResponseCode::SUCCESS, values),
+            Ok((Resolution::Referral(values), _)) => (ResponseCode::PREFIX_REFERRAL, values),
+            Err(LookupError::Here(Error::NoValues) | LookupError::Elsewhere(Error::NoValues, _)) => {
+                (ResponseCode::VALUES_NOT_FOUND, Vec::new())
             }
+            Err(LookupError::Here(error) | LookupError::Elsewhere(error, _)) => {
+                let status = status::of(error.response_code(), request.takes_credentials);
+                let mut response = fail(&error, status, &name, &form);
+                if let Some(heard) = heard {
+                    caching::say_heard(response.headers_mut(), heard);
+                }
+                return response;
+            }
+            Err(LookupError::Unanswered(error)) => return unanswered(&error, &name, &form),
         };
         let status = status::of(code, request.takes_credentials);
-        let mut response = print(status, &Body::of_handle(code, &name).with_values(values), &form);
+        let mut response = print(status, &Body::of_handle(code, &name).with_values(&values), &form);
         if status != StatusCode::OK || is_known {
             caching::forbid(response.headers_mut());
             return response;
         }
-        caching::keep(response.headers_mut(), caching::seconds(values, now), now);
+        caching::keep_heard(response.headers_mut(), caching::seconds(&values, now), heard, now);
         let body = response.body().clone();
         caching::tag(response, &body, request.headers)
     }

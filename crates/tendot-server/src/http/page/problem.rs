@@ -4,7 +4,6 @@ use askama::Template;
 use http::StatusCode;
 use serde::Serialize;
 use tendot_names::Target;
-use tendot_proto::Work;
 use tendot_registry::Error;
 use tendot_store::Store;
 
@@ -15,7 +14,9 @@ use crate::http::explain::{Read, elsewhere};
 use crate::http::near::Near;
 use crate::http::redirect::own_path;
 use crate::http::request::Request;
-use crate::http::{BadRequest, Http, negotiate, status};
+use crate::http::search::{LookupError, Search};
+use crate::http::upstream::UpstreamError;
+use crate::http::{BadRequest, Http, caching, negotiate, status};
 
 /// What went wrong.
 struct Problem<'a> {
@@ -138,19 +139,39 @@ impl<S: Store> Http<S> {
     pub(crate) async fn no_way(
         &self,
         name: &str,
-        error: &Error,
+        error: &LookupError,
         request: &Request<'_>,
-        work: &mut Work,
+        search: &mut Search<'_>,
     ) -> Answer {
-        let mut problem = problem(name, error);
+        let mut problem = match error {
+            LookupError::Here(error) => problem(name, error),
+            LookupError::Elsewhere(error, _) => {
+                Problem { elsewhere: elsewhere(name), ..problem(name, error) }
+            }
+            LookupError::Unanswered(error) => unanswered(name, error),
+        };
+        match (error, problem.code) {
+            (LookupError::Elsewhere(..), "not-found") => {
+                problem.detail = format!("It is not kept here, and {} has no record of it.", self.base());
+            }
+            (LookupError::Elsewhere(..), "not-kept-here") => {
+                problem.detail = format!("It is not kept here, and {} does not know where.", self.base());
+                problem.reasons.remove(0);
+            }
+            _ => {}
+        }
         problem.name = name;
         if let (Read::Prefix(prefix), "prefix-alone") = (Read::of(name), problem.code) {
             problem.detail = self.about_prefix(prefix).await;
         }
-        if matches!(error, Error::NotFound | Error::NotResponsible { .. }) {
-            problem.near = self.near(name, work).await;
+        if matches!(error.error(), Some(Error::NotFound | Error::NotResponsible { .. })) {
+            problem.near = self.near(name, &mut search.work).await;
         }
-        problem.answer(request)
+        let mut response = problem.answer(request);
+        if let Some(heard) = error.heard() {
+            caching::say_heard(response.headers_mut(), heard);
+        }
+        response
     }
 }
 
@@ -242,6 +263,20 @@ fn problem(name: &str, error: &Error) -> Problem<'static> {
         _ => {
             Problem::new(status, "not-possible", "Not possible", format!("{}.", capital(&error.to_string())))
         }
+    }
+}
+
+/// A name that is kept elsewhere, of which nobody could say anything.
+fn unanswered(name: &str, error: &UpstreamError) -> Problem<'static> {
+    Problem {
+        reasons: vec!["The name may well be right: nobody could say."],
+        elsewhere: elsewhere(name),
+        ..Problem::new(
+            error.status(),
+            error.code(),
+            "This name could not be asked for",
+            format!("It is kept elsewhere, but {}. It is not your fault; try again later.", error.says()),
+        )
     }
 }
 

@@ -4,7 +4,7 @@ use askama::Template;
 use http::StatusCode;
 use http::header::LOCATION;
 use tendot_names::{Form, Target};
-use tendot_proto::{Value, Work};
+use tendot_proto::Value;
 use tendot_store::Store;
 
 use super::home::grouped;
@@ -17,6 +17,7 @@ use crate::http::explain::{Read, elsewhere};
 use crate::http::parameters::Parameters;
 use crate::http::redirect::{Way, own_path};
 use crate::http::request::Request;
+use crate::http::search::Search;
 
 /// Names under a prefix that are counted; more are more than that.
 const NAMES: usize = 10_000;
@@ -27,6 +28,8 @@ struct RecordPage {
     title: String,
     name: String,
     kind: &'static str,
+    /// Who keeps it, if it is not kept here.
+    origin: Option<String>,
     leads: Leads,
     /// What is known of a prefix.
     prefix: Option<String>,
@@ -54,17 +57,20 @@ impl<S: Store> Http<S> {
         parameters: &Parameters<'_>,
         way: &Way,
         request: &Request<'_>,
-        work: &mut Work,
+        search: &mut Search<'_>,
     ) -> Answer {
-        match self.selected(name, parameters, work).await {
-            Ok(values) => {
+        // The same as a moment ago, which was asked for as it should be.
+        search.is_authoritative = false;
+        match self.selected(name, parameters, search).await {
+            Ok((values, heard)) => {
+                let origin = heard.map(|heard| heard.says(self.base()));
                 let prefix = match Read::of(name) {
                     Read::Prefix(prefix) => Some(self.about_prefix(prefix).await),
                     _ => None,
                 };
-                show(StatusCode::OK, &RecordPage::new(name, &values, way, prefix))
+                show(StatusCode::OK, &RecordPage::new(name, &values, way, prefix, origin))
             }
-            Err(error) => self.no_way(name, &error, request, work).await,
+            Err(error) => self.no_way(name, &error, request, search).await,
         }
     }
 
@@ -88,7 +94,13 @@ impl<S: Store> Http<S> {
 }
 
 impl RecordPage {
-    fn new(name: &str, values: &[Value<'_>], way: &Way, prefix: Option<String>) -> Self {
+    fn new(
+        name: &str,
+        values: &[Value<'_>],
+        way: &Way,
+        prefix: Option<String>,
+        origin: Option<String>,
+    ) -> Self {
         let mut room = Room::new();
         let read = Read::of(name);
         let kind = match &read {
@@ -105,6 +117,7 @@ impl RecordPage {
             title: visible(&beginning(name, 80)),
             name: visible(name),
             kind,
+            origin,
             leads,
             prefix,
             forms,

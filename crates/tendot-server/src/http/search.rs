@@ -1,0 +1,236 @@
+//! Looking names up: here, and if they are not kept here, where the operator says.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use http::header::HeaderMap;
+use serde::{Serialize, Serializer};
+use tendot_client::{Answer, Found, HttpError, Question, Source, WAY};
+use tendot_proto::{Work, limits};
+use tendot_registry::{Caller, Error, Query, Resolution};
+use tendot_store::Store;
+use tokio::time::{Instant, timeout_at};
+
+use super::parameters::Parameters;
+use super::request::Request;
+use super::upstream::{Foreign, UpstreamError};
+use super::{Http, WORK};
+
+/// Questions that one request may cost, and time for all of them.
+const QUESTIONS: u32 = 32;
+const TIME: Duration = Duration::from_secs(10);
+
+/// Bytes of the way of a question.
+const WAY_BYTES: usize = 1_024;
+
+/// All that one request looks up.
+#[derive(Debug)]
+pub(crate) struct Search<'r> {
+    /// What it may still cost.
+    pub(crate) work: Work,
+    /// Whether what was kept of other services' records is not good enough.
+    pub(crate) is_authoritative: bool,
+    /// Where all that was asked for elsewhere and found comes from; none if all of it is kept here.
+    pub(crate) heard: Option<Heard>,
+    headers: &'r HeaderMap,
+    questions: u32,
+    until: Option<Instant>,
+}
+
+impl<'r> Search<'r> {
+    pub(crate) fn new(request: &Request<'r>, parameters: &Parameters<'_>) -> Self {
+        Self {
+            work: Work::new(WORK),
+            is_authoritative: parameters.is_on("auth"),
+            heard: None,
+            headers: request.headers,
+            questions: QUESTIONS,
+            until: None,
+        }
+    }
+}
+
+/// How something was come by that is kept elsewhere.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
+pub(crate) struct Heard {
+    #[serde(serialize_with = "one_word")]
+    pub(crate) source: Source,
+    /// Seconds since who keeps it said it.
+    pub(crate) age: u64,
+    /// Seconds for which it may still be kept.
+    pub(crate) fresh: u64,
+    /// Seconds since its time was over, if it is given since nobody answers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) stale: Option<u64>,
+}
+
+fn one_word<S: Serializer>(source: &Source, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(match source {
+        Source::Kept => "kept",
+        Source::Shared => "shared",
+        Source::Asked => "asked",
+    })
+}
+
+impl Heard {
+    fn of(answer: &Answer) -> Self {
+        Self {
+            source: answer.source,
+            age: answer.age.as_secs(),
+            // So that a day that has just begun is one.
+            fresh: (answer.fresh + Duration::from_millis(999)).as_secs(),
+            stale: answer.stale.map(|stale| stale.as_secs()),
+        }
+    }
+
+    /// The same of two: as old as the older, and kept as long as the one that is kept shorter.
+    fn and(self, other: Option<Self>) -> Self {
+        let Some(other) = other else { return self };
+        Self {
+            source: self.source.max(other.source),
+            age: self.age.max(other.age),
+            fresh: self.fresh.min(other.fresh),
+            stale: self.stale.max(other.stale),
+        }
+    }
+
+    /// In words.
+    pub(crate) fn says(self, base: &str) -> String {
+        let age = self.age;
+        match (self.stale, self.source) {
+            (Some(_), _) => format!("{base} does not answer; this is what it said {age} s ago"),
+            (None, Source::Kept) => {
+                format!("{base} said this {age} s ago; it may be kept for {} s", self.fresh)
+            }
+            (None, _) if age > 0 => format!("{base} was asked, and had kept this for {age} s"),
+            (None, _) => format!("{base} was asked just now"),
+        }
+    }
+}
+
+/// Why there is nothing to show.
+#[derive(Debug)]
+pub(crate) enum LookupError {
+    /// Something that was found out here.
+    Here(Error),
+    /// It is kept elsewhere, and there it is not found, or has no such values.
+    Elsewhere(Error, Heard),
+    /// It is kept elsewhere, and nobody could say.
+    Unanswered(Arc<UpstreamError>),
+}
+
+impl LookupError {
+    /// What is wrong, wherever that was found out; none if nobody could say.
+    pub(crate) const fn error(&self) -> Option<&Error> {
+        match self {
+            Self::Here(error) | Self::Elsewhere(error, _) => Some(error),
+            Self::Unanswered(_) => None,
+        }
+    }
+
+    /// Where that comes from, if not from here.
+    pub(crate) const fn heard(&self) -> Option<Heard> {
+        if let Self::Elsewhere(_, heard) = self { Some(*heard) } else { None }
+    }
+}
+
+impl From<Error> for LookupError {
+    fn from(error: Error) -> Self {
+        Self::Here(error)
+    }
+}
+
+impl<S: Store> Http<S> {
+    /// Finds what is asked for, and says where it comes from if it is not kept here.
+    pub(crate) async fn look_up(
+        &self,
+        query: &Query<'_>,
+        caller: &Caller,
+        search: &mut Search<'_>,
+    ) -> Result<(Resolution, Option<Heard>), LookupError> {
+        match (self.registry.resolve(query, caller, &mut search.work).await, &self.foreign) {
+            (Ok(resolution), _) => Ok((resolution, None)),
+            (Err(error @ Error::NotResponsible { .. }), Some(foreign)) => {
+                // What is kept here has no part in this, and should not have to make room for it.
+                Box::pin(self.look_up_elsewhere(foreign, query, error, search)).await
+            }
+            (Err(error), _) => Err(error.into()),
+        }
+    }
+
+    async fn look_up_elsewhere(
+        &self,
+        foreign: &Foreign,
+        query: &Query<'_>,
+        error: Error,
+        search: &mut Search<'_>,
+    ) -> Result<(Resolution, Option<Heard>), LookupError> {
+        let unanswered = |error| LookupError::Unanswered(Arc::new(error));
+        let name = query.name.with_slash();
+        let Ok(name) = str::from_utf8(&name) else { return Err(error.into()) };
+        let way = foreign.way(search.headers).map_err(unanswered)?;
+        if search.questions == 0 {
+            return Err(unanswered(UpstreamError::TooMuch));
+        }
+        let question =
+            Question { name: name.into(), is_authoritative: search.is_authoritative, way: way.into() };
+        let until = *search.until.get_or_insert_with(|| Instant::now() + TIME);
+        let answer = timeout_at(until, foreign.resolver.resolve(question)).await;
+        if !matches!(&answer, Ok(Ok(Answer { source: Source::Kept, .. }))) {
+            search.questions -= 1;
+        }
+        let answer = match answer.map_err(|_| unanswered(UpstreamError::Time))? {
+            Ok(answer) => answer,
+            // As if nobody could be asked.
+            Err(unasked) if matches!(*unasked, UpstreamError::Http(HttpError::Name { .. })) => {
+                return Err(error.into());
+            }
+            Err(error) => return Err(LookupError::Unanswered(error)),
+        };
+        let counts = &self.metrics.upstream;
+        let counter = match (answer.stale, answer.source) {
+            (Some(_), _) => &counts.stale,
+            (None, Source::Kept) => &counts.hits,
+            (None, Source::Shared) => &counts.shared,
+            (None, Source::Asked) => &counts.misses,
+        };
+        counter.fetch_add(1, Ordering::Relaxed);
+        let heard = Heard::of(&answer);
+        let values = match &*answer.found {
+            Found::Values(values) => query.select(values, &mut search.work),
+            Found::NoValues => Err(Error::NoValues),
+            Found::Nothing => Err(Error::NotFound),
+            Found::NotKept => Err(error),
+        };
+        match values {
+            Ok(values) => {
+                search.heard = Some(heard.and(search.heard));
+                Ok((Resolution::Values(values), Some(heard)))
+            }
+            Err(error @ Error::Exhausted(_)) => Err(error.into()),
+            Err(error) => Err(LookupError::Elsewhere(error, heard)),
+        }
+    }
+}
+
+impl Foreign {
+    /// The way of a question that is passed on. One that was here already, or has been to too many, is not.
+    fn way(&self, headers: &HeaderMap) -> Result<String, UpstreamError> {
+        let mut way = String::new();
+        for line in headers.get_all(WAY) {
+            let line = line.to_str().map_err(|_| UpstreamError::Circle)?;
+            for service in line.split(',').map(str::trim).filter(|service| !service.is_empty()) {
+                if service == self.id || way.len() + service.len() > WAY_BYTES {
+                    return Err(UpstreamError::Circle);
+                }
+                way += service;
+                way += ", ";
+            }
+        }
+        if way.matches(',').count() >= usize::from(limits::RECURSION) {
+            return Err(UpstreamError::Circle);
+        }
+        Ok(way + &self.id)
+    }
+}

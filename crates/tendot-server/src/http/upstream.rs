@@ -1,0 +1,158 @@
+//! Who is asked for names that are not kept here.
+
+use std::hash::{BuildHasher as _, RandomState};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+use http::StatusCode;
+use tendot_client::{CacheSettings, Found, HttpError, HttpUpstream, Question, Reply, Resolver};
+use tendot_store::Store;
+use tokio::sync::Semaphore;
+
+use super::Http;
+use super::metrics::{Figure, Metrics, Questioned};
+use super::shown::Shown;
+
+/// Questions that are under way at the same time. With more, whoever does not answer would take all our memory and
+/// sockets.
+const QUESTIONS: usize = 128;
+
+/// Who is asked for names that are not kept here.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum Upstream {
+    /// Another resolver, over HTTP.
+    Http(HttpUpstream),
+}
+
+/// Why nobody could say anything about a name.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum UpstreamError {
+    #[error(transparent)]
+    Http(#[from] HttpError),
+    #[error("{QUESTIONS} questions are under way already")]
+    Busy,
+    #[error("the question came back to who passed it on")]
+    Circle,
+    #[error("the questions of one request took too long")]
+    Time,
+    #[error("one request asks for too much")]
+    TooMuch,
+}
+
+impl UpstreamError {
+    pub(crate) const fn status(&self) -> StatusCode {
+        match self {
+            Self::Http(HttpError::Time { .. }) | Self::Time => StatusCode::GATEWAY_TIMEOUT,
+            Self::Http(HttpError::Circle { .. }) | Self::Circle => StatusCode::LOOP_DETECTED,
+            Self::Busy => StatusCode::SERVICE_UNAVAILABLE,
+            Self::Http(_) | Self::TooMuch => StatusCode::BAD_GATEWAY,
+        }
+    }
+
+    /// A stable word for programs.
+    pub(crate) fn code(&self) -> &'static str {
+        match self.status() {
+            StatusCode::GATEWAY_TIMEOUT => "upstream-silent",
+            StatusCode::LOOP_DETECTED => "upstream-loop",
+            StatusCode::SERVICE_UNAVAILABLE => "upstream-busy",
+            _ => "upstream-failed",
+        }
+    }
+
+    /// What everybody may know of it: addresses and errors of our network are for the log.
+    pub(crate) fn says(&self) -> String {
+        match self {
+            Self::Http(HttpError::Connection { base, .. }) => format!("{base} can't be reached"),
+            Self::Http(HttpError::Answer { base, .. }) => format!("{base} gave an answer that is none"),
+            Self::Busy => "too many names are being asked for elsewhere".into(),
+            error => error.to_string(),
+        }
+    }
+}
+
+/// Names that are kept elsewhere, asked for and kept for a while.
+#[derive(Debug)]
+pub(crate) struct Foreign {
+    pub(super) resolver: Resolver<Counted>,
+    /// By which we know a question that comes back.
+    pub(super) id: String,
+}
+
+impl Foreign {
+    /// Who is asked.
+    pub(crate) fn base(&self) -> &str {
+        match &self.resolver.upstream().upstream {
+            Upstream::Http(upstream) => upstream.base(),
+        }
+    }
+}
+
+impl<S: Store> Http<S> {
+    /// Who is asked for names that are not kept here, as people read it.
+    pub(super) fn base(&self) -> &str {
+        self.foreign.as_ref().map_or("nobody", |foreign| foreign.base())
+    }
+
+    /// Asks somebody for names that are not kept here, and keeps the answers. Nobody is asked, unless told otherwise.
+    #[must_use]
+    pub fn upstream(mut self, upstream: Upstream, settings: CacheSettings) -> Self {
+        let metrics = Arc::clone(&self.metrics);
+        let resolver =
+            Resolver::new(Counted { upstream, room: Semaphore::new(QUESTIONS), metrics }, settings);
+        if let Some(figures) = Arc::get_mut(&mut self.figures) {
+            let (entries, bytes) = (resolver.clone(), resolver.clone());
+            let (name, about) = ("tendot_upstream_cache_entries", "Answers of others that are kept.");
+            figures.push(Figure::new(name, about, false, move || Some(entries.entries() as f64)));
+            let (name, about) = ("tendot_upstream_cache_bytes", "Memory that they take, roughly.");
+            figures.push(Figure::new(name, about, false, move || Some(bytes.bytes() as f64)));
+        }
+        self.metrics.upstream.is_there.store(true, Ordering::Relaxed);
+        let id = format!("{:016x}", RandomState::new().hash_one(0_u8));
+        self.foreign = Some(Box::new(Foreign { resolver, id }));
+        self
+    }
+}
+
+/// Asks, and counts.
+#[derive(Debug)]
+pub(super) struct Counted {
+    upstream: Upstream,
+    room: Semaphore,
+    metrics: Arc<Metrics>,
+}
+
+impl tendot_client::Upstream for Counted {
+    type Error = UpstreamError;
+
+    async fn ask(&self, name: &str) -> Result<Found, UpstreamError> {
+        tendot_client::Upstream::reply(self, &name.into()).await.map(|reply| reply.found)
+    }
+
+    async fn reply(&self, question: &Question<'_>) -> Result<Reply, UpstreamError> {
+        // Who waits for room would wait for those who do not answer.
+        let Ok(_permit) = self.room.try_acquire() else {
+            self.metrics.upstream.count(Questioned::NoRoom, None);
+            return Err(UpstreamError::Busy);
+        };
+        let begun = Instant::now();
+        let reply = match &self.upstream {
+            Upstream::Http(upstream) => upstream.reply(question).await,
+        };
+        let outcome = match &reply {
+            Ok(Reply { found: Found::Nothing | Found::NotKept, .. }) => Questioned::Nothing,
+            Ok(_) => Questioned::Found,
+            Err(HttpError::Name { .. }) => Questioned::Nobody,
+            Err(HttpError::Time { .. }) => Questioned::Silence,
+            Err(HttpError::Answer { .. } | HttpError::Circle { .. }) => Questioned::BadAnswer,
+            Err(_) => Questioned::Unreachable,
+        };
+        self.metrics.upstream.count(outcome, Some(begun.elapsed()));
+        reply.map_err(|error| {
+            // A stranger's words may be in it.
+            tracing::warn!(error = %Shown(&error.to_string()), "a name that is kept elsewhere could not be asked for");
+            error.into()
+        })
+    }
+}

@@ -1,0 +1,71 @@
+//! A name that is kept here costs the same whether or not others could be asked for names that are not.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use std::sync::Arc;
+
+use tendot_client::{CacheSettings, HttpUpstream};
+use tendot_proto::Value;
+use tendot_registry::{Registry, Settings};
+use tendot_server::http::{Http, Outcome, Upstream};
+use tendot_store::{Change, Edit, Expect, Memory, Store as _};
+
+struct Counting;
+
+thread_local! {
+    static COUNT: Cell<(usize, usize)> = const { Cell::new((0, 0)) };
+}
+
+#[allow(unsafe_code, reason = "an allocator can't be written without it")]
+// SAFETY: every call is passed on to the system's allocator unchanged.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        COUNT.with(|count| {
+            let (number, bytes) = count.get();
+            count.set((number + 1, bytes + layout.size()));
+        });
+        // SAFETY: the caller keeps the contract of `GlobalAlloc::alloc`.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        // SAFETY: the caller keeps the contract of `GlobalAlloc::dealloc`.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+fn http() -> Http<Memory> {
+    let http = Http::new(Arc::new(Registry::new(Memory::new(), Settings::default())));
+    let values = vec![Value::new(1, "URL", "https://example.org/one")];
+    let edits = vec![
+        Edit::Put { name: "10.5555/ONE".into(), values, expect: Expect::Absent },
+        Edit::Home { prefix: "10.5555".into() },
+    ];
+    pollster::block_on(http.registry().store().commit(Change { by: "test".into(), at: 0, edits })).unwrap();
+    http
+}
+
+/// The number of allocations and their bytes, once all that is made once has been made.
+fn cost(http: &Http<Memory>) -> (usize, usize) {
+    let ask = || {
+        let explained = pollster::block_on(http.diagnose("10.5555/ONE"));
+        assert_eq!(explained.outcome(), Outcome::Resolves);
+    };
+    ask();
+    COUNT.with(|count| count.set((0, 0)));
+    ask();
+    COUNT.with(Cell::get)
+}
+
+#[test]
+fn names_that_are_kept_here() {
+    let alone = http();
+    let upstream = Upstream::Http(HttpUpstream::new("http://127.0.0.1:9").unwrap());
+    let with_upstream = http().upstream(upstream, CacheSettings::default());
+    let expected = cost(&alone);
+    assert!(expected.0 > 0);
+    assert_eq!(cost(&with_upstream), expected);
+}
