@@ -14,7 +14,7 @@ pub(super) struct Gates {
 type Gate = tokio::sync::Mutex<()>;
 
 impl Gates {
-    /// How long others wait for who goes first: about twice as long as an answer takes around the world.
+    /// How long others wait for who goes first, before they ask themselves: its first datagram may be lost.
     const WAIT: Duration = Duration::from_millis(600);
 
     /// So many prefixes are looked for before those are forgotten that nobody looks for any more.
