@@ -94,15 +94,20 @@ impl Administrator {
         self.put(Opcode::CREATE_HANDLE, flags, name, values).await.map(drop)
     }
 
-    /// Creates a record whose name begins like this, slash included, and ends as the server wishes; gives its name.
-    pub async fn mint(&mut self, start: &str, values: &[Value<'_>]) -> Result<String, AdministrationError> {
+    /// Creates a record whose name begins like this, slash included, and ends as the server wishes; gives its name, unless the
+    /// server is so old that it does not tell.
+    pub async fn mint(
+        &mut self,
+        start: &str,
+        values: &[Value<'_>],
+    ) -> Result<Option<String>, AdministrationError> {
         let flags = OpFlags::DEFAULT.with(OpFlags::MINT_NEW_SUFFIX);
         let response = self.put(Opcode::CREATE_HANDLE, flags, start, values).await?;
         Ok(match outcome_of(&response) {
             Some(Outcome::Created { handle: Some(handle) }) => {
-                String::from_utf8_lossy(handle.as_bytes()).into_owned()
+                Some(String::from_utf8_lossy(handle.as_bytes()).into_owned())
             }
-            _ => start.to_owned(),
+            _ => None,
         })
     }
 

@@ -123,3 +123,36 @@ impl Gather {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use core::time::Duration;
+
+    use super::*;
+    use crate::record::{InterfaceKind, Transport};
+
+    #[test]
+    fn which_sites_are_the_same() {
+        check(&[(1, &[2641]), (2, &[2641])], &[2]);
+        check(&[(2, &[2641]), (1, &[2641])], &[2]);
+        check(&[(1, &[2641]), (2, &[8000, 2641])], &[2]);
+        check(&[(2, &[8000, 2641]), (1, &[2641])], &[2]);
+        check(&[(1, &[2641]), (2, &[2642])], &[1, 2]);
+        check(&[(1, &[]), (2, &[])], &[2]);
+    }
+
+    /// The serial numbers that are kept of sites of one server, with these serial numbers and ports.
+    #[track_caller]
+    fn check(sites: &[(u16, &[u32])], kept: &[u16]) {
+        let mut gather = Gather::new(Now { elapsed: Duration::ZERO, unix: 0 }, false);
+        for (serial, ports) in sites {
+            let interface =
+                |port: &u32| Interface { kind: InterfaceKind::BOTH, transport: Transport::TCP, port: *port };
+            let server = Server { interfaces: ports.iter().map(interface).collect(), ..Server::default() };
+            let site = Site { serial: *serial, servers: alloc::vec![server], ..Site::default() };
+            gather.add_site(&Arc::new(site));
+        }
+        let found: Vec<u16> = gather.sites.iter().map(|site| site.serial).collect();
+        assert_eq!(found, kept, "{sites:?}");
+    }
+}
