@@ -30,6 +30,7 @@ pub(crate) enum Command {
     Same(SameArguments),
     Extract(ExtractArguments),
     Serve(ServeArguments),
+    Resolve(ResolveArguments),
     #[command(subcommand)]
     Config(ConfigArguments),
     Import(ImportArguments),
@@ -222,6 +223,67 @@ pub(crate) struct ServeArguments {
     pub(crate) demo: bool,
 
     /// When it is ready, print a JSON object with the addresses
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Asks for the record of a name, and prints its values
+///
+/// Without `--server` the Handle System is asked from its root on: who keeps the prefix, then they for the name; over UDP, or
+/// else TCP, or else HTTP. The published root is built in; `--root` begins elsewhere.
+#[derive(Args, Debug)]
+#[command(after_long_help = "\
+Examples:
+  tendot resolve 10.1000/182
+  tendot resolve --server http://127.0.0.1:8080 10.5555/1
+  tendot resolve --server hdl://127.0.0.1:2641 --tcp --type URL 10.5555/1
+  tendot resolve --certified --json 10.1000/182 | jq -r '.values[].type'
+  tendot resolve --root siteinfo.json 10.5555/1
+
+Exit codes: 0 found, 1 there is no such record or value (told on stderr), 2 that could not be found out.")]
+pub(crate) struct ResolveArguments {
+    /// The name: a handle, or a DOI name in any written form
+    #[arg(value_name = "NAME", allow_hyphen_values = true)]
+    pub(crate) name: String,
+
+    /// Ask this one and nobody else: `http://…` or `https://…` for JSON, `hdl://HOST[:PORT]` for the native protocol
+    #[arg(long, value_name = "URL")]
+    pub(crate) server: Option<String>,
+
+    /// Begin at the sites in this file of Handle.Net: bootstrap_handles, siteinfo.json or root_info. They may lead to private
+    /// addresses, which the published root may not
+    #[arg(long, value_name = "FILE", conflicts_with = "server")]
+    pub(crate) root: Option<PathBuf>,
+
+    /// Over UDP only, or together with `--tcp` over these two
+    #[arg(long)]
+    pub(crate) udp: bool,
+
+    /// Over TCP only
+    #[arg(long)]
+    pub(crate) tcp: bool,
+
+    /// Only values of this type; may be repeated
+    #[arg(long = "type", value_name = "TYPE")]
+    pub(crate) types: Vec<String>,
+
+    /// Only the value at this index, beside those of a type; may be repeated
+    #[arg(long = "index", value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) indexes: Vec<u32>,
+
+    /// Ask who keeps the record, past all caches: for the native protocol a primary site
+    #[arg(long)]
+    pub(crate) auth: bool,
+
+    /// Believe only what is signed by the server that was asked (native protocol)
+    #[arg(long)]
+    pub(crate) certified: bool,
+
+    /// The public key of a server at `hdl://…`, as in its file pubkey.bin, for `--certified`
+    #[arg(long, value_name = "FILE", requires = "server")]
+    pub(crate) server_key: Option<PathBuf>,
+
+    /// Print a JSON object: responseCode, handle, values, from, transport, duration_ms
     #[arg(long)]
     pub(crate) json: bool,
 }

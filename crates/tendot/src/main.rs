@@ -39,6 +39,7 @@ fn main() -> ExitCode {
         Command::Same(arguments) => command::same::run(&arguments),
         Command::Extract(arguments) => command::extract::run(&arguments),
         Command::Serve(arguments) => command::serve::run(&arguments),
+        Command::Resolve(arguments) => command::resolve::run(&arguments),
         Command::Config(arguments) => command::config::run(&arguments),
         Command::Import(arguments) => command::import::run(&arguments),
         Command::Export(arguments) => command::export::run(&arguments),

@@ -10,6 +10,7 @@ pub(crate) mod extract;
 pub(crate) mod import;
 pub(crate) mod man;
 pub(crate) mod name;
+pub(crate) mod resolve;
 pub(crate) mod restore;
 pub(crate) mod same;
 pub(crate) mod serve;
