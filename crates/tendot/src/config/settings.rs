@@ -57,7 +57,7 @@ settings! {
     store: StoreSetting = "store", "embedded:",
         "Where records are kept: `embedded:DIR` (without DIR, in the directory of all data), or `memory:` for trying out.";
     upstream: UpstreamSetting = "upstream", "off",
-        "Who is asked for names that are not kept here: a resolver such as `https://doi.org`; `off` if nobody.";
+        "Who is asked for names that are not kept here: `handle-system`, from its published root on or from that of a file (`handle-system:FILE`); a resolver such as `https://doi.org`; `off` if nobody.";
     cache_size: Memory = "cache.size", "32MiB",
         "Memory for answers of the upstream.";
     cache_longest: Duration = "cache.longest", "24h",

@@ -5,7 +5,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use ipnet::IpNet;
+use tendot_client::native::{Native, Root};
 use tendot_client::{HttpError, HttpUpstream};
+use tendot_proto::lookup::Config;
 use tendot_server::http::{ForwardedBy, Upstream};
 use tracing::Level;
 
@@ -80,9 +82,17 @@ impl Setting for UpstreamSetting {
     fn read(text: &str) -> Result<Self, String> {
         match text {
             "off" => Ok(Self(None)),
-            "handle-system" => Err("the Handle System is not asked yet; a resolver such as \
-                                    `https://hdl.handle.net` can be"
-                .into()),
+            "handle-system" => Ok(Self(Some(Upstream::Native(Native::new(Root::published().config()))))),
+            _ if text.starts_with("handle-system:") => {
+                let file = text.trim_start_matches("handle-system:");
+                let bytes =
+                    std::fs::read(file).map_err(|error| format!("`{file}` can't be read: {error}"))?;
+                let root =
+                    Root::from_bytes(&bytes).map_err(|error| format!("`{file}` is no root: {error}"))?;
+                // Who names a root trusts it.
+                let config = Config { private_addresses: true, ..root.config() };
+                Ok(Self(Some(Upstream::Native(Native::new(config)))))
+            }
             _ => HttpUpstream::new(text).map(|upstream| Self(Some(Upstream::Http(upstream)))).map_err(
                 |error| match error {
                     HttpError::Base { why, .. } => {
