@@ -41,6 +41,7 @@ mod request_id;
 mod shown;
 mod status;
 mod tls;
+mod tunnel;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -52,17 +53,20 @@ use body::Bodies;
 use bytes::Bytes;
 use client::{Client, Peer};
 pub use client::{ForwardedBy, Trust};
+pub(crate) use client::{host, masked, plain};
 pub use explain::{Explanation, Finding, Outcome};
 use http::header::{self, HeaderValue};
 use http::request::Parts;
 use http::{Method, StatusCode};
 use hyper::body::Incoming;
 use ipnet::IpNet;
-use last_change::last_change;
+pub(crate) use last_change::last_change;
 pub use listen::{Limits, Listener, Listeners, listen};
+pub(crate) use metrics::Durations;
 use metrics::{Figure, Kind, Metrics};
 use parameters::Parameters;
 use rate::Limiter;
+pub(crate) use rate::Table;
 pub use rate::{Rate, Rates};
 use request::Request;
 use request_id::{REQUEST_ID, RequestIds};
@@ -71,6 +75,8 @@ use tendot_names::Reader;
 use tendot_registry::Registry;
 use tendot_store::Store;
 pub use tls::{Tls, TlsError};
+
+use crate::native::Native;
 
 /// Steps that one request may cost.
 const WORK: u32 = 20_000;
@@ -92,11 +98,13 @@ pub struct Http<S> {
     /// Who may see the figures, beside this machine.
     metrics_for: Vec<IpNet>,
     logs_requests: bool,
+    /// For messages of the Handle System inside HTTP.
+    native: Option<Arc<Native<S>>>,
     /// Whether requests are answered as they should be.
     ready: AtomicBool,
 }
 
-impl<S: Store> Http<S> {
+impl<S: Store + 'static> Http<S> {
     /// Answers from this registry.
     pub fn new(registry: Arc<Registry<S>>) -> Self {
         Self {
@@ -110,6 +118,7 @@ impl<S: Store> Http<S> {
             figures: Arc::default(),
             metrics_for: Vec::new(),
             logs_requests: false,
+            native: None,
             ready: AtomicBool::new(false),
         }
     }
@@ -185,6 +194,13 @@ impl<S: Store> Http<S> {
         self
     }
 
+    /// Takes messages of the Handle System inside HTTP, too, and tells of its site and numbers.
+    #[must_use]
+    pub fn native(mut self, native: Arc<Native<S>>) -> Self {
+        self.native = Some(native);
+        self
+    }
+
     /// Says whether the service takes requests, for `/readyz`.
     pub fn set_ready(&self, ready: bool) {
         self.ready.store(ready, Ordering::Relaxed);
@@ -240,6 +256,9 @@ impl<S: Store> Http<S> {
             client: Some(client.address),
             takes_credentials: client.takes_credentials,
         };
+        if tunnel::is_message(&parts.method, &parts.headers) {
+            return self.tunnel(body, client).await;
+        }
         match (&parts.method, path) {
             (&Method::GET | &Method::HEAD, "/metrics") => self.show_metrics(client).await,
             (&Method::GET | &Method::HEAD, _) => self.get(path, &asked, now).await,
@@ -265,7 +284,11 @@ impl<S: Store> Http<S> {
         if let Ok(last) = last_change(self.registry.store(), known).await {
             self.metrics.last_change.store(last, Ordering::Relaxed);
         }
-        let mut response = match metrics::print(&self.metrics, &self.figures) {
+        let mut response = match metrics::print(
+            &self.metrics,
+            &self.figures,
+            self.native.as_ref().map(|native| native.metrics()),
+        ) {
             Ok(printed) => answer(StatusCode::OK, KIND, printed),
             Err(_) => answer(StatusCode::INTERNAL_SERVER_ERROR, TEXT, "the figures can't be printed\n"),
         };
@@ -290,6 +313,7 @@ impl<S: Store> Http<S> {
                 let (_, names) = path.trim_start_matches('/').split_once('/').unwrap_or_default();
                 self.agencies(names).await
             }
+            "/api/site" | "/api/site/" => self.get_site(request),
             _ if path.starts_with("/api/") => api::unknown(&Method::GET, path),
             _ => self.redirect(path, request, now).await,
         }

@@ -13,6 +13,7 @@ pub(crate) mod name;
 pub(crate) mod restore;
 pub(crate) mod same;
 pub(crate) mod serve;
+pub(crate) mod site;
 pub(crate) mod verify;
 
 use tendot_names::Reader;

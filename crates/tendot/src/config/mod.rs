@@ -144,8 +144,8 @@ mod tests {
         );
         check("http.address = [\"a\", \"b\"]", "t.toml:1: `http.address` takes one value, not a list");
         check(
-            "native.address = \"off\"",
-            "t.toml:1: `native.address` is not there yet: the native protocol comes with a later version",
+            "native.admins = [\"300:0.NA/10.1\", \"x\"]",
+            "t.toml:1: `native.admins` is `300:0.NA/10.1, x`: `x` is no identity; one is written as `300:0.NA/10.1000`",
         );
         check(
             "log.level = \"loud\"",

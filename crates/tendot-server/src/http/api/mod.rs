@@ -2,5 +2,6 @@
 
 mod body;
 mod handles;
+mod site;
 
 pub(crate) use body::unknown;
