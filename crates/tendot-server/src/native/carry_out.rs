@@ -76,6 +76,9 @@ impl<S: Store> Native<S> {
             _ => Outcome::Done,
         };
         let mut response = incoming.respond(ResponseCode::SUCCESS, outcome);
+        if matches!(write, Write::Create { mint: Some(_), .. }) {
+            response.header.flags = response.header.flags.with(OpFlags::MINT_NEW_SUFFIX);
+        }
         if done.replaced && matches!(write, Write::Create { .. } | Write::Add { .. }) {
             response.header.flags = response.header.flags.with(OpFlags::OVERWRITE);
         }
