@@ -4,16 +4,22 @@ use tendot_proto::auth::{Challenge, SecretKeyAnswer};
 use tendot_proto::crypto::AwsLc;
 use tendot_proto::endpoint::Incoming;
 use tendot_proto::wire::List;
-use tendot_proto::{Handle, Message, OpFlags, Opcode, Outcome, Request, ResponseCode};
+use tendot_proto::{Handle, OpFlags, Opcode, Outcome, Request, ResponseCode};
 use tendot_registry::{Caller, Error, Operation, Query, Resolution, Write};
 use tendot_store::Store;
 
+use super::dispatch::Core;
 use super::operation::operation;
 use super::status::is_status;
 use super::{Native, Reply};
 
 impl<S: Store> Native<S> {
-    pub(super) async fn carry_out(&self, incoming: &mut Incoming<'_>, caller: &Caller) -> Reply {
+    pub(super) async fn carry_out(
+        &self,
+        incoming: &mut Incoming<'_>,
+        caller: &Caller,
+        core: &mut Option<Core<'_>>,
+    ) -> Reply {
         match incoming.request {
             Request::Resolve { handle, .. } if is_status(handle) => {
                 return self.status(incoming, caller).await;
@@ -37,7 +43,10 @@ impl<S: Store> Native<S> {
         let done = match operation(&message, &mut scratch) {
             None => return self.unsupported(incoming),
             Some(Operation::Resolve(query)) => self.resolve(incoming, &query, caller).await,
-            Some(Operation::Write(write)) => self.write(incoming, &write, caller).await,
+            Some(Operation::Write(write)) => {
+                *core = None;
+                self.write(incoming, &write, caller).await
+            }
             Some(_) => return self.list(incoming, caller, None).await,
         };
         done.unwrap_or_else(|error| self.refuse(incoming, &error))
@@ -101,8 +110,7 @@ impl<S: Store> Native<S> {
         let fits = SecretKeyAnswer::from_bytes(answer, version).is_ok_and(|proof| {
             challenge.verify_secret_key(&proof, key_index, &keys, &self.policy, &AwsLc, work).is_ok()
         });
-        let response: Message<'_> =
-            incoming.respond(ResponseCode::SUCCESS, Outcome::Verified(u8::from(fits)));
+        let response = incoming.respond(ResponseCode::SUCCESS, Outcome::Verified(u8::from(fits)));
         self.send(incoming, response)
     }
 }

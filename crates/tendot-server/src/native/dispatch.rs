@@ -11,15 +11,24 @@ use tendot_proto::{
 };
 use tendot_registry::{Caller, Identity};
 use tendot_store::Store;
+use tokio::sync::SemaphorePermit;
 
 use super::operation::operation;
 use super::{Native, Reply, metrics};
 
 impl<S: Store> Native<S> {
     /// Answers a message, counts it, and leaves a line if lines are wanted.
-    pub(super) async fn answer(&self, bytes: &[u8], transport: Transport, client: IpAddr) -> Reply {
+    ///
+    /// Who holds a core for hard work gives it back before waiting for the disk.
+    pub(super) async fn answer(
+        &self,
+        bytes: &[u8],
+        transport: Transport,
+        client: IpAddr,
+        core: &mut Option<Core<'_>>,
+    ) -> Reply {
         let begun = Instant::now();
-        let reply = self.reply(bytes, transport).await;
+        let reply = self.reply(bytes, transport, core).await;
         let took = begun.elapsed();
         self.metrics.count(transport, reply.opcode, reply.code, took);
         if self.logs_requests || reply.code == ResponseCode::ERROR {
@@ -28,13 +37,15 @@ impl<S: Store> Native<S> {
         reply
     }
 
-    async fn reply(&self, bytes: &[u8], transport: Transport) -> Reply {
+    async fn reply(&self, bytes: &[u8], transport: Transport, core: &mut Option<Core<'_>>) -> Reply {
         let now = self.now();
         let Ok(envelope) = Envelope::from_bytes(bytes) else {
             return Reply::silence(ResponseCode::PROTOCOL_ERROR);
         };
         let id = envelope.session_id;
-        let mut work = Work::REQUEST;
+        let budget = if core.is_some() { Work::REQUEST } else { EASY };
+        let before = budget.left();
+        let mut work = budget;
         let opened;
         let mut bytes = bytes;
         let is_encrypted = envelope.flags.has(EnvelopeFlags::ENCRYPTED) && id != 0;
@@ -78,12 +89,11 @@ impl<S: Store> Native<S> {
                 incoming.session_id = id;
             }
         }
-        let before = Work::REQUEST.left();
         let (mut reply, left) = match Answer::of(&incoming.request) {
-            Some(answer) => self.prove(incoming, &answer).await,
+            Some(answer) => self.prove(incoming, &answer, core).await,
             None => {
                 let caller = self.caller(incoming.session_id);
-                let reply = self.carry_out(&mut incoming, &caller).await;
+                let reply = self.carry_out(&mut incoming, &caller, core).await;
                 (reply, incoming.work.left())
             }
         };
@@ -103,7 +113,12 @@ impl<S: Store> Native<S> {
     }
 
     /// Looks at the answer to a challenge: may they do what was challenged, are they who they say; then it is done.
-    async fn prove(&self, mut incoming: Incoming<'_>, answer: &Answer<'_>) -> (Reply, u32) {
+    async fn prove(
+        &self,
+        mut incoming: Incoming<'_>,
+        answer: &Answer<'_>,
+        core: &mut Option<Core<'_>>,
+    ) -> (Reply, u32) {
         let now = self.now();
         // Taken out first, so that the same answer never works twice.
         let taken = self.challenges().take(incoming.message.envelope.session_id, now);
@@ -126,7 +141,7 @@ impl<S: Store> Native<S> {
             Ok(identity) => {
                 let known = Reference::new(identity.index(), identity.handle().as_bytes());
                 self.sessions().authenticate(pending.id(), &known);
-                self.carry_out(&mut challenged, &Caller::Handle(identity)).await
+                self.carry_out(&mut challenged, &Caller::Handle(identity), core).await
             }
             Err(reply) => reply,
         };
@@ -163,9 +178,9 @@ impl<S: Store> Native<S> {
             let sessions = self.sessions();
             let mut challenges = self.challenges();
             let work = &mut incoming.work;
-            let is_taken = |id| sessions.contains(id);
+            let is_session = |id| sessions.contains(id);
             let request = whole(&incoming.parts);
-            let issued = challenges.issue(&request, now, &AwsLc, &mut SystemRandom, work, is_taken);
+            let issued = challenges.issue(&request, incoming.transport, now, work, is_session);
             issued.map(|pending| incoming.challenge(pending).to_bytes())
         };
         match sealed {
@@ -235,6 +250,12 @@ impl<S: Store> Native<S> {
 pub(super) fn whole(parts: &Parts<'_>) -> Vec<u8> {
     [&parts.envelope.to_bytes()[..], parts.header_and_body, parts.tail].concat()
 }
+
+/// The right to keep a core busy.
+pub(super) type Core<'n> = SemaphorePermit<'n>;
+
+/// What a request may cost for which no core was asked.
+const EASY: Work = Work::new(20_000);
 
 /// What a stranger is told of what went wrong inside.
 const FAILED: &str = "the server failed; its log says why";

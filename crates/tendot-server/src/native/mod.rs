@@ -7,6 +7,7 @@
 //! `listing.rs` (answers of several messages). `site.rs` is who we are.
 
 mod carry_out;
+mod challenges;
 mod dispatch;
 mod fair;
 mod listen;
@@ -25,6 +26,7 @@ mod udp;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Instant, SystemTime};
 
+use challenges::Challenges;
 pub use listen::{Limits, NativeSockets, listen};
 pub(crate) use metrics::{Collected, Metrics};
 use rate::Limiter;
@@ -32,11 +34,14 @@ pub use rate::Rates;
 pub(crate) use reply::Reply;
 pub use site::{KeyError, OwnSite};
 use tendot_proto::Now;
-use tendot_proto::auth::{ChallengeLimits, ChallengeTable, Policy, SessionLimits, SessionTable};
+use tendot_proto::auth::{Policy, SessionLimits, SessionTable};
 use tendot_proto::endpoint::Endpoint;
 use tendot_registry::Registry;
 use tendot_store::Store;
 use tokio::sync::Semaphore;
+
+/// Requests at the same time that take hard work; each has a thread, which may also wait for the disk.
+const HARD: usize = 64;
 
 /// The answers to messages of the Handle System, over a registry.
 #[derive(Debug)]
@@ -45,11 +50,12 @@ pub struct Native<S> {
     site: OwnSite,
     endpoint: Endpoint,
     policy: Policy,
-    challenges: Mutex<ChallengeTable>,
+    challenges: Mutex<Challenges>,
     sessions: Mutex<SessionTable>,
     limiter: Option<Limiter>,
-    /// How much hard work is done at the same time.
-    workers: Semaphore,
+    /// How many requests that take hard work are under way, and for how many of them it is done at the same time.
+    hard: Semaphore,
+    cores: Semaphore,
     metrics: Arc<Metrics>,
     logs_requests: bool,
     start: Instant,
@@ -64,10 +70,11 @@ impl<S: Store> Native<S> {
             endpoint: Endpoint { site_serial: site.site().serial, primary: site.site().is_primary() },
             site,
             policy,
-            challenges: Mutex::new(ChallengeTable::new(ChallengeLimits::default(), policy)),
+            challenges: Mutex::new(Challenges::new(policy)),
             sessions: Mutex::new(SessionTable::new(SessionLimits::default())),
             limiter: None,
-            workers: Semaphore::new(std::thread::available_parallelism().map_or(1, usize::from)),
+            hard: Semaphore::new(HARD),
+            cores: Semaphore::new(std::thread::available_parallelism().map_or(1, usize::from)),
             metrics: Arc::default(),
             logs_requests: false,
             start: Instant::now(),
@@ -116,7 +123,7 @@ impl<S: Store> Native<S> {
         self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn challenges(&self) -> MutexGuard<'_, ChallengeTable> {
+    fn challenges(&self) -> MutexGuard<'_, Challenges> {
         self.challenges.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

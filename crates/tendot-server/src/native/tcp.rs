@@ -14,6 +14,7 @@ use tendot_store::Store;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::sync::watch;
+use tokio::time::error::Elapsed;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use super::listen::Limits;
@@ -32,6 +33,9 @@ const HEADER: Duration = Duration::from_secs(1);
 /// A connection that asks nothing goes after this when others have no room.
 const PATIENCE: Duration = Duration::from_secs(1);
 
+/// What agreeing on TLS costs us, in microseconds.
+const HANDSHAKE: u32 = 1_000;
+
 /// What a connection has to know.
 pub(super) struct Connection<S> {
     pub(super) native: Arc<Native<S>>,
@@ -46,11 +50,19 @@ pub(super) struct Connection<S> {
 impl<S: Store + 'static> Connection<S> {
     /// Answers what comes, after a handshake if it begins with one.
     pub(super) async fn run(mut self, stream: TcpStream) {
-        let first = timeout(self.limits.message_time, first_byte(&stream)).await;
-        let Ok(Ok(first)) = first else { return };
+        let time = self.limits.message_time;
+        let Ok(first) =
+            self.first(timeout(time, first_byte(&stream)), Err(io::ErrorKind::TimedOut.into())).await
+        else {
+            return;
+        };
         if first != tls::HANDSHAKE {
             return self.serve(stream).await;
         }
+        if self.native.has_had_its_share(self.client) {
+            return;
+        }
+        self.native.count_work(self.client, HANDSHAKE);
         let acceptor = self.native.site.tls().clone();
         match timeout(self.limits.message_time, acceptor.accept(stream)).await {
             Ok(Ok(stream)) => self.serve(stream).await,
@@ -116,12 +128,7 @@ impl<S: Store + 'static> Connection<S> {
         waits: Duration,
     ) -> io::Result<bool> {
         if !framer.is_amid_message() {
-            let read = tokio::select! {
-                read = timeout(waits, push(stream, framer)) => read.unwrap_or(Ok(0)),
-                _ = self.closed.wait_for(|closed| *closed) => Ok(0),
-                () = crowded(&mut self.crowded) => Ok(0),
-            };
-            return Ok(read? > 0);
+            return Ok(self.first(timeout(waits, push(stream, framer)), Ok(0)).await? > 0);
         }
         let begun = Instant::now();
         let mut came = 0;
@@ -135,6 +142,19 @@ impl<S: Store + 'static> Connection<S> {
             }
         }
         Ok(true)
+    }
+
+    /// What comes first of a message; `none` if nothing does in time, or others need the room more, or the end comes.
+    async fn first<T>(
+        &mut self,
+        coming: impl Future<Output = Result<io::Result<T>, Elapsed>>,
+        none: io::Result<T>,
+    ) -> io::Result<T> {
+        tokio::select! {
+            came = coming => came.unwrap_or(none),
+            _ = self.closed.wait_for(|closed| *closed) => none,
+            () = crowded(&mut self.crowded) => none,
+        }
     }
 
     /// Answers a message that ended too early.

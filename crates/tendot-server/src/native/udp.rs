@@ -2,9 +2,7 @@
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::pin::pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
 use tendot_proto::endpoint::Transport;
@@ -89,11 +87,10 @@ impl<S: Store + 'static> Datagrams<S> {
             Ok(None) => return,
             Err(_) => return native.metrics.dropped(Dropped::Malformed),
         };
-        if is_light(&message) {
-            let mut answer = pin!(native.answer_light(&message, Transport::Udp, from.ip()));
-            if let Poll::Ready(reply) = answer.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
-                return self.send(reply, message.len(), from);
-            }
+        if is_light(&message)
+            && let Some(reply) = native.answer_at_once(&message, Transport::Udp, from.ip())
+        {
+            return self.send(reply, message.len(), from);
         }
         let Ok(permit) = Arc::clone(&self.room).try_acquire_owned() else {
             return native.metrics.dropped(Dropped::Busy);
