@@ -38,6 +38,10 @@ impl<S: Store + 'static> Native<S> {
         }
         let reply = if is_hard(message) {
             let Ok(place) = self.hard.acquire().await else { return self.too_busy(message, transport) };
+            // Many may have come before the first of them was counted.
+            if self.has_had_its_share(client) {
+                return self.too_busy(message, transport);
+            }
             let (native, copy) = (Arc::clone(self), message.to_vec());
             let worked = tokio::task::spawn_blocking(move || {
                 Handle::current().block_on(async {
