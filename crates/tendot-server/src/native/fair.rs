@@ -36,30 +36,31 @@ impl<S: Store + 'static> Native<S> {
         if self.has_had_its_share(client) {
             return self.too_busy(message, transport);
         }
-        let reply = if is_hard(message) {
-            let Ok(place) = self.hard.acquire().await else { return self.too_busy(message, transport) };
+        if is_hard(message) {
+            let Ok(place) = Arc::clone(&self.hard).acquire_owned().await else {
+                return self.too_busy(message, transport);
+            };
             // Many may have come before the first of them was counted.
             if self.has_had_its_share(client) {
                 return self.too_busy(message, transport);
             }
             let (native, copy) = (Arc::clone(self), message.to_vec());
+            // It goes on, and is counted, also if nobody waits for it any more.
             let worked = tokio::task::spawn_blocking(move || {
-                Handle::current().block_on(async {
+                let reply = Handle::current().block_on(async {
                     let mut core = native.cores.acquire().await.ok();
                     native.answer(&copy, transport, client, &mut core).await
-                })
+                });
+                native.worked(client, &reply);
+                drop(place);
+                reply
             });
-            let worked = worked.await;
-            drop(place);
-            match worked {
-                Ok(reply) => reply,
-                Err(_) => return self.too_busy(message, transport),
-            }
+            worked.await.unwrap_or_else(|_| self.too_busy(message, transport))
         } else {
-            self.answer(message, transport, client, &mut None).await
-        };
-        self.worked(client, &reply);
-        reply
+            let reply = self.answer(message, transport, client, &mut None).await;
+            self.worked(client, &reply);
+            reply
+        }
     }
 
     /// Answers a message for which [`is_light`] holds, if it can be answered at once.

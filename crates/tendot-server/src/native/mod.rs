@@ -54,7 +54,7 @@ pub struct Native<S> {
     sessions: Mutex<SessionTable>,
     limiter: Option<Limiter>,
     /// How many requests that take hard work are under way, and for how many of them it is done at the same time.
-    hard: Semaphore,
+    hard: Arc<Semaphore>,
     cores: Semaphore,
     metrics: Arc<Metrics>,
     logs_requests: bool,
@@ -73,7 +73,7 @@ impl<S: Store> Native<S> {
             challenges: Mutex::new(Challenges::new(policy)),
             sessions: Mutex::new(SessionTable::new(SessionLimits::default())),
             limiter: None,
-            hard: Semaphore::new(HARD),
+            hard: Arc::new(Semaphore::new(HARD)),
             cores: Semaphore::new(std::thread::available_parallelism().map_or(1, usize::from)),
             metrics: Arc::default(),
             logs_requests: false,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use tendot_proto::endpoint::Transport;
-use tendot_proto::{Fragments, Reassembly, limits};
+use tendot_proto::{Fragments, Reassembly, ResponseCode, limits};
 use tendot_store::Store;
 use tokio::net::UdpSocket;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
@@ -125,7 +125,10 @@ impl<S: Store + 'static> Datagrams<S> {
 /// The answer, if its receiver may have it: see `rate.rs`.
 fn allowed<S: Store>(native: &Native<S>, reply: Reply, asked: usize, to: IpAddr) -> Option<Vec<u8>> {
     let Some(answer) = reply.message else {
-        native.metrics.dropped(Dropped::NotAnswered);
+        // The others have been counted.
+        if reply.code != ResponseCode::SERVER_TOO_BUSY {
+            native.metrics.dropped(Dropped::NotAnswered);
+        }
         return None;
     };
     if let Some(limiter) = native.limiter.as_ref().filter(|limiter| !limiter.spares(to)) {
