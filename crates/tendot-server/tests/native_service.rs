@@ -17,7 +17,8 @@ use tendot_proto::auth::Credentials;
 use tendot_proto::crypto::AwsLc;
 use tendot_proto::endpoint::Transport;
 use tendot_proto::record::KeyKind;
-use tendot_proto::{Body, Handle, Message, OpFlags, Opcode, Outcome, Request, Response, Value};
+use tendot_proto::wire::List;
+use tendot_proto::{Body, Handle, Message, OpFlags, Opcode, Outcome, Request, Response, Value, Version};
 use tendot_server::native::Limits;
 use tendot_store::Edit;
 
@@ -99,6 +100,26 @@ fn names_made_by_templates() {
         assert!(code(&answer) == 1 && text.contains("https://example.org/base/p7"), "{}", words(&answer));
     }
     assert_eq!(service.code(Transport::Udp, &resolution("10.5556/NONE@p7")), 100);
+}
+
+/// Who keeps a derived prefix is told to who would write its record here, if they understand it.
+#[test]
+fn writes_are_referred() {
+    let service = start(Setting::default());
+    let values = [url(1, "https://example.org/")];
+    let create = |name: &'static str, flags: OpFlags, minor: u8| {
+        let request = Request::Values { handle: Handle::from(name), values: List::from(&values[..]) };
+        let mut message = Message::request(Opcode::CREATE_HANDLE, request, 7, now());
+        message.header.flags = message.header.flags.with(flags);
+        message.envelope.suggestion = Version::new(2, minor);
+        service.code(Transport::Tcp, &message)
+    };
+    assert_eq!(create("0.NA/10.5556.7", OpFlags(0), 11), 303);
+    assert_eq!(create("0.NA/10.5556.7.8", OpFlags(0), 10), 303);
+    assert_eq!(create("0.NA/10.5556.7", OpFlags::DO_NOT_REFER, 11), 402);
+    assert_eq!(create("0.NA/10.5556.7", OpFlags(0), 9), 402);
+    assert_eq!(create("0.NA/10.5555.7", OpFlags(0), 11), 402, "nobody else keeps it");
+    assert_eq!(service.code(Transport::Tcp, &named(Opcode::HOME_PREFIX, "0.NA/10.5556.7")), 402);
 }
 
 /// Believes who has the key that stands in the record of the site.

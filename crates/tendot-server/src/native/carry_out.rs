@@ -4,7 +4,7 @@ use tendot_proto::auth::{Challenge, SecretKeyAnswer};
 use tendot_proto::crypto::AwsLc;
 use tendot_proto::endpoint::Incoming;
 use tendot_proto::wire::List;
-use tendot_proto::{Handle, OpFlags, Opcode, Outcome, Request, ResponseCode};
+use tendot_proto::{Body, Handle, Message, OpFlags, Opcode, Outcome, Request, ResponseCode, Version};
 use tendot_registry::{Caller, Error, Operation, Query, Resolution, Write};
 use tendot_store::Store;
 
@@ -44,6 +44,9 @@ impl<S: Store> Native<S> {
             None => return self.unsupported(incoming),
             Some(Operation::Resolve(query)) => self.resolve(incoming, &query, caller).await,
             Some(Operation::Write(write)) => {
+                if let Some(reply) = self.refer(incoming).await {
+                    return reply;
+                }
                 *core = None;
                 self.write(incoming, &write, caller).await
             }
@@ -92,6 +95,27 @@ impl<S: Store> Native<S> {
             response.header.flags = response.header.flags.with(OpFlags::OVERWRITE);
         }
         Ok(self.send(incoming, response))
+    }
+
+    /// The referral of a write to the record of a derived prefix, if another service keeps it. Older clients would not
+    /// understand it.
+    async fn refer(&self, incoming: &mut Incoming<'_>) -> Option<Reply> {
+        let Message { envelope, header, body: Body::Request(request), .. } = incoming.message else {
+            return None;
+        };
+        let name = request.handle().filter(|name| name.is_prefix_handle())?;
+        let is_homing = matches!(header.opcode, Opcode::HOME_PREFIX | Opcode::UNHOME_PREFIX);
+        if is_homing
+            || header.flags.has(OpFlags::DO_NOT_REFER)
+            || envelope.suggested() < Version::PREFIX_REFERRALS
+        {
+            return None;
+        }
+        let found = self.registry.resolve(&Query::new(name), &Caller::Anonymous, &mut incoming.work).await;
+        let Ok(Resolution::Referral(values)) = found else { return None };
+        let outcome = Outcome::Referral { handle: Handle::new(&[]), values: Some(List::from(&values[..])) };
+        let response = incoming.respond(ResponseCode::PREFIX_REFERRAL, outcome);
+        Some(self.send(incoming, response))
     }
 
     /// Whether an answer to another server's challenge fits a secret key that is kept here.
