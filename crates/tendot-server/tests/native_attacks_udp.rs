@@ -2,7 +2,7 @@
 
 mod native;
 
-use std::net::UdpSocket;
+use std::net::{Ipv4Addr, UdpSocket};
 use std::time::{Duration, Instant};
 
 use native::*;
@@ -164,7 +164,8 @@ fn attack_u6_answers_are_not_answered() {
     let answer = service.ask_udp(&question, SHORT).unwrap();
     assert_eq!(service.ask_udp(&answer, SHORT), None);
     // From the port of another server, where answers would be answered.
-    let other = UdpSocket::bind("127.0.0.77:2641").unwrap();
+    let [_, _, high, low] = std::process::id().to_be_bytes();
+    let other = UdpSocket::bind((Ipv4Addr::new(127, high, low, 77), 2641)).unwrap();
     other.connect(service.native).unwrap();
     other.send(&question).unwrap();
     assert_eq!(receive(&other, SHORT), None);

@@ -2,15 +2,15 @@
 
 use std::future::Future;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use socket2::{Domain, Protocol, Socket, Type};
 use tendot_store::Store;
-use tokio::net::{TcpListener, TcpStream, UdpSocket};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout_at};
 
@@ -88,7 +88,7 @@ impl NativeSockets {
         // Alone first: the system would let another program share the port.
         drop(datagrams(address, false)?);
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        let udp = (0..cores).map(|_| UdpSocket::from_std(datagrams(address, true)?.into()));
+        let udp = (0..cores).map(|_| Ok(datagrams(address, true)?.into()));
         Ok(Self { udp: udp.collect::<io::Result<_>>()?, tcp: TcpListener::from_std(tcp)? })
     }
 
@@ -103,7 +103,6 @@ fn datagrams(address: SocketAddr, is_shared: bool) -> io::Result<Socket> {
     socket.set_reuse_port(is_shared)?;
     // What the system does not allow, it makes less of.
     let _ = socket.set_recv_buffer_size(WAITING);
-    socket.set_nonblocking(true)?;
     socket.bind(&address.into())?;
     Ok(socket)
 }
@@ -123,7 +122,7 @@ pub async fn listen<S: Store + 'static>(
     native: Arc<Native<S>>,
     limits: Limits,
     end: impl Future<Output = ()>,
-) {
+) -> io::Result<()> {
     let doors = Arc::new(Doors {
         room: Arc::new(Semaphore::new(limits.connections)),
         crowd: Crowd::new(limits.connections_per_client),
@@ -132,14 +131,29 @@ pub async fn listen<S: Store + 'static>(
         limits,
     });
     let (close, closed) = watch::channel(false);
+    let is_ending = Arc::new(AtomicBool::new(false));
     let mut running = JoinSet::new();
     let count = sockets.udp.len();
     for socket in sockets.udp {
-        running.spawn(Datagrams::new(Arc::clone(&native), socket, count).run(closed.clone()));
+        let (datagrams, is_ending) =
+            (Datagrams::new(Arc::clone(&native), socket, count), Arc::clone(&is_ending));
+        let (done, is_done) = oneshot::channel();
+        let finished = datagrams.finished();
+        std::thread::Builder::new().name("datagrams".into()).spawn(move || {
+            if let Err(error) = datagrams.run(&is_ending) {
+                tracing::error!(%error, "datagrams can't be taken");
+            }
+            let _ = done.send(());
+        })?;
+        running.spawn(async move {
+            let _ = is_done.await;
+            finished.await;
+        });
     }
     running.spawn(accept(sockets.tcp, Arc::clone(&doors), closed));
     end.await;
     let last = Instant::now() + limits.closing_time;
+    is_ending.store(true, Ordering::Relaxed);
     let _ = close.send(true);
     let finished = async {
         while running.join_next().await.is_some() {}
@@ -147,6 +161,7 @@ pub async fn listen<S: Store + 'static>(
         drop(doors.room.acquire_many(all).await);
     };
     let _ = timeout_at(last, finished).await;
+    Ok(())
 }
 
 async fn accept<S: Store + 'static>(

@@ -1,29 +1,32 @@
-//! Datagrams: taken as they come, answered at once if that takes no time.
+//! Datagrams: each socket has a thread that takes them as they come and answers at once what takes no time.
+//!
+//! A thread that waits in the system for the next datagram needs half as many calls as one that is told when there is one.
 
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::sync::Arc;
-use std::time::Instant;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use tendot_proto::endpoint::Transport;
 use tendot_proto::{Fragments, Reassembly, ResponseCode, limits};
 use tendot_store::Store;
-use tokio::net::UdpSocket;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::runtime::Handle;
+use tokio::sync::Semaphore;
 
 use super::fair::is_light;
 use super::metrics::Dropped;
 use super::rate::AMPLIFICATION;
 use super::{Native, Reply};
 
-/// Datagrams that are looked at before others have their turn.
-const TURN: usize = 64;
-
-/// Answers of one socket that are being made, or wait to be sent.
+/// Answers of one socket that are being made, or sent, elsewhere.
 const UNDER_WAY: usize = 512;
 
 /// Bytes that are read of a datagram. No message has more than 512; of what is longer enough is seen to know it.
 const ROOM: usize = 2 << 10;
+
+/// How often it is looked whether the end was asked for, and how long a datagram may wait to be sent.
+const LOOK: Duration = Duration::from_millis(100);
 
 /// Ports that nobody asks from, but where services answer whatever comes: echo, daytime, quote of the day, chargen, DNS,
 /// NTP, and our own kind.
@@ -35,6 +38,7 @@ pub(super) struct Datagrams<S> {
     socket: Arc<UdpSocket>,
     reassembly: Reassembly,
     room: Arc<Semaphore>,
+    runtime: Handle,
 }
 
 impl<S: Store + 'static> Datagrams<S> {
@@ -45,36 +49,39 @@ impl<S: Store + 'static> Datagrams<S> {
             socket: Arc::new(socket),
             reassembly: Reassembly::with_budget(Reassembly::BUDGET / sockets.max(1)),
             room: Arc::new(Semaphore::new(UNDER_WAY)),
+            runtime: Handle::current(),
         }
     }
 
-    /// Answers until the end, and then waits for what is under way.
-    pub(super) async fn run(mut self, mut stopped: watch::Receiver<bool>) {
-        loop {
-            tokio::select! {
-                _ = stopped.wait_for(|stopped| *stopped) => break,
-                readable = self.socket.readable() => if readable.is_err() { break },
+    /// Ready when nothing is under way elsewhere.
+    pub(super) fn finished(&self) -> impl Future<Output = ()> + use<S> {
+        let room = Arc::clone(&self.room);
+        async move {
+            let all = u32::try_from(UNDER_WAY).unwrap_or(u32::MAX);
+            drop(room.acquire_many(all).await);
+        }
+    }
+
+    /// Answers what comes until the end.
+    pub(super) fn run(mut self, is_ending: &AtomicBool) -> io::Result<()> {
+        // What answers is made for it.
+        let runtime = self.runtime.clone();
+        let _entered = runtime.enter();
+        self.socket.set_read_timeout(Some(LOOK))?;
+        self.socket.set_write_timeout(Some(LOOK))?;
+        let mut room = [0; ROOM];
+        while !is_ending.load(Ordering::Relaxed) {
+            // An error is nobody's datagram: the time is over, or an answer came to where nobody was.
+            if let Ok((length, from)) = self.socket.recv_from(&mut room) {
+                self.take(&room[..length], from);
             }
-            self.turn();
-            // Others wait, too.
-            tokio::task::yield_now().await;
         }
         // What came before the end is answered.
-        self.turn();
-        let all = u32::try_from(UNDER_WAY).unwrap_or(u32::MAX);
-        drop(self.room.acquire_many(all).await);
-    }
-
-    fn turn(&mut self) {
-        let mut room = [0; ROOM];
-        for _ in 0..TURN {
-            match self.socket.try_recv_from(&mut room) {
-                Ok((length, from)) => self.take(&room[..length], from),
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-                // What comes back of an answer that nobody wanted is an error of the next call, and says nothing of it.
-                Err(_) => {}
-            }
+        self.socket.set_nonblocking(true)?;
+        while let Ok((length, from)) = self.socket.recv_from(&mut room) {
+            self.take(&room[..length], from);
         }
+        Ok(())
     }
 
     fn take(&mut self, datagram: &[u8], from: SocketAddr) {
@@ -96,28 +103,30 @@ impl<S: Store + 'static> Datagrams<S> {
             return native.metrics.dropped(Dropped::Busy);
         };
         let (native, socket, message) = (Arc::clone(native), Arc::clone(&self.socket), message.into_owned());
-        tokio::spawn(async move {
+        self.runtime.spawn(async move {
             let reply = native.answer_fairly(&message, Transport::Udp, from.ip()).await;
             if let Some(answer) = allowed(&native, reply, message.len(), from.ip()) {
-                send_all(&native, &socket, &answer, from).await;
+                // The system may have no room for it.
+                let sent = tokio::task::spawn_blocking(move || send_all(&native, &socket, &answer, from));
+                let _ = sent.await;
             }
             drop(permit);
         });
     }
 
-    /// Sends an answer at once as far as the system has room for it, and the rest in its time.
+    /// Sends an answer of one datagram; others take their time elsewhere.
     fn send(&self, reply: Reply, asked: usize, to: SocketAddr) {
         let Some(answer) = allowed(&self.native, reply, asked, to.ip()) else { return };
-        if answer.len() <= limits::DATAGRAM && self.socket.try_send_to(&answer, to).is_ok() {
-            return;
+        if answer.len() <= limits::DATAGRAM {
+            return send_all(&self.native, &self.socket, &answer, to);
         }
         let Ok(permit) = Arc::clone(&self.room).try_acquire_owned() else {
-            return self.native.metrics.dropped(Dropped::Unsent);
+            return self.native.metrics.dropped(Dropped::Busy);
         };
         let (native, socket) = (Arc::clone(&self.native), Arc::clone(&self.socket));
-        tokio::spawn(async move {
-            let _permit: OwnedSemaphorePermit = permit;
-            send_all(&native, &socket, &answer, to).await;
+        self.runtime.spawn_blocking(move || {
+            send_all(&native, &socket, &answer, to);
+            drop(permit);
         });
     }
 }
@@ -142,10 +151,15 @@ fn allowed<S: Store>(native: &Native<S>, reply: Reply, asked: usize, to: IpAddr)
     Some(answer)
 }
 
-async fn send_all<S: Store>(native: &Native<S>, socket: &UdpSocket, answer: &[u8], to: SocketAddr) {
-    let Ok(datagrams) = Fragments::new(answer) else { return };
-    for datagram in datagrams {
-        if socket.send_to(&datagram, to).await.is_err() {
+fn send_all<S: Store>(native: &Native<S>, socket: &UdpSocket, answer: &[u8], to: SocketAddr) {
+    if answer.len() <= limits::DATAGRAM {
+        if socket.send_to(answer, to).is_err() {
+            native.metrics.dropped(Dropped::Unsent);
+        }
+        return;
+    }
+    for datagram in Fragments::new(answer).into_iter().flatten() {
+        if socket.send_to(&datagram, to).is_err() {
             return native.metrics.dropped(Dropped::Unsent);
         }
     }

@@ -96,7 +96,8 @@ pub(crate) fn start(setting: Setting) -> Service {
         let address = sockets.address().unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let http_address = listener.local_addr().unwrap();
-        let served = tokio::spawn(native::listen(sockets, own, setting.limits, is_ended()));
+        let (limits, end) = (setting.limits, is_ended());
+        let served = tokio::spawn(async move { native::listen(sockets, own, limits, end).await.unwrap() });
         tokio::spawn(listen(listener, http, tendot_server::http::Limits::default(), is_ended()));
         (address, http_address, served)
     });

@@ -144,8 +144,9 @@ async fn serve<S: Store + 'static>(
     };
     let (http_end, native_end) = (is_ended(), is_ended());
     let answering = async {
-        let Some((_, sockets, native)) = native else { return };
-        native::listen(sockets, native, settings.native_limits(), native_end).await;
+        let Some((_, sockets, native)) = native else { return Ok(()) };
+        let listened = native::listen(sockets, native, settings.native_limits(), native_end).await;
+        listened.inspect_err(|error| tracing::error!(%error, "the native protocol is not answered"))
     };
     let wait = async {
         end.await;
@@ -153,8 +154,9 @@ async fn serve<S: Store + 'static>(
         tracing::info!("what is under way is finished");
         let _ = ending.send(true);
     };
-    let (served, ..) = tokio::join!(listen(listeners, http, settings.limits(), http_end), answering, wait);
-    served.map_err(|error| Failure::io("connections can't be taken", &error))?;
+    let http = listen(listeners, http, settings.limits(), http_end);
+    let (http, native, ()) = tokio::join!(http, answering, wait);
+    http.and(native).map_err(|error| Failure::io("requests can't be taken", &error))?;
     Ok(Answer::Yes)
 }
 
