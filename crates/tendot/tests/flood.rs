@@ -3,6 +3,12 @@
 //!
 //! Needs root, as namespaces do; without, there is nothing to be tried.
 
+#![allow(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "those inside tell those outside; and what was measured"
+)]
+
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream, UdpSocket};
 use std::path::Path;
@@ -119,11 +125,11 @@ fn question(name: &str) -> Vec<u8> {
 fn played_in_a_namespace() {
     match std::env::var(ROLE).as_deref() {
         // All of one network, for a large record.
-        Ok("victim") => flood("10.5555/LARGE", |number| Ipv4Addr::from_bits(0x4d00_0000 | number % 256)),
+        Ok("victim") => flood("10.5555/LARGE", |number| Ipv4Addr::from_bits(0x4d00_0000 | (number % 256))),
         // From everywhere.
         Ok("everywhere") => {
             flood("10.5555/DEMO", |number| {
-                Ipv4Addr::from_bits(0x4000_0000 | number.wrapping_mul(0x9e37_79b1) >> 2)
+                Ipv4Addr::from_bits(0x4000_0000 | (number.wrapping_mul(0x9e37_79b1) >> 2))
             });
         }
         Ok("client") => ask(),
