@@ -206,6 +206,11 @@ fn attack_a8_no_key_and_a_wrong_key() {
     };
     assert_eq!(ask("301:10.5555/NOBODY"), ask("301:10.5555/ADMIN"));
     assert_eq!(ask("301:10.5555/NOBODY").0, 403);
+    // Secrets of those who have no right can't be tried out.
+    service.put("10.5555/OTHER", vec![secret(301, "wrong")]);
+    assert_eq!(ask("301:10.5555/OTHER").0, 400);
+    service.put("10.5555/OTHER", vec![secret(301, "right")]);
+    assert_eq!(ask("301:10.5555/OTHER").0, 400);
 }
 
 /// A session that was set up over this.
@@ -282,6 +287,28 @@ fn attack_a13_messages_of_a_session() {
     assert_eq!(service.code_of(TCP, &in_session(&mut own, end)), 1);
     assert_eq!(service.code_of(TCP, &in_session(&mut own, end)), 500);
     assert_eq!(service.code(TCP, &end), 500, "without a session");
+}
+
+/// Who names no index is, in a session, the key by which they have proved who they are, and no other.
+#[test]
+fn attack_p3_index_0_in_a_session() {
+    let service = with_rights();
+    service.put("10.5555/P3", vec![url(1, "https://example.org/"), admin(100, 0x0fff, TWO)]);
+    let mut own = session(&service, Some("0:10.5555/WHO"));
+    let other = [url(1, "https://example.org/2")];
+    let request = in_session(&mut own, modify("10.5555/P3", &other));
+    let challenge = service.ask(TCP, &request).remove(0);
+    let proof = answer_to(&request, &challenge, "0:10.5555/WHO", Credentials::SecretKey(b"one"), 8);
+    assert_eq!(service.code_of(TCP, &proof), 400, "the first key has no right");
+    let request = in_session(&mut own, delete("10.5555/P3"));
+    assert_eq!(service.code_of(TCP, &request), 400, "and no further proof is asked for");
+    let mut own = session(&service, Some("0:10.5555/WHO"));
+    let request = in_session(&mut own, modify("10.5555/P3", &other));
+    let challenge = service.ask(TCP, &request).remove(0);
+    let proof = answer_to(&request, &challenge, "0:10.5555/WHO", Credentials::SecretKey(b"two"), 8);
+    assert_eq!(service.code_of(TCP, &proof), 1);
+    let request = in_session(&mut own, delete("10.5555/P3"));
+    assert_eq!(service.code_of(TCP, &request), 1, "no further proof is asked for");
 }
 
 #[test]
