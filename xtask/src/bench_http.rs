@@ -104,7 +104,7 @@ fn start_tendot(tendot: &Path, data: &Path) -> Result<Server> {
     let mut child = Command::new("taskset")
         .args(["-c", "0"])
         .arg(tendot)
-        .args(["serve", "--http", TENDOT, "--data"])
+        .args(["serve", "--native", "off", "--http", TENDOT, "--data"])
         .arg(data)
         .stderr(Stdio::piped())
         .spawn()?;

@@ -33,6 +33,8 @@ pub(crate) enum Command {
     Resolve(ResolveArguments),
     #[command(subcommand)]
     Config(ConfigArguments),
+    #[command(subcommand)]
+    Site(SiteArguments),
     Import(ImportArguments),
     Export(ExportArguments),
     Backup(BackupArguments),
@@ -215,6 +217,10 @@ pub(crate) struct ServeArguments {
     #[arg(long, value_name = "ADDR")]
     pub(crate) https: Option<String>,
 
+    /// Where the native protocol is answered, over TCP and UDP, or `off` [default: 127.0.0.1:2641]
+    #[arg(long, value_name = "ADDR")]
+    pub(crate) native: Option<String>,
+
     #[command(flatten)]
     pub(crate) configuration: ConfigurationArguments,
 
@@ -284,6 +290,78 @@ pub(crate) struct ResolveArguments {
     pub(crate) server_key: Option<PathBuf>,
 
     /// Print a JSON object: responseCode, handle, values, from, transport, duration_ms
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Shows who this service is to others: its record, and what a prefix registry asks for
+#[derive(Debug, Subcommand)]
+pub(crate) enum SiteArguments {
+    Show(SiteShowArguments),
+    Export(SiteExportArguments),
+}
+
+/// Prints the record of this service's site (HS_SITE) as JSON
+///
+/// The record, and the key in it, are made at the first start of `tendot serve` in the directory of all data; its serial
+/// number goes up whenever something in it has changed at a start.
+#[derive(Args, Debug)]
+#[command(after_long_help = "\
+Examples:
+  tendot site show
+  tendot site show --data /var/lib/tendot --json | jq .serialNumber
+
+Exit codes: 0 it is printed, 1 there is none yet, 2 it could not be read.")]
+pub(crate) struct SiteShowArguments {
+    /// The directory of all that is kept [default: tendot-data]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) data: Option<String>,
+
+    #[command(flatten)]
+    pub(crate) configuration: ConfigurationArguments,
+
+    /// Print it on one line
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Writes the bundle that a prefix registry asks for, as `sitebndl.zip` of Handle.Net
+///
+/// It has the record of the site, the public key of the prefix's administrator, and whom to ask. If the directory of all
+/// data has no key pair of an administrator (`admpub.bin`, `admpriv.bin`), one is made there; the private key is not in the
+/// bundle, and is what the prefix will be administered with.
+#[derive(Args, Debug)]
+#[command(after_long_help = "\
+Examples:
+  tendot site export --contact 'Ada Lovelace' --email ada@example.org --organization 'Example Press'
+  tendot site export --data /var/lib/tendot bundle.zip
+
+Exit codes: 0 it is written, 1 there is no record yet, 2 it could not be written.")]
+pub(crate) struct SiteExportArguments {
+    /// The file to be written
+    #[arg(value_name = "FILE", default_value = "sitebndl.zip")]
+    pub(crate) file: PathBuf,
+
+    /// Whom to ask
+    #[arg(long, value_name = "NAME", default_value = "")]
+    pub(crate) contact: String,
+
+    /// Where to write to
+    #[arg(long, value_name = "ADDRESS", default_value = "")]
+    pub(crate) email: String,
+
+    /// Whose service it is
+    #[arg(long, value_name = "NAME", default_value = "")]
+    pub(crate) organization: String,
+
+    /// The directory of all that is kept [default: tendot-data]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) data: Option<String>,
+
+    #[command(flatten)]
+    pub(crate) configuration: ConfigurationArguments,
+
+    /// Print a JSON object with the file's name and what is in it
     #[arg(long)]
     pub(crate) json: bool,
 }

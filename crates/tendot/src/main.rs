@@ -11,6 +11,7 @@ mod log;
 mod output;
 mod pool;
 mod replacement;
+mod site;
 mod store;
 mod systemd;
 
@@ -41,6 +42,7 @@ fn main() -> ExitCode {
         Command::Serve(arguments) => command::serve::run(&arguments),
         Command::Resolve(arguments) => command::resolve::run(&arguments),
         Command::Config(arguments) => command::config::run(&arguments),
+        Command::Site(arguments) => command::site::run(&arguments),
         Command::Import(arguments) => command::import::run(&arguments),
         Command::Export(arguments) => command::export::run(&arguments),
         Command::Backup(arguments) => command::backup::run(&arguments),

@@ -49,6 +49,7 @@ mod search;
 mod shown;
 mod status;
 mod tls;
+mod tunnel;
 mod upstream;
 
 use std::sync::Arc;
@@ -61,6 +62,7 @@ use body::Bodies;
 use bytes::Bytes;
 use client::{Client, Peer};
 pub use client::{ForwardedBy, Trust};
+pub(crate) use client::{host, masked, plain};
 pub use explain::{Explanation, Finding, Outcome};
 use http::header::{self, HeaderValue};
 use http::request::Parts;
@@ -68,11 +70,13 @@ use http::{Method, StatusCode};
 use hyper::body::Incoming;
 use ipnet::IpNet;
 use kept::Kept;
-use last_change::last_change;
+pub(crate) use last_change::last_change;
 pub use listen::{Limits, Listener, Listeners, listen};
+pub(crate) use metrics::Durations;
 use metrics::{Figure, Kind, Metrics};
 use parameters::Parameters;
 use rate::Limiter;
+pub(crate) use rate::Table;
 pub use rate::{Rate, Rates};
 use request::Request;
 use request_id::{REQUEST_ID, RequestIds};
@@ -84,6 +88,8 @@ use tendot_store::Store;
 pub use tls::{Tls, TlsError};
 use upstream::Foreign;
 pub use upstream::Upstream;
+
+use crate::native::Native;
 
 /// Steps that one request may cost.
 const WORK: u32 = 20_000;
@@ -111,11 +117,13 @@ pub struct Http<S> {
     /// Who may see the figures, beside this machine.
     metrics_for: Vec<IpNet>,
     logs_requests: bool,
+    /// For messages of the Handle System inside HTTP.
+    native: Option<Arc<Native<S>>>,
     /// Whether requests are answered as they should be.
     ready: AtomicBool,
 }
 
-impl<S: Store> Http<S> {
+impl<S: Store + 'static> Http<S> {
     /// Answers from this registry.
     pub fn new(registry: Arc<Registry<S>>) -> Self {
         Self {
@@ -131,6 +139,7 @@ impl<S: Store> Http<S> {
             figures: Arc::default(),
             metrics_for: Vec::new(),
             logs_requests: false,
+            native: None,
             ready: AtomicBool::new(false),
         }
     }
@@ -213,6 +222,13 @@ impl<S: Store> Http<S> {
         self
     }
 
+    /// Takes messages of the Handle System inside HTTP, too, and tells of its site and numbers.
+    #[must_use]
+    pub fn native(mut self, native: Arc<Native<S>>) -> Self {
+        self.native = Some(native);
+        self
+    }
+
     /// Says whether the service takes requests, for `/readyz`.
     pub fn set_ready(&self, ready: bool) {
         self.ready.store(ready, Ordering::Relaxed);
@@ -274,6 +290,9 @@ impl<S: Store> Http<S> {
             client: Some(client.address),
             takes_credentials: client.takes_credentials,
         };
+        if tunnel::is_message(&parts.method, &parts.headers) {
+            return self.tunnel(body, client).await;
+        }
         let Some((route, rest)) = Route::of(path) else { return api::unknown(&parts.method, path) };
         match (&parts.method, route) {
             (&Method::GET | &Method::HEAD, _) => {
@@ -300,7 +319,11 @@ impl<S: Store> Http<S> {
         if let Ok(last) = last_change(self.registry.store(), known).await {
             self.metrics.last_change.store(last, Ordering::Relaxed);
         }
-        let mut response = match metrics::print(&self.metrics, &self.figures) {
+        let mut response = match metrics::print(
+            &self.metrics,
+            &self.figures,
+            self.native.as_ref().map(|native| native.metrics()),
+        ) {
             Ok(printed) => answer(StatusCode::OK, KIND, printed),
             Err(_) => answer(StatusCode::INTERNAL_SERVER_ERROR, TEXT, "the figures can't be printed\n"),
         };
@@ -330,6 +353,7 @@ impl<S: Store> Http<S> {
             Route::OpenUrl => self.open_url(request, now).await,
             Route::Agencies => self.agencies(rest, request).await,
             Route::Handle => self.get_handle(rest, request, now).await,
+            Route::Site => self.get_site(request),
             Route::Name => self.redirect(rest, request, now).await,
         }
     }

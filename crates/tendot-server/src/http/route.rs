@@ -20,12 +20,13 @@ pub(super) enum Route {
     OpenUrl,
     Agencies,
     Handle,
+    Site,
     Name,
 }
 
 /// All paths; the first that fits is taken, and the page has them from the last on. A part in braces, at the end, stands
 /// for all the rest.
-pub(super) const ROUTES: [(&str, Route); 16] = [
+pub(super) const ROUTES: [(&str, Route); 17] = [
     ("/static/style.css", Route::Style),
     ("/favicon.svg", Route::Icon),
     ("/favicon.ico", Route::Icon),
@@ -40,6 +41,7 @@ pub(super) const ROUTES: [(&str, Route); 16] = [
     ("/resolve", Route::OpenUrl),
     ("/ra/{names}", Route::Agencies),
     ("/doiRA/{names}", Route::Agencies),
+    ("/api/site", Route::Site),
     ("/api/handles/{name}", Route::Handle),
     ("/{name}", Route::Name),
 ];
@@ -107,6 +109,7 @@ impl Route {
             Self::OpenUrl => redirect::describe_open_url(),
             Self::Agencies => agency::describe(),
             Self::Handle => api::describe_handles(),
+            Self::Site => api::describe_site(),
             Self::Name => redirect::describe(),
         }
     }

@@ -14,6 +14,7 @@ pub(crate) mod resolve;
 pub(crate) mod restore;
 pub(crate) mod same;
 pub(crate) mod serve;
+pub(crate) mod site;
 pub(crate) mod verify;
 
 use tendot_names::Reader;

@@ -162,8 +162,8 @@ mod tests {
         );
         check("cache.size = \"64MiB\"", "t.toml:1: `cache.size` does nothing without `upstream`");
         check(
-            "native.address = \"off\"",
-            "t.toml:1: `native.address` is not there yet: the native protocol comes with a later version",
+            "native.admins = [\"300:0.NA/10.1\", \"x\"]",
+            "t.toml:1: `native.admins` is `300:0.NA/10.1, x`: `x` is no identity; one is written as `300:0.NA/10.1000`",
         );
         check(
             "log.level = \"loud\"",

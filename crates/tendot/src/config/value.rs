@@ -7,6 +7,7 @@ use std::time::Duration;
 use ipnet::IpNet;
 use tendot_client::native::{Native, Root};
 use tendot_client::{HttpError, HttpUpstream};
+use tendot_proto::Reference;
 use tendot_proto::lookup::Config;
 use tendot_server::http::{ForwardedBy, Upstream};
 use tracing::Level;
@@ -51,6 +52,37 @@ impl Setting for Option<SocketAddr> {
             .parse()
             .map(Some)
             .map_err(|_| "it is written as `127.0.0.1:8080`, `[::]:8080` or `off`".to_owned())
+    }
+}
+
+impl Setting for Option<IpAddr> {
+    fn read(text: &str) -> Result<Self, String> {
+        if text.is_empty() {
+            return Ok(None);
+        }
+        text.parse().map(Some).map_err(|_| "it is written as `192.0.2.1` or `2001:db8::1`".to_owned())
+    }
+}
+
+impl Setting for String {
+    fn read(text: &str) -> Result<Self, String> {
+        if text.chars().any(char::is_control) { Err("it is one line".into()) } else { Ok(text.to_owned()) }
+    }
+}
+
+impl Setting for Vec<Reference<'static>> {
+    const FORM: Form = Form::List;
+
+    fn read(text: &str) -> Result<Self, String> {
+        let identities = text.split(',').map(str::trim).filter(|identity| !identity.is_empty());
+        let read = |identity: &str| {
+            let reference = Reference::parse(identity);
+            // Without an index it is any key of the record.
+            let is_handle = reference.handle().check().is_ok();
+            let why = || format!("`{identity}` is no identity; one is written as `300:0.NA/10.1000`");
+            is_handle.then(|| reference.into_owned()).ok_or_else(why)
+        };
+        identities.map(read).collect()
     }
 }
 

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use http::StatusCode;
 use http::header::{CACHE_CONTROL, HeaderValue, WWW_AUTHENTICATE};
 use serde::Serialize;
+use tendot_proto::record::Site;
 use tendot_proto::{ResponseCode, Value};
 use tendot_registry::Error;
 use tendot_store::StoreError;
@@ -34,11 +35,19 @@ pub(super) struct Body<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Vec<ValueForm>>)]
     values: Option<&'a [Value<'static>]>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    site: Option<&'a Site<'static>>,
 }
 
 impl<'a> Body<'a> {
     pub(super) const fn of_handle(code: ResponseCode, handle: &'a str) -> Self {
-        Self { response_code: code.0, message: None, handle: Some(handle), values: None }
+        Self { response_code: code.0, message: None, handle: Some(handle), values: None, site: None }
+    }
+
+    pub(super) const fn of_site(site: &'a Site<'static>) -> Self {
+        let code = ResponseCode::SUCCESS.0;
+        Self { response_code: code, message: None, handle: None, values: None, site: Some(site) }
     }
 
     pub(super) fn with_values(self, values: &'a [Value<'static>]) -> Self {
@@ -86,7 +95,8 @@ pub(super) fn unread(error: BodyError) -> Answer {
 }
 
 fn refuse_with(code: ResponseCode, status: StatusCode, why: &str) -> Answer {
-    let body = Body { response_code: code.0, message: Some(why.into()), handle: None, values: None };
+    let body =
+        Body { response_code: code.0, message: Some(why.into()), handle: None, values: None, site: None };
     print(status, &body, &Form::default())
 }
 

@@ -224,7 +224,10 @@ pub(crate) fn describe() -> Described {
             .answer(StatusCode::MULTIPLE_CHOICES, "It is kept elsewhere, and the values say where")
             .json::<Body<'_>>(JSON)
             .answer(StatusCode::NOT_MODIFIED, "The client has it already (`If-None-Match`)");
-        failure(doing, StatusCode::NOT_FOUND, "There is no such record (code 100)")
+        let doing = failure(doing, StatusCode::NOT_FOUND, "There is no such record (code 100)");
+        let doing = failure(doing, StatusCode::BAD_GATEWAY, "Who keeps it gave no answer that can be used");
+        let doing = failure(doing, StatusCode::GATEWAY_TIMEOUT, "Who keeps it did not answer in time");
+        failure(doing, StatusCode::LOOP_DETECTED, "The question came back to who passed it on")
     };
     let put = Doing::new("Stores a record, or some of its values")
         .about("With `index`, only values of these indexes are added or replaced; else the record is as it is sent.")
@@ -263,7 +266,7 @@ pub(crate) fn describe() -> Described {
     Described::read(get).and(HttpMethod::Post, post).and(HttpMethod::Put, put).and(HttpMethod::Delete, delete)
 }
 
-const JSON: &str = "application/json";
+pub(super) const JSON: &str = "application/json";
 
 /// What all of them have.
 fn common(doing: Doing) -> Doing {
@@ -289,6 +292,6 @@ fn written(doing: Doing) -> Doing {
     failure(doing, StatusCode::INSUFFICIENT_STORAGE, "There is no room on the disk of the server")
 }
 
-fn failure(doing: Doing, status: StatusCode, about: &str) -> Doing {
+pub(super) fn failure(doing: Doing, status: StatusCode, about: &str) -> Doing {
     doing.answer(status, about).json::<Body<'_>>(JSON)
 }
