@@ -19,13 +19,14 @@ impl Service {
         let directory = tempfile::tempdir().unwrap();
         let mut process = Command::new(env!("CARGO_BIN_EXE_tendot"))
             .current_dir(&directory)
-            .args(["serve", "--demo", "--http", "127.0.0.1:0"])
+            .args(["serve", "--demo", "--http", "127.0.0.1:0", "--native", "127.0.0.1:0"])
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
         let said = BufReader::new(process.stderr.take().unwrap()).lines();
         let ready = said.map(Result::unwrap).find(|line| line.starts_with("ready")).expect("it is ready");
-        let address = ready.trim_start_matches("ready: ").trim_end_matches('/').to_owned();
+        let addresses = ready.trim_start_matches("ready: ");
+        let address = addresses.split(' ').next().unwrap_or_default().trim_end_matches('/').to_owned();
         let token = std::fs::read_to_string(directory.path().join("tendot-data/operator.token")).unwrap();
         Self { process, directory, address, token: token.trim().to_owned() }
     }

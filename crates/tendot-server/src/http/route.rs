@@ -49,6 +49,8 @@ pub(super) const ROUTES: [(&str, Route); 17] = [
 impl Route {
     /// What a path asks for, and what stands for the part in braces. None for what is not there in the interface.
     pub(super) fn of(path: &str) -> Option<(Self, &str)> {
+        // Handle.Net takes it with a slash, too.
+        let path = if path == "/api/site/" { "/api/site" } else { path };
         let fits = |template: &str| match template.split_once('{') {
             Some((start, _)) => path.strip_prefix(start),
             None => (path == template).then_some(""),
@@ -132,6 +134,8 @@ mod tests {
         check("/api/handles/10.1/x", Some((Route::Handle, "10.1/x")));
         check("/api/handles/", Some((Route::Handle, "")));
         check("/api/handles", None);
+        check("/api/site", Some((Route::Site, "")));
+        check("/api/site/", Some((Route::Site, "")));
         check("/api/", None);
         check("/api", Some((Route::Name, "/api")));
         check("*", Some((Route::Name, "*")));
