@@ -174,6 +174,9 @@ impl<S: Store> Native<S> {
     /// Asks who asks to prove who they are.
     pub(super) fn challenge(&self, incoming: &mut Incoming<'_>) -> Reply {
         let now = self.now();
+        if let Err(error) = incoming.work.spend(PLACE) {
+            return self.fail_to_prove(incoming, &error.into());
+        }
         let sealed = {
             let sessions = self.sessions();
             let mut challenges = self.challenges();
@@ -256,6 +259,10 @@ pub(super) type Core<'n> = SemaphorePermit<'n>;
 
 /// What a request may cost for which no core was asked.
 const EASY: Work = Work::new(20_000);
+
+/// The price of a place among the challenges, in steps of work: it takes none to make one, but there are only so many, and
+/// who had them all would keep others from being challenged.
+const PLACE: u32 = 600;
 
 /// What a stranger is told of what went wrong inside.
 const FAILED: &str = "the server failed; its log says why";

@@ -19,8 +19,12 @@ use super::metrics::Dropped;
 use super::rate::AMPLIFICATION;
 use super::{Native, Reply};
 
-/// Answers of one socket that are being made, or sent, elsewhere.
+/// Answers of one socket that are being made elsewhere.
 const UNDER_WAY: usize = 512;
+
+/// Bytes of an answer that is sent at once; longer ones are sent by threads of their own, which are not many.
+const AT_ONCE: usize = 4 << 10;
+const SENDING: usize = 8;
 
 /// Bytes that are read of a datagram. No message has more than 512; of what is longer enough is seen to know it.
 const ROOM: usize = 2 << 10;
@@ -34,58 +38,66 @@ const NOT_ASKING: [u16; 8] = [0, 7, 13, 17, 19, 53, 123, 2641];
 
 /// One socket of several with the same address.
 pub(super) struct Datagrams<S> {
-    native: Arc<Native<S>>,
-    socket: Arc<UdpSocket>,
+    sender: Sender<S>,
     reassembly: Reassembly,
     room: Arc<Semaphore>,
-    runtime: Handle,
 }
 
 impl<S: Store + 'static> Datagrams<S> {
     /// With a share of the memory in which long requests are put together.
     pub(super) fn new(native: Arc<Native<S>>, socket: UdpSocket, sockets: usize) -> Self {
-        Self {
+        let sender = Sender {
             native,
             socket: Arc::new(socket),
+            room: Arc::new(Semaphore::new(SENDING)),
+            runtime: Handle::current(),
+        };
+        Self {
+            sender,
             reassembly: Reassembly::with_budget(Reassembly::BUDGET / sockets.max(1)),
             room: Arc::new(Semaphore::new(UNDER_WAY)),
-            runtime: Handle::current(),
         }
     }
 
     /// Ready when nothing is under way elsewhere.
     pub(super) fn finished(&self) -> impl Future<Output = ()> + use<S> {
-        let room = Arc::clone(&self.room);
+        let (making, sending) = (Arc::clone(&self.room), Arc::clone(&self.sender.room));
         async move {
-            let all = u32::try_from(UNDER_WAY).unwrap_or(u32::MAX);
-            drop(room.acquire_many(all).await);
+            for (room, all) in [(making, UNDER_WAY), (sending, SENDING)] {
+                let all = u32::try_from(all).unwrap_or(u32::MAX);
+                drop(room.acquire_many(all).await);
+            }
         }
     }
 
     /// Answers what comes until the end.
     pub(super) fn run(mut self, is_ending: &AtomicBool) -> io::Result<()> {
         // What answers is made for it.
-        let runtime = self.runtime.clone();
+        let runtime = self.sender.runtime.clone();
         let _entered = runtime.enter();
-        self.socket.set_read_timeout(Some(LOOK))?;
-        self.socket.set_write_timeout(Some(LOOK))?;
+        let socket = Arc::clone(&self.sender.socket);
+        socket.set_read_timeout(Some(LOOK))?;
+        socket.set_write_timeout(Some(LOOK))?;
         let mut room = [0; ROOM];
         while !is_ending.load(Ordering::Relaxed) {
             // An error is nobody's datagram: the time is over, or an answer came to where nobody was.
-            if let Ok((length, from)) = self.socket.recv_from(&mut room) {
+            if let Ok((length, from)) = socket.recv_from(&mut room) {
                 self.take(&room[..length], from);
             }
         }
-        // What came before the end is answered.
-        self.socket.set_nonblocking(true)?;
-        while let Ok((length, from)) = self.socket.recv_from(&mut room) {
+        // What came before the end is answered; in a flood, there is no telling what did.
+        socket.set_nonblocking(true)?;
+        let last = Instant::now() + LOOK;
+        while Instant::now() < last
+            && let Ok((length, from)) = socket.recv_from(&mut room)
+        {
             self.take(&room[..length], from);
         }
         Ok(())
     }
 
     fn take(&mut self, datagram: &[u8], from: SocketAddr) {
-        let native = &self.native;
+        let native = &self.sender.native;
         if NOT_ASKING.contains(&from.port()) {
             return native.metrics.dropped(Dropped::Port);
         }
@@ -97,37 +109,66 @@ impl<S: Store + 'static> Datagrams<S> {
         if is_light(&message)
             && let Some(reply) = native.answer_at_once(&message, Transport::Udp, from.ip())
         {
-            return self.send(reply, message.len(), from);
+            return self.sender.send(reply, message.len(), from);
         }
         let Ok(permit) = Arc::clone(&self.room).try_acquire_owned() else {
             return native.metrics.dropped(Dropped::Busy);
         };
-        let (native, socket, message) = (Arc::clone(native), Arc::clone(&self.socket), message.into_owned());
-        self.runtime.spawn(async move {
-            let reply = native.answer_fairly(&message, Transport::Udp, from.ip()).await;
-            if let Some(answer) = allowed(&native, reply, message.len(), from.ip()) {
-                // The system may have no room for it.
-                let sent = tokio::task::spawn_blocking(move || send_all(&native, &socket, &answer, from));
-                let _ = sent.await;
-            }
+        let (sender, message) = (self.sender.clone(), message.into_owned());
+        self.sender.runtime.spawn(async move {
+            let reply = sender.native.answer_fairly(&message, Transport::Udp, from.ip()).await;
+            sender.send(reply, message.len(), from);
             drop(permit);
         });
     }
+}
 
-    /// Sends an answer of one datagram; others take their time elsewhere.
+/// The way out.
+struct Sender<S> {
+    native: Arc<Native<S>>,
+    socket: Arc<UdpSocket>,
+    room: Arc<Semaphore>,
+    runtime: Handle,
+}
+
+impl<S> Clone for Sender<S> {
+    fn clone(&self) -> Self {
+        Self {
+            native: Arc::clone(&self.native),
+            socket: Arc::clone(&self.socket),
+            room: Arc::clone(&self.room),
+            runtime: self.runtime.clone(),
+        }
+    }
+}
+
+impl<S: Store + 'static> Sender<S> {
+    /// Sends the answer to a question of so many bytes, if its receiver may have it.
     fn send(&self, reply: Reply, asked: usize, to: SocketAddr) {
         let Some(answer) = allowed(&self.native, reply, asked, to.ip()) else { return };
-        if answer.len() <= limits::DATAGRAM {
-            return send_all(&self.native, &self.socket, &answer, to);
+        if answer.len() <= AT_ONCE {
+            return self.send_all(&answer, to);
         }
         let Ok(permit) = Arc::clone(&self.room).try_acquire_owned() else {
             return self.native.metrics.dropped(Dropped::Busy);
         };
-        let (native, socket) = (Arc::clone(&self.native), Arc::clone(&self.socket));
+        let sender = self.clone();
         self.runtime.spawn_blocking(move || {
-            send_all(&native, &socket, &answer, to);
+            sender.send_all(&answer, to);
             drop(permit);
         });
+    }
+
+    fn send_all(&self, answer: &[u8], to: SocketAddr) {
+        let sent = if answer.len() <= limits::DATAGRAM {
+            self.socket.send_to(answer, to).is_ok()
+        } else {
+            let mut datagrams = Fragments::new(answer).into_iter().flatten();
+            datagrams.all(|datagram| self.socket.send_to(&datagram, to).is_ok())
+        };
+        if !sent {
+            self.native.metrics.dropped(Dropped::Unsent);
+        }
     }
 }
 
@@ -149,18 +190,4 @@ fn allowed<S: Store>(native: &Native<S>, reply: Reply, asked: usize, to: IpAddr)
         }
     }
     Some(answer)
-}
-
-fn send_all<S: Store>(native: &Native<S>, socket: &UdpSocket, answer: &[u8], to: SocketAddr) {
-    if answer.len() <= limits::DATAGRAM {
-        if socket.send_to(answer, to).is_err() {
-            native.metrics.dropped(Dropped::Unsent);
-        }
-        return;
-    }
-    for datagram in Fragments::new(answer).into_iter().flatten() {
-        if socket.send_to(&datagram, to).is_err() {
-            return native.metrics.dropped(Dropped::Unsent);
-        }
-    }
 }
