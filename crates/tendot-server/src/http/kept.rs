@@ -9,7 +9,6 @@ use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use http::header::{AUTHORIZATION, ETAG, EXPIRES, HeaderMap, HeaderName, HeaderValue};
-use http::request::Parts;
 use http::{Method, Response, StatusCode};
 use quick_cache::Weighter;
 use quick_cache::sync::Cache;
@@ -72,10 +71,10 @@ impl<S: Store> Http<S> {
     }
 
     /// The answer to a request, if it is kept and still right.
-    pub(super) fn kept(&self, request: &Parts) -> Option<Answer> {
-        let is_read = matches!(request.method, Method::GET | Method::HEAD);
-        let is_plain = is_read && can_be_kept(request.uri.query(), &request.headers);
-        let one = self.kept.as_ref().filter(|_| is_plain)?.0.get(request.uri.path())?;
+    pub(super) fn kept<B>(&self, request: &http::Request<B>) -> Option<Answer> {
+        let is_read = matches!(*request.method(), Method::GET | Method::HEAD);
+        let is_plain = is_read && can_be_kept(request.uri().query(), request.headers());
+        let one = self.kept.as_ref().filter(|_| is_plain)?.0.get(request.uri().path())?;
         if !self.registry.store().versions()?.is_current(one.version) {
             return None;
         }
@@ -89,7 +88,7 @@ impl<S: Store> Http<S> {
         }
         let tag = headers.get(ETAG).cloned();
         Some(match tag {
-            Some(tag) => caching::spare(response, &tag, &request.headers),
+            Some(tag) => caching::spare(response, &tag, request.headers()),
             None => response,
         })
     }
