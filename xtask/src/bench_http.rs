@@ -6,12 +6,12 @@ use std::fmt::Write as _;
 use std::fs;
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
 
-use crate::process::{install, is_there, output, run};
+use crate::process::{Server, install, is_there, output, run};
 use crate::root;
 
 const RECORDS: &str = "1000000";
@@ -19,16 +19,6 @@ const NAMES: usize = 10_000;
 const ROUNDS: usize = 5;
 const TENDOT: &str = "127.0.0.1:18080";
 const NGINX: &str = "127.0.0.1:18081";
-
-/// A server that is ended with the benchmark.
-struct Server(Child);
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
 
 #[allow(clippy::print_stdout, reason = "the report is what this command is for")]
 pub(crate) fn bench_http() -> Result<()> {
@@ -72,7 +62,7 @@ pub(crate) fn bench_http() -> Result<()> {
             ours.p99 / theirs.p99
         );
     }
-    println!("memory of its own: {}", memory(server.0.id())?);
+    println!("memory of its own: {}", memory(server.process.id())?);
     Ok(())
 }
 
@@ -101,20 +91,9 @@ fn records(folder: &Path, tendot: &Path, data: &Path) -> Result<Vec<String>> {
 }
 
 fn start_tendot(tendot: &Path, data: &Path) -> Result<Server> {
-    let mut child = Command::new("taskset")
-        .args(["-c", "0"])
-        .arg(tendot)
-        .args(["serve", "--http", TENDOT, "--data"])
-        .arg(data)
-        .stderr(Stdio::piped())
-        .spawn()?;
-    let mut said = BufReader::new(child.stderr.take().context("no stderr")?).lines();
-    let server = Server(child);
-    let ready = said.any(|line| line.is_ok_and(|line| line.starts_with("ready")));
-    ensure!(ready, "tendot did not start");
-    // Whatever else it says is not to stop it.
-    std::thread::spawn(move || said.for_each(drop));
-    Ok(server)
+    let mut command = Command::new("taskset");
+    command.args(["-c", "0"]).arg(tendot).args(["serve", "--http", TENDOT, "--data"]).arg(data);
+    Server::start(&mut command)
 }
 
 /// One worker, with the bytes of one of our answers in memory.
@@ -142,9 +121,9 @@ fn start_nginx(folder: &Path, name: &str) -> Result<Server> {
     );
     let file = folder.join("nginx.conf");
     fs::write(&file, configuration)?;
-    let server = Server(
-        Command::new("taskset").args(["-c", "0", "nginx", "-c"]).arg(&file).stdout(Stdio::null()).spawn()?,
-    );
+    let process =
+        Command::new("taskset").args(["-c", "0", "nginx", "-c"]).arg(&file).stdout(Stdio::null()).spawn()?;
+    let server = Server { process, ready: String::new() };
     for _ in 0..100 {
         if std::net::TcpStream::connect(NGINX).is_ok() {
             return Ok(server);

@@ -1,5 +1,6 @@
 import java.io.BufferedReader;
 import java.io.IOException;
+import java.io.PrintStream;
 import java.net.InetAddress;
 import java.net.Socket;
 import java.nio.file.Files;
@@ -54,10 +55,12 @@ final class Server {
                 Integer.parseInt(arguments[2]),
                 List.of(arguments[3].split(",")));
         Files.createDirectories(server.folder.resolve("resolver"));
+        // Later it is the server's, and goes to its log.
+        PrintStream talk = System.err;
         server.describe();
         server.load(Path.of(arguments[4]));
         server.start(synced);
-        System.out.println("ready");
+        talk.println("ready");
     }
 
     /** Makes a key, the site that is us, and a root that is the same site: nobody else is ever asked. */
@@ -172,7 +175,8 @@ final class Server {
 
     private static void await(int port) throws Exception {
         for (int tries = 0; tries < 500; tries++) {
-            try (Socket socket = new Socket("127.0.0.1", port)) {
+            try {
+                new Socket("127.0.0.1", port).close();
                 return;
             } catch (IOException notYet) {
                 Thread.sleep(20);
