@@ -56,6 +56,13 @@ pub(crate) fn client(native: u16, https: Option<u16>) -> Result<Command> {
     Ok(command)
 }
 
+/// Makes the key of a site, in the folder that is its argument.
+pub(crate) fn site_key() -> Result<Command> {
+    let mut command = Command::new("java");
+    command.arg("-cp").arg(peer("client")?).arg("Key");
+    Ok(command)
+}
+
 /// The class path of a peer, ready to be run.
 fn peer(which: &str) -> Result<String> {
     if !is_there("mvn") || !is_there("javac") {

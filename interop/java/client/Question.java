@@ -37,7 +37,7 @@ final class Question {
     String secret;
     /** The file of a private key. */
     String key;
-    /** dh, client, server (how the key is agreed upon); `+encrypt` and `+certify` may follow. */
+    /** plain, encrypted, certified, or `encrypted certified`; without it there is no session. */
     String session;
     /** certify, cacheCertify, authoritative, encrypt, restricted, digest, overwrite, mint. */
     List<String> flags = List.of();

@@ -1,5 +1,3 @@
-import java.security.KeyPair;
-import java.security.KeyPairGenerator;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
@@ -7,7 +5,6 @@ import java.util.Map;
 import net.handle.hdllib.AbstractRequest;
 import net.handle.hdllib.AbstractResponse;
 import net.handle.hdllib.ClientSessionTracker;
-import net.handle.hdllib.Common;
 import net.handle.hdllib.HandleResolver;
 import net.handle.hdllib.Interface;
 import net.handle.hdllib.ResponseMessageCallback;
@@ -29,10 +26,6 @@ final class Ways {
             doors.add(new Interface(Interface.ST_ADMIN_AND_QUERY, Interface.SP_HDL_HTTPS, httpsPort));
             site.servers[0].interfaces = doors.toArray(new Interface[0]);
         }
-        for (Interface door : site.servers[0].interfaces) {
-            // Writes over UDP are possible, though hardly any site asks for them.
-            door.type = Interface.ST_ADMIN_AND_QUERY;
-        }
     }
 
     AbstractResponse send(Question question, AbstractRequest request, ResponseMessageCallback parts) throws Exception {
@@ -51,7 +44,7 @@ final class Ways {
         return response;
     }
 
-    private HandleResolver resolver(Question question) throws Exception {
+    private HandleResolver resolver(Question question) {
         SimpleConfiguration root = new SimpleConfiguration() {
             @Override
             public boolean isAutoUpdateRootInfo() {
@@ -74,20 +67,11 @@ final class Ways {
         return resolver;
     }
 
-    private static SessionSetupInfo session(String kind) throws Exception {
-        SessionSetupInfo session = switch (kind.split("\\+")[0]) {
-            case "dh" -> new SessionSetupInfo();
-            case "server" -> new SessionSetupInfo(Common.KEY_EXCHANGE_CIPHER_SERVER);
-            case "client" -> {
-                KeyPairGenerator generator = KeyPairGenerator.getInstance("RSA");
-                generator.initialize(2048);
-                KeyPair key = generator.generateKeyPair();
-                yield new SessionSetupInfo(Common.KEY_EXCHANGE_CIPHER_CLIENT, key.getPublic(), key.getPrivate());
-            }
-            default -> throw new IllegalArgumentException("no such session: " + kind);
-        };
-        session.encrypted = kind.contains("+encrypt");
-        session.authenticated = kind.contains("+certify");
+    /** With a key of Diffie-Hellman: the others, by RSA, fail in the client itself. */
+    private static SessionSetupInfo session(String kind) {
+        SessionSetupInfo session = new SessionSetupInfo();
+        session.encrypted = kind.contains("encrypted");
+        session.authenticated = kind.contains("certified");
         return session;
     }
 
