@@ -92,7 +92,11 @@ fn records(folder: &Path, tendot: &Path, data: &Path) -> Result<Vec<String>> {
 
 fn start_tendot(tendot: &Path, data: &Path) -> Result<Server> {
     let mut command = Command::new("taskset");
-    command.args(["-c", "0"]).arg(tendot).args(["serve", "--http", TENDOT, "--data"]).arg(data);
+    command
+        .args(["-c", "0"])
+        .arg(tendot)
+        .args(["serve", "--native", "off", "--http", TENDOT, "--data"])
+        .arg(data);
     Server::start(&mut command)
 }
 

@@ -58,7 +58,7 @@ pub(crate) fn interop(tendot: Option<&str>) -> Result<()> {
 
 fn start_java(folder: &Path, records: &Path) -> Result<(Server, Ports)> {
     let [native, http] = [free_port()?, free_port()?];
-    let server = JavaServer { folder, native, http, prefixes: "0.NA,10.5555", records, synced: false };
+    let server = JavaServer { folder, native, http, admin: "300:0.NA/10.5555", records, synced: false };
     // Its HTTP and HTTPS are at the same port, which its site says.
     Ok((server.start(None)?, Ports { native, https: None }))
 }
@@ -84,7 +84,7 @@ fn start_tendot(tendot: &Path, folder: &Path, records: &Path) -> Result<(Server,
             .arg("--data")
             .arg(&data)
             .args(["--native", &at(native), "--http", &at(http), "--https", &at(https)])
-            .args(["--set", "native.admins=300:0.NA/10.5555,300:0.NA/0.NA"])
+            .args(["--set", "native.admins=300:0.NA/10.5555"])
             .args(["--set", "native.admins_full_access=true"])
             .args(["--set", &format!("http.tls.certificate={}", certificate.display())])
             .args(["--set", &format!("http.tls.key={}", key.display())]),

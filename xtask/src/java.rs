@@ -16,9 +16,9 @@ pub(crate) struct JavaServer<'a> {
     pub(crate) folder: &'a Path,
     pub(crate) native: u16,
     pub(crate) http: u16,
-    /// Homed prefixes, with commas between them; `300:0.NA/…` of each of them may do everything.
-    pub(crate) prefixes: &'a str,
-    /// What it is filled with at its first start, a record a line.
+    /// Who may do everything.
+    pub(crate) admin: &'a str,
+    /// What it is filled with at its first start, a record a line; their prefixes are homed.
     pub(crate) records: &'a Path,
     /// Whether a write is on the disk before it is answered.
     pub(crate) synced: bool,
@@ -37,7 +37,7 @@ impl JavaServer<'_> {
             None => Command::new("java"),
         };
         command.arg("-cp").arg(peer).arg("Server").arg(self.folder);
-        command.args([&self.native.to_string(), &self.http.to_string(), self.prefixes]).arg(self.records);
+        command.args([&self.native.to_string(), &self.http.to_string(), self.admin]).arg(self.records);
         if self.synced {
             command.arg("--synced");
         }

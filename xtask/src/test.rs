@@ -40,6 +40,16 @@ pub(crate) fn test() -> Result<()> {
     if !is_there("chromium") || !is_there("chromedriver") {
         install(&["chromium", "chromium-driver"])?;
     }
+    // The service is tested behind a proxy, too, with the commands of its page, and by a program in Python.
+    if Command::new("nginx").arg("-v").output().is_err() {
+        install(&["nginx-light"])?;
+    }
+    if !is_there("curl") {
+        install(&["curl"])?;
+    }
+    if !is_there("python3") {
+        install(&["python3", "python3-venv"])?;
+    }
     run(&mut cargo(&["test", "--workspace", "--all-features"]))?;
     run(&mut cargo(&["test", "--package=tendot-names", "--no-default-features", "--features=alloc"]))?;
     // What is weak has to stay off where it is not even compiled.

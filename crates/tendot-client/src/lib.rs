@@ -5,6 +5,7 @@
 
 mod cache;
 mod http;
+pub mod native;
 mod question;
 mod resolver;
 

@@ -163,6 +163,66 @@ fn check(service: &Service, said: String, expected: u16) {
     let shown: String = said.chars().take(200).collect();
     assert!(answer.starts_with(&format!("HTTP/1.1 {expected} ")), "{shown:?}: {answer}");
     assert_eq!(answer.matches("HTTP/1.1 ").count(), 1, "{shown:?}: {answer}");
+    says_what(&answer);
+}
+
+/// A name, and a body that has the length it says.
+#[track_caller]
+fn says_what(answer: &str) {
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    let length = head.lines().find_map(|line| line.strip_prefix("content-length: ")).unwrap();
+    assert_eq!(length.parse(), Ok(body.len()), "{answer}");
+    assert!(body.len() > 2 && head.contains("\r\nx-request-id: "), "{answer}");
+}
+
+#[test]
+fn attack_h11_heads_that_are_refused_are_told_why() {
+    let service = plain();
+    let said = |said: String, expected: &str| {
+        let answer = service.say(&said);
+        says_what(&answer);
+        let shown: String = said.chars().take(200).collect();
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        let status = head.split(' ').nth(1).unwrap();
+        assert_eq!(format!("{status} {}", body.trim_end()), expected, "{shown:?}");
+    };
+    let shape = "400 the head of the request is not understood: it has a method, a space, a path, a space, `HTTP/1.1`, \
+                 and then lines of `name: value`";
+    let line = |number: u32, what: &str| {
+        format!("400 the head of the request is not understood: line {number}: {what}")
+    };
+    said("GET /10.5555/\0 HTTP/1.1\r\nHost: a\r\n\r\n".into(), &line(1, "it has control characters"));
+    said("GET /x HTTP/1.1\r\nHost: a\r\nX: \u{1b}\r\n\r\n".into(), &line(3, "it has control characters"));
+    said("GET /x HTTP/1.1\nHost: a\r\n\r\n".into(), &line(1, "it does not end with CR and LF"));
+    said("GET /x HTTP/1.1\r\nHost a\r\n\r\n".into(), shape);
+    said("GET /x HTTP/9.9\r\nHost: a\r\n\r\n".into(), shape);
+    said("hello\r\n\r\n".into(), shape);
+    said("\u{16}\u{3}\u{1}\u{2}\0\u{1}".into(), &line(1, "it has control characters"));
+    let long = "y".repeat(64 << 10);
+    said(format!("GET /{long} HTTP/1.1\r\nHost: a\r\n\r\n"), "414 the path has more than 65534 bytes");
+    let large = "431 the head has more than 100 headers, or 98304 bytes";
+    said(format!("GET / HTTP/1.1\r\nX: {}\r\n\r\n", "y".repeat(128 << 10)), large);
+    said(format!("GET / HTTP/1.1\r\n{}\r\n", "X: y\r\n".repeat(200)), large);
+    // What is not well encoded is refused by ourselves, on a page or as JSON.
+    for target in ["/10.5555/%zz", "/10.5555/%00", "/api/handles/10.5555/%4"] {
+        let answer = service.say(format!("GET {target} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"));
+        assert!(answer.starts_with("HTTP/1.1 400 ") && answer.contains("of the path"), "{target}: {answer}");
+        says_what(&answer);
+    }
+}
+
+#[test]
+fn attack_h11_a_refusal_comes_after_what_was_asked_before() {
+    let service = plain();
+    for method in ["GET", "HEAD"] {
+        let good = format!("{method} /livez HTTP/1.1\r\nHost: a\r\n\r\n");
+        let answer = service.say(format!("{}GET /\0 HTTP/1.1\r\n\r\n", good.repeat(3)));
+        assert_eq!(answer.matches("HTTP/1.1 200 OK\r\n").count(), 3, "{answer}");
+        assert_eq!(answer.matches("\r\nx-request-id: ").count(), 4, "{answer}");
+        let last = answer.rfind("HTTP/1.1 ").unwrap();
+        assert!(answer[last..].starts_with("HTTP/1.1 400 "), "{answer}");
+        says_what(&answer[last..]);
+    }
 }
 
 #[test]

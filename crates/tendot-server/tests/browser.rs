@@ -19,8 +19,9 @@ const ENTER: &str = "\u{E007}";
 const TAB: &str = "\u{E004}";
 
 /// All pages that differ in how they are made.
-const PAGES: [&str; 9] = [
+const PAGES: [&str; 10] = [
     "/",
+    "/docs",
     "/10.5555/ONE?noredirect",
     "/10.5555/WIDE?noredirect",
     "/10.5555/SCRIPT",

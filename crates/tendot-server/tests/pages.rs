@@ -19,6 +19,7 @@ const JSON: &str = "application/json";
 #[test]
 fn pages() {
     check("home", "/", PAGE);
+    check("docs", "/docs", PAGE);
     check("record", "/10.5555/ONE?noredirect", PAGE);
     check("record-types", "/10.5555/TYPES?noredirect", PAGE);
     check("record-alias", "/10.5555/ALIAS?noredirect", PAGE);
@@ -84,7 +85,9 @@ fn check(name: &str, target: &str, accept: &str) {
 #[test]
 fn pages_are_small() {
     let style = ask("/static/style.css", "*/*").body.len();
-    for target in ["/", "/10.5555/LARGE?noredirect", "/10.5555/LARGE?explain", "/10.5555/MANY?noredirect"] {
+    for target in
+        ["/", "/docs", "/10.5555/LARGE?noredirect", "/10.5555/LARGE?explain", "/10.5555/MANY?noredirect"]
+    {
         let page = ask(target, PAGE);
         assert!(page.body.len() + style < 60_000, "{target}: {} + {style}", page.body.len());
     }

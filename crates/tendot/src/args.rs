@@ -30,8 +30,11 @@ pub(crate) enum Command {
     Same(SameArguments),
     Extract(ExtractArguments),
     Serve(ServeArguments),
+    Resolve(ResolveArguments),
     #[command(subcommand)]
     Config(ConfigArguments),
+    #[command(subcommand)]
+    Site(SiteArguments),
     Import(ImportArguments),
     Export(ExportArguments),
     Backup(BackupArguments),
@@ -214,6 +217,10 @@ pub(crate) struct ServeArguments {
     #[arg(long, value_name = "ADDR")]
     pub(crate) https: Option<String>,
 
+    /// Where the native protocol is answered, over TCP and UDP, or `off` [default: 127.0.0.1:2641]
+    #[arg(long, value_name = "ADDR")]
+    pub(crate) native: Option<String>,
+
     #[command(flatten)]
     pub(crate) configuration: ConfigurationArguments,
 
@@ -222,6 +229,139 @@ pub(crate) struct ServeArguments {
     pub(crate) demo: bool,
 
     /// When it is ready, print a JSON object with the addresses
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Asks for the record of a name, and prints its values
+///
+/// Without `--server` the Handle System is asked from its root on: who keeps the prefix, then they for the name; over UDP, or
+/// else TCP, or else HTTP. The published root is built in; `--root` begins elsewhere.
+#[derive(Args, Debug)]
+#[command(after_long_help = "\
+Examples:
+  tendot resolve 10.1000/182
+  tendot resolve --server http://127.0.0.1:8080 10.5555/1
+  tendot resolve --server hdl://127.0.0.1:2641 --tcp --type URL 10.5555/1
+  tendot resolve --certified --json 10.1000/182 | jq -r '.values[].type'
+  tendot resolve --root siteinfo.json 10.5555/1
+
+Exit codes: 0 found, 1 there is no such record or value (told on stderr), 2 that could not be found out.")]
+pub(crate) struct ResolveArguments {
+    /// The name: a handle, or a DOI name in any written form
+    #[arg(value_name = "NAME", allow_hyphen_values = true)]
+    pub(crate) name: String,
+
+    /// Ask this one and nobody else: `http://…` or `https://…` for JSON, `hdl://HOST[:PORT]` for the native protocol
+    #[arg(long, value_name = "URL")]
+    pub(crate) server: Option<String>,
+
+    /// Begin at the sites in this file of Handle.Net: bootstrap_handles, siteinfo.json or root_info. They may lead to private
+    /// addresses, which the published root may not
+    #[arg(long, value_name = "FILE", conflicts_with = "server")]
+    pub(crate) root: Option<PathBuf>,
+
+    /// Over UDP only, or together with `--tcp` over these two
+    #[arg(long)]
+    pub(crate) udp: bool,
+
+    /// Over TCP only
+    #[arg(long)]
+    pub(crate) tcp: bool,
+
+    /// Only values of this type; may be repeated
+    #[arg(long = "type", value_name = "TYPE")]
+    pub(crate) types: Vec<String>,
+
+    /// Only the value at this index, beside those of a type; may be repeated
+    #[arg(long = "index", value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) indexes: Vec<u32>,
+
+    /// Ask who keeps the record, past all caches: for the native protocol a primary site
+    #[arg(long)]
+    pub(crate) auth: bool,
+
+    /// Believe only what is signed by the server that was asked (native protocol)
+    #[arg(long)]
+    pub(crate) certified: bool,
+
+    /// The public key of a server at `hdl://…`, as in its file pubkey.bin, for `--certified`
+    #[arg(long, value_name = "FILE", requires = "server")]
+    pub(crate) server_key: Option<PathBuf>,
+
+    /// Print a JSON object: responseCode, handle, values, from, transport, duration_ms
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Shows who this service is to others: its record, and what a prefix registry asks for
+#[derive(Debug, Subcommand)]
+pub(crate) enum SiteArguments {
+    Show(SiteShowArguments),
+    Export(SiteExportArguments),
+}
+
+/// Prints the record of this service's site (HS_SITE) as JSON
+///
+/// The record, and the key in it, are made at the first start of `tendot serve` in the directory of all data; its serial
+/// number goes up whenever something in it has changed at a start.
+#[derive(Args, Debug)]
+#[command(after_long_help = "\
+Examples:
+  tendot site show
+  tendot site show --data /var/lib/tendot --json | jq .serialNumber
+
+Exit codes: 0 it is printed, 1 there is none yet, 2 it could not be read.")]
+pub(crate) struct SiteShowArguments {
+    /// The directory of all that is kept [default: tendot-data]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) data: Option<String>,
+
+    #[command(flatten)]
+    pub(crate) configuration: ConfigurationArguments,
+
+    /// Print it on one line
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Writes the bundle that a prefix registry asks for, as `sitebndl.zip` of Handle.Net
+///
+/// It has the record of the site, the public key of the prefix's administrator, and whom to ask. If the directory of all
+/// data has no key pair of an administrator (`admpub.bin`, `admpriv.bin`), one is made there; the private key is not in the
+/// bundle, and is what the prefix will be administered with.
+#[derive(Args, Debug)]
+#[command(after_long_help = "\
+Examples:
+  tendot site export --contact 'Ada Lovelace' --email ada@example.org --organization 'Example Press'
+  tendot site export --data /var/lib/tendot bundle.zip
+
+Exit codes: 0 it is written, 1 there is no record yet, 2 it could not be written.")]
+pub(crate) struct SiteExportArguments {
+    /// The file to be written
+    #[arg(value_name = "FILE", default_value = "sitebndl.zip")]
+    pub(crate) file: PathBuf,
+
+    /// Whom to ask
+    #[arg(long, value_name = "NAME", default_value = "")]
+    pub(crate) contact: String,
+
+    /// Where to write to
+    #[arg(long, value_name = "ADDRESS", default_value = "")]
+    pub(crate) email: String,
+
+    /// Whose service it is
+    #[arg(long, value_name = "NAME", default_value = "")]
+    pub(crate) organization: String,
+
+    /// The directory of all that is kept [default: tendot-data]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) data: Option<String>,
+
+    #[command(flatten)]
+    pub(crate) configuration: ConfigurationArguments,
+
+    /// Print a JSON object with the file's name and what is in it
     #[arg(long)]
     pub(crate) json: bool,
 }

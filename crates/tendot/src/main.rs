@@ -11,6 +11,7 @@ mod log;
 mod output;
 mod pool;
 mod replacement;
+mod site;
 mod store;
 mod systemd;
 
@@ -39,7 +40,9 @@ fn main() -> ExitCode {
         Command::Same(arguments) => command::same::run(&arguments),
         Command::Extract(arguments) => command::extract::run(&arguments),
         Command::Serve(arguments) => command::serve::run(&arguments),
+        Command::Resolve(arguments) => command::resolve::run(&arguments),
         Command::Config(arguments) => command::config::run(&arguments),
+        Command::Site(arguments) => command::site::run(&arguments),
         Command::Import(arguments) => command::import::run(&arguments),
         Command::Export(arguments) => command::export::run(&arguments),
         Command::Backup(arguments) => command::backup::run(&arguments),

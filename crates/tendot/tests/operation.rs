@@ -63,7 +63,7 @@ fn tendot(directory: &Path) -> Command {
 }
 
 fn serve(directory: &Path, arguments: &[&str]) -> Service {
-    let fixed = ["serve", "--demo", "--store", "memory:", "--http", "127.0.0.1:0"];
+    let fixed = ["serve", "--demo", "--store", "memory:", "--native", "off", "--http", "127.0.0.1:0"];
     Service::start(tendot(directory).args(fixed).args(arguments))
 }
 
@@ -111,7 +111,7 @@ fn settings_are_shown_with_their_origin() {
     assert!(code == Some(1) && said.starts_with(told), "{said}");
     let (code, _, said) = run(&["serve", "--config", "t.toml"]);
     assert!(code == Some(2) && said.starts_with(told) && said.contains("hint:"), "{said}");
-    let (code, _, said) = run(&["serve", "--http", "off", "--store", "memory:"]);
+    let (code, _, said) = run(&["serve", "--http", "off", "--native", "off", "--store", "memory:"]);
     assert!(code == Some(2) && said.contains("nothing to listen to"), "{said}");
 }
 
@@ -292,7 +292,9 @@ fn both_doors_at_once() {
     ];
     // The key can be read by everybody.
     let (code, _, said) = output(
-        tendot(directory.path()).args(["serve", "--store", "memory:", "--http", "off"]).args(arguments),
+        tendot(directory.path())
+            .args(["serve", "--store", "memory:", "--native", "off", "--http", "off"])
+            .args(arguments),
     );
     assert!(code == Some(2) && said.contains("chmod 600"), "{said}");
     let mode = std::os::unix::fs::PermissionsExt::from_mode(0o600);

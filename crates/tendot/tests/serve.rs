@@ -19,7 +19,7 @@ struct Service {
 impl Service {
     fn start(directory: &Path, arguments: &[&str]) -> Self {
         let mut process = tendot(directory)
-            .args(["serve", "--http", "127.0.0.1:0"])
+            .args(["serve", "--native", "off", "--http", "127.0.0.1:0"])
             .args(arguments)
             .stderr(Stdio::piped())
             .spawn()
@@ -168,7 +168,10 @@ fn who_may_write() {
 fn a_second_service_is_told_who_is_there() {
     let directory = tempfile::tempdir().unwrap();
     let service = Service::start(directory.path(), &[]);
-    let second = tendot(directory.path()).args(["serve", "--http", "127.0.0.1:0"]).output().unwrap();
+    let second = tendot(directory.path())
+        .args(["serve", "--native", "off", "--http", "127.0.0.1:0"])
+        .output()
+        .unwrap();
     let said = String::from_utf8(second.stderr).unwrap();
     assert_eq!(second.status.code(), Some(2));
     assert!(said.contains(&format!("in use by process {}", service.process.id())), "{said}");

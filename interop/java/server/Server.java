@@ -7,8 +7,10 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.security.KeyPair;
 import java.security.KeyPairGenerator;
+import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import java.util.TreeMap;
 import net.cnri.util.StreamTable;
 import net.cnri.util.StreamVector;
@@ -29,18 +31,19 @@ import net.handle.server.Main;
 
 /** Starts the server of Handle.Net on 127.0.0.1, with a root of its own, and says `ready` when it answers. */
 final class Server {
-    private static final String USAGE = "usage: Server FOLDER NATIVE-PORT HTTP-PORT PREFIX[,PREFIX]... RECORDS [--synced]";
+    private static final String USAGE = "usage: Server FOLDER NATIVE-PORT HTTP-PORT ADMIN RECORDS [--synced]";
 
     private final Path folder;
     private final int nativePort;
     private final int httpPort;
-    private final List<String> prefixes;
+    /** Who may do everything, such as `300:0.NA/10.5555`. */
+    private final String admin;
 
-    private Server(Path folder, int nativePort, int httpPort, List<String> prefixes) {
+    private Server(Path folder, int nativePort, int httpPort, String admin) {
         this.folder = folder;
         this.nativePort = nativePort;
         this.httpPort = httpPort;
-        this.prefixes = prefixes;
+        this.admin = admin;
     }
 
     public static void main(String[] arguments) throws Exception {
@@ -53,7 +56,7 @@ final class Server {
                 Path.of(arguments[0]).toAbsolutePath(),
                 Integer.parseInt(arguments[1]),
                 Integer.parseInt(arguments[2]),
-                List.of(arguments[3].split(",")));
+                arguments[3]);
         Files.createDirectories(server.folder.resolve("resolver"));
         // Later it is the server's, and goes to its log.
         PrintStream talk = System.err;
@@ -107,23 +110,25 @@ final class Server {
         return new HandleRecord(handle, List.of(value));
     }
 
-    /** Fills the store, a record a line, unless that was done before; nothing is synced meanwhile. */
+    /** Fills the store, a record a line, unless that was done before; the prefix of every record is homed. */
     private void load(Path records) throws Exception {
         Path done = folder.resolve("loaded");
         if (Files.exists(done)) {
             return;
         }
         HandleStorage store = HandleStorageFactory.getStorage(folder.toFile(), settings(false), true);
-        for (String prefix : prefixes) {
-            store.setHaveNA(Util.encodeString("0.NA/" + prefix), true);
-        }
+        Set<String> prefixes = new HashSet<>();
         try (BufferedReader lines = Files.newBufferedReader(records)) {
             for (String line; (line = lines.readLine()) != null; ) {
                 HandleRecord record = GsonUtility.getGson().fromJson(line, HandleRecord.class);
                 // The server looks for names in upper case only.
                 byte[] name = Util.upperCase(Util.encodeString(record.getHandle()));
                 store.createOrUpdateRecord(name, record.getValuesAsArray());
+                prefixes.add(Util.decodeString(Util.getZeroNAHandle(name)));
             }
+        }
+        for (String prefix : prefixes) {
+            store.setHaveNA(Util.encodeString(prefix), true);
         }
         store.checkpointDatabase();
         store.shutdown();
@@ -132,7 +137,7 @@ final class Server {
 
     private StreamTable settings(boolean synced) {
         StreamVector admins = new StreamVector();
-        prefixes.forEach(prefix -> admins.add("300:0.NA/" + prefix));
+        admins.add(admin);
         StreamTable settings = new StreamTable();
         settings.put("this_server_id", "1");
         settings.put("server_admins", admins);

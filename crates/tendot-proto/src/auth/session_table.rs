@@ -162,12 +162,16 @@ impl SessionTable {
         self.sessions.get_mut(&id)
     }
 
-    /// Notes that the identity of a session has authenticated. Another than was named when the session was made has not.
+    /// Notes that the identity of a session has authenticated. Another than was named when the session was made has not; if
+    /// that was any key of a record, it is from now on the one by which it was proved.
     pub fn authenticate(&mut self, id: u32, identity: &Reference<'_>) -> bool {
         let Some(session) = self.sessions.get_mut(&id) else { return false };
-        if !session.identity.as_ref().is_some_and(|own| own.is_same(identity)) {
+        let Some(own) = &mut session.identity else { return false };
+        if own.index != 0 && own.index != identity.index || !own.handle().is_same_identity(identity.handle())
+        {
             return false;
         }
+        own.index = identity.index;
         self.by_age.remove(&session.age());
         session.is_authenticated = true;
         self.by_age.insert(session.age());

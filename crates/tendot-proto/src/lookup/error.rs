@@ -95,14 +95,7 @@ pub struct FailedAttempt {
 
 impl fmt::Display for FailedAttempt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let transport = match self.transport {
-            Transport::UDP => "UDP",
-            Transport::TCP => "TCP",
-            Transport::HTTP => "HTTP",
-            Transport::HTTPS => "HTTPS",
-            _ => "another protocol",
-        };
-        write!(f, "{} over {transport}: {}", self.to, self.error)
+        write!(f, "{} over {}: {}", self.to, self.transport, self.error)
     }
 }
 

@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 
 use super::error::LookupError;
 use crate::handle::Handle;
-use crate::record::{Site, Ttl, Value};
+use crate::record::{Interface, Server, Site, Ttl, Value};
 use crate::time::Now;
 use crate::wire::List;
 
@@ -67,13 +67,23 @@ impl Gather {
         }
     }
 
-    /// Keeps a site unless the same servers are known with a newer serial number.
+    /// Keeps a site unless the same servers are known with a newer serial number. Servers at one address
+    /// with other ports are not the same.
     pub(super) fn add_site(&mut self, site: &Arc<Site<'static>>) {
-        let same = |known: &&mut Arc<Site<'static>>| {
-            let servers = |site: &Site<'static>| -> Vec<_> {
-                site.servers.iter().map(|server| (server.id, server.address)).collect()
+        // The first port is enough, and looking for all of one among all of the other could take long.
+        let has_first = |one: &Server<'_>, two: &Server<'_>| {
+            let mut of_two = two.interfaces.iter();
+            let is_at = |first: &Interface| {
+                of_two.any(|other| (other.transport, other.port) == (first.transport, first.port))
             };
-            servers(known) == servers(site)
+            one.interfaces.first().is_none_or(is_at)
+        };
+        let is_same = |one: &Server<'_>, two: &Server<'_>| {
+            one.id == two.id && one.address == two.address && (has_first(one, two) || has_first(two, one))
+        };
+        let same = |known: &&mut Arc<Site<'static>>| {
+            let (one, two) = (&known.servers, &site.servers);
+            one.len() == two.len() && one.iter().zip(two).all(|(one, two)| is_same(one, two))
         };
         let is_full = self.sites.len() >= Self::MOST;
         match self.sites.iter_mut().find(same) {
@@ -111,5 +121,38 @@ impl Gather {
                 self.add_record(Handle::new(&value.data), depth + 1);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use core::time::Duration;
+
+    use super::*;
+    use crate::record::{InterfaceKind, Transport};
+
+    #[test]
+    fn which_sites_are_the_same() {
+        check(&[(1, &[2641]), (2, &[2641])], &[2]);
+        check(&[(2, &[2641]), (1, &[2641])], &[2]);
+        check(&[(1, &[2641]), (2, &[8000, 2641])], &[2]);
+        check(&[(2, &[8000, 2641]), (1, &[2641])], &[2]);
+        check(&[(1, &[2641]), (2, &[2642])], &[1, 2]);
+        check(&[(1, &[]), (2, &[])], &[2]);
+    }
+
+    /// The serial numbers that are kept of sites of one server, with these serial numbers and ports.
+    #[track_caller]
+    fn check(sites: &[(u16, &[u32])], kept: &[u16]) {
+        let mut gather = Gather::new(Now { elapsed: Duration::ZERO, unix: 0 }, false);
+        for (serial, ports) in sites {
+            let interface =
+                |port: &u32| Interface { kind: InterfaceKind::BOTH, transport: Transport::TCP, port: *port };
+            let server = Server { interfaces: ports.iter().map(interface).collect(), ..Server::default() };
+            let site = Site { serial: *serial, servers: alloc::vec![server], ..Site::default() };
+            gather.add_site(&Arc::new(site));
+        }
+        let found: Vec<u16> = gather.sites.iter().map(|site| site.serial).collect();
+        assert_eq!(found, kept, "{sites:?}");
     }
 }

@@ -1,5 +1,6 @@
 use alloc::borrow::Cow;
 use alloc::vec::Vec;
+use core::fmt;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use super::PublicKey;
@@ -334,6 +335,18 @@ impl Transport {
     pub const TCP: Self = Self(1);
     pub const HTTP: Self = Self(2);
     pub const HTTPS: Self = Self(3);
+}
+
+impl fmt::Display for Transport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::UDP => f.write_str("UDP"),
+            Self::TCP => f.write_str("TCP"),
+            Self::HTTP => f.write_str("HTTP"),
+            Self::HTTPS => f.write_str("HTTPS"),
+            Self(other) => write!(f, "protocol {other}"),
+        }
+    }
 }
 
 /// Which part of a handle decides its server.

@@ -7,8 +7,10 @@ use tendot_proto::Handle;
 use tendot_proto::record::Namespace;
 use tendot_registry::{Caller, Error, Query};
 use tendot_store::Store;
+use utoipa::ToSchema;
 
 use super::answer::{Answer, JSON, answer};
+use super::describe::{Described, Doing, text};
 use super::parameters::Parameters;
 use super::request::Request;
 use super::search::Search;
@@ -17,7 +19,9 @@ use super::{Http, form, percent};
 /// Names in one request.
 const NAMES: usize = 100;
 
-#[derive(Serialize)]
+/// Which agency looks after a name, or why that is not known.
+#[derive(Serialize, ToSchema)]
+#[schema(as = Agency)]
 struct Found {
     #[serde(rename = "DOI")]
     doi: String,
@@ -87,4 +91,23 @@ impl<S: Store> Http<S> {
         let known = AGENCIES.iter().find(|(known, _)| known.eq_ignore_ascii_case(code));
         Ok(known.map_or(code, |(_, name)| name).to_owned())
     }
+}
+
+/// What is done at `/doiRA/{names}`.
+pub(super) fn describe() -> Described {
+    Described::read(
+        Doing::new("Which agency looks after names, or prefixes")
+            .group("Names")
+            .in_path(
+                "names",
+                "Names or prefixes, with commas between them, 100 at most; a comma in a name is `%2C`",
+                text(),
+            )
+            .sample("curl -s $SERVER/doiRA/10.5555/DEMO,10.5555/none")
+            .answer(
+                StatusCode::OK,
+                "The agency of each, in the order of the request; `status` if there is none to tell",
+            )
+            .json_list::<Found>("application/json"),
+    )
 }

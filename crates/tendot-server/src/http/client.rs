@@ -140,21 +140,22 @@ fn address(text: &str) -> Option<IpAddr> {
 }
 
 /// An IPv4 address that came in the clothes of IPv6, without them.
-pub(super) fn plain(address: IpAddr) -> IpAddr {
+pub(crate) fn plain(address: IpAddr) -> IpAddr {
     address.to_canonical()
 }
 
 /// The network that an address is one host of: itself for IPv4, the first 64 bits for IPv6.
-pub(super) fn host(address: IpAddr) -> IpAddr {
+pub(crate) fn host(address: IpAddr) -> IpAddr {
     masked(address, 32, 64)
 }
 
 /// The larger network around an address: 24 bits for IPv4, 48 for IPv6.
-pub(super) fn network(address: IpAddr) -> IpAddr {
+pub(crate) fn network(address: IpAddr) -> IpAddr {
     masked(address, 24, 48)
 }
 
-fn masked(address: IpAddr, v4: u32, v6: u32) -> IpAddr {
+/// The network that an address is in, of so many bits.
+pub(crate) fn masked(address: IpAddr, v4: u32, v6: u32) -> IpAddr {
     match address {
         IpAddr::V4(address) => Ipv4Addr::from_bits(address.to_bits() & (u32::MAX << (32 - v4))).into(),
         IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() & (u128::MAX << (128 - v6))).into(),

@@ -75,9 +75,12 @@ pub(super) async fn run<S: Store + 'static>(
     tls: Option<&Tls>,
     closed: watch::Receiver<bool>,
 ) {
-    let Some(tls) = tls else { return serve(doors, Paced::new(stream, doors.limits), peer, closed).await };
+    let id = doors.http.ids.make();
+    let Some(tls) = tls else {
+        return serve(doors, Paced::new(stream, doors.limits, id), peer, closed).await;
+    };
     match timeout(doors.limits.header_time, tls.acceptor().accept(stream)).await {
-        Ok(Ok(stream)) => serve(doors, Paced::new(stream, doors.limits), peer, closed).await,
+        Ok(Ok(stream)) => serve(doors, Paced::new(stream, doors.limits, id), peer, closed).await,
         Ok(Err(error)) => tracing::debug!(client = %peer.address, %error, "TLS was not agreed on"),
         Err(_) => tracing::debug!(client = %peer.address, "TLS was not agreed on in time"),
     }

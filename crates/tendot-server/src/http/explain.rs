@@ -9,9 +9,11 @@ use tendot_names::{Form, Reader, Target};
 use tendot_proto::Value;
 use tendot_registry::Error;
 use tendot_store::Store;
+use utoipa::ToSchema;
 
 use super::address::BadAddress;
 use super::answer::{Answer, JSON, answer};
+use super::api::ValueForm;
 use super::location::{Candidate, Origin, Step};
 use super::parameters::Parameters;
 use super::redirect::{Way, own_path};
@@ -35,7 +37,7 @@ pub(crate) enum Told<'t> {
 pub(crate) type Listener<'l> = &'l mut (dyn for<'t> FnMut(Told<'t>) + Send);
 
 /// How a name was read and where it leads.
-#[derive(Debug, Default, Serialize)]
+#[derive(Debug, Default, Serialize, ToSchema)]
 pub struct Explanation {
     pub(crate) name: String,
     pub(crate) outcome: Outcome,
@@ -43,6 +45,7 @@ pub struct Explanation {
     /// Where the record comes from, if it is not kept here.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) upstream: Option<Heard>,
+    #[schema(value_type = Vec<ValueForm>)]
     pub(crate) values: Vec<Value<'static>>,
     pub(crate) aliases: Vec<String>,
     pub(crate) places: Vec<Place>,
@@ -53,7 +56,7 @@ pub struct Explanation {
 }
 
 /// Whether a name leads somewhere.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
     /// It does.
@@ -66,7 +69,7 @@ pub enum Outcome {
 }
 
 /// One thing that was found out on the way.
-#[derive(Clone, Debug, Eq, PartialEq, Serialize)]
+#[derive(Clone, Debug, Eq, PartialEq, Serialize, ToSchema)]
 pub struct Finding {
     /// What it is about, in one word.
     pub step: &'static str,
@@ -80,7 +83,7 @@ pub struct Finding {
 }
 
 /// A place that a name could lead to.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Place {
     pub(crate) href: String,
     pub(crate) weight: f64,
@@ -88,11 +91,12 @@ pub(crate) struct Place {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) index: Option<u32>,
     #[serde(skip_serializing_if = "Vec::is_empty", serialize_with = "as_object")]
+    #[schema(value_type = std::collections::BTreeMap<String, String>)]
     pub(crate) attributes: Vec<(String, String)>,
 }
 
 /// An answer that leads on.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Redirect {
     pub(crate) status: u16,
     pub(crate) location: String,

@@ -4,6 +4,8 @@
 //! same length twice. A proxy in front may read all of that otherwise. Such a line gets a NUL, which no parser takes: the
 //! answer is 400, and the connection is closed.
 
+use std::fmt;
+
 use memchr::memchr;
 
 /// Bytes of a line that are looked at: more than the names and numbers that count here have.
@@ -11,6 +13,19 @@ const LOOKED_AT: usize = 64;
 
 /// The first line that an HTTP/2 connection begins with.
 const HTTP2: &[u8] = b"PRI * HTTP/2.0\r";
+
+/// What is wrong with a line of a head, counted from 1.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) struct Fault {
+    pub(super) line: u32,
+    pub(super) what: &'static str,
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "line {}: {}", self.line, self.what)
+    }
+}
 
 /// Where in the requests of a connection the bytes stand.
 #[derive(Debug)]
@@ -21,7 +36,13 @@ pub(super) struct Heads {
     length: usize,
     /// Whether the last byte was CR.
     after_return: bool,
+    /// Whether the line has control characters.
+    has_controls: bool,
     is_first_line: bool,
+    /// Lines of the head that have ended.
+    lines: u32,
+    /// The first that was found wrong, also if it is for the parser to refuse it.
+    fault: Option<Fault>,
     is_first_request: bool,
     lengths: u8,
     body: u64,
@@ -46,7 +67,10 @@ impl Heads {
             line: [0; LOOKED_AT],
             length: 0,
             after_return: false,
+            has_controls: false,
             is_first_line: true,
+            lines: 0,
+            fault: None,
             is_first_request: true,
             lengths: 0,
             body: 0,
@@ -57,6 +81,12 @@ impl Heads {
     /// Whether part of a head has come, and not all of it.
     pub(super) fn is_within(&self) -> bool {
         self.place == Place::Head
+    }
+
+    /// What is wrong with the last head, as far as is known.
+    pub(super) fn fault(&self) -> Option<Fault> {
+        let current = Fault { line: self.lines + 1, what: CONTROLS };
+        self.fault.or(self.has_controls.then_some(current))
     }
 
     /// Whether nothing has come.
@@ -79,6 +109,7 @@ impl Heads {
                     self.place = Place::Head;
                     self.is_first_line = true;
                     (self.lengths, self.body, self.is_chunked) = (0, 0, false);
+                    (self.lines, self.fault) = (0, None);
                 }
                 Place::Head => {
                     let Some(end) = memchr(b'\n', bytes) else {
@@ -86,15 +117,21 @@ impl Heads {
                         return;
                     };
                     self.keep(&bytes[..end]);
-                    if !self.after_return || !self.ends_line() {
+                    self.lines = self.lines.saturating_add(1);
+                    if let Err(what) = self.end_line() {
+                        self.find(what);
                         bytes[end] = 0;
                         self.place = Place::Beyond;
                     }
-                    (self.length, self.after_return) = (0, false);
+                    (self.length, self.after_return, self.has_controls) = (0, false, false);
                     bytes = &mut bytes[end + 1..];
                 }
             }
         }
+    }
+
+    fn find(&mut self, what: &'static str) {
+        self.fault.get_or_insert(Fault { line: self.lines, what });
     }
 
     fn keep(&mut self, bytes: &[u8]) {
@@ -102,13 +139,22 @@ impl Heads {
         let kept = bytes.len().min(LOOKED_AT - start);
         self.line[start..start + kept].copy_from_slice(&bytes[..kept]);
         self.length = self.length.saturating_add(bytes.len());
+        // Without a branch, so that many bytes are looked at together.
+        let is_control = |byte: u8| (byte < b' ') & (byte != b'\t') & (byte != b'\r');
+        self.has_controls |= bytes.iter().fold(false, |found, byte| found | is_control(*byte));
         if let Some(last) = bytes.last() {
             self.after_return = *last == b'\r';
         }
     }
 
-    /// Takes note of a line that has ended; false if it can be read in two ways.
-    fn ends_line(&mut self) -> bool {
+    /// Takes note of a line that has ended; an error if it can be read in two ways.
+    fn end_line(&mut self) -> Result<(), &'static str> {
+        if self.has_controls {
+            self.find(CONTROLS);
+        }
+        if !self.after_return {
+            return Err("it does not end with CR and LF");
+        }
         let line = &self.line[..self.length.min(LOOKED_AT)];
         if line == b"\r" {
             // Empty lines before a request do not count.
@@ -120,14 +166,18 @@ impl Heads {
                     (false, length) => Place::Body(length),
                 };
             }
-            return true;
+            return Ok(());
         }
         if self.is_first_line {
             self.is_first_line = false;
             if self.is_first_request && line == HTTP2 {
                 self.place = Place::Beyond;
             }
-            return true;
+            return Ok(());
+        }
+        if matches!(line.first(), Some(b' ' | b'\t')) {
+            self.find("it begins with a space, as if it belonged to the one before");
+            return Ok(());
         }
         if let Some(value) = after_name(line, b"content-length:") {
             self.lengths = self.lengths.saturating_add(1);
@@ -136,9 +186,14 @@ impl Heads {
         } else if after_name(line, b"transfer-encoding:").is_some() {
             self.is_chunked = true;
         }
-        self.lengths + u8::from(self.is_chunked) < 2
+        if self.lengths + u8::from(self.is_chunked) < 2 {
+            return Ok(());
+        }
+        Err("the length of the body is told twice")
     }
 }
+
+const CONTROLS: &str = "it has control characters";
 
 fn after_name<'a>(line: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
     let (start, rest) = line.split_at_checked(name.len())?;
@@ -178,6 +233,27 @@ mod tests {
             bytes.chunks_mut(piece).for_each(|bytes| heads.look_at(bytes));
             assert_eq!(bytes == sent.as_bytes(), expected, "{sent:?} by {piece}");
         }
+    }
+
+    #[test]
+    fn faults() {
+        let check = |sent: &str, expected: Option<&str>| {
+            let mut heads = Heads::new();
+            heads.look_at(&mut sent.as_bytes().to_vec());
+            assert_eq!(heads.fault().map(|fault| fault.to_string()).as_deref(), expected, "{sent:?}");
+        };
+        check("GET / HTTP/1.1\r\nHost: a\r\n\r\n", None);
+        check("GET / HTTP/1.1\r\nHost: a\n", Some("line 2: it does not end with CR and LF"));
+        check("GET /\0 HTTP/1.1\r\nHost: a\r\n", Some("line 1: it has control characters"));
+        check("GET /\0", Some("line 1: it has control characters"));
+        check("GET / HTTP/1.1\r\nA: \u{1b}\r\n\r\n", Some("line 2: it has control characters"));
+        check("GET /\0 HTTP/1.1\r\n\r\nGET / HTTP/1.1\r\n\r\n", None);
+        check(
+            "GET / HTTP/1.1\r\nA: b\r\n c\r\n\r\n",
+            Some("line 3: it begins with a space, as if it belonged to the one before"),
+        );
+        let twice = "GET / HTTP/1.1\r\nContent-Length: 4\r\nContent-Length: 4\r\n\r\n";
+        check(twice, Some("line 3: the length of the body is told twice"));
     }
 
     #[test]

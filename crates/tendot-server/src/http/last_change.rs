@@ -1,7 +1,7 @@
 use tendot_store::{Store, StoreError};
 
 /// The number of the last line of a store's log, found in few steps from one that is known to be there.
-pub(super) async fn last_change<S: Store>(store: &S, known: u64) -> Result<u64, StoreError> {
+pub(crate) async fn last_change<S: Store>(store: &S, known: u64) -> Result<u64, StoreError> {
     let (mut low, mut high, mut step) = (known, known, 1);
     while !store.changes(high, 1).await?.is_empty() {
         (low, high) = (high, high.saturating_add(step));

@@ -1,11 +1,10 @@
 //! The doors: connections are taken as they come, a bounded number of them, and at the end what is under way is finished.
 
-use std::collections::HashMap;
 use std::future::{Future, poll_fn};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Poll;
 use std::time::Duration;
 
@@ -15,9 +14,10 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
-use super::client::{Peer, host, plain};
+use super::client::{Peer, plain};
 use super::connection::{self, Builder};
 use super::{Http, Tls};
+use crate::crowd::Crowd;
 
 /// What a connection may take.
 #[derive(Clone, Copy, Debug)]
@@ -105,7 +105,7 @@ pub(super) struct Doors<S> {
     /// Whether the end was asked for.
     pub(super) is_ending: AtomicBool,
     room: Arc<Semaphore>,
-    crowd: Mutex<HashMap<IpAddr, usize>>,
+    crowd: Arc<Crowd>,
 }
 
 /// Answers the connections of sockets until `end` comes, and then finishes what is under way.
@@ -120,7 +120,7 @@ pub async fn listen<S: Store + 'static>(
         builder: connection::builder(&limits),
         is_ending: AtomicBool::new(false),
         room: Arc::new(Semaphore::new(limits.connections)),
-        crowd: Mutex::default(),
+        crowd: Crowd::new(limits.connections_per_client),
         limits,
     });
     let (stop, stopped) = watch::channel(false);
@@ -208,18 +208,20 @@ impl<S: Store + 'static> Doors<S> {
     ) {
         let address = plain(peer.ip());
         let metrics = Arc::clone(&doors.http.metrics);
-        let Some(place) = Place::take(doors, address) else {
+        let place = if doors.has_no_limit(address) { None } else { Some(doors.crowd.enter(address)) };
+        if place.as_ref().is_some_and(Option::is_none) {
             metrics.turned_away.fetch_add(1, Ordering::Relaxed);
             tracing::debug!(%address, "a client has too many connections");
             return;
-        };
+        }
         metrics.accepted.fetch_add(1, Ordering::Relaxed);
         metrics.connections.fetch_add(1, Ordering::Relaxed);
         // Answers are small and wanted at once.
         let _ = stream.set_nodelay(true);
         let peer = Peer { address, is_encrypted: tls.is_some() };
+        let doors = Arc::clone(doors);
         tokio::spawn(async move {
-            connection::run(&place.doors, stream, peer, tls.as_deref(), closed).await;
+            connection::run(&doors, stream, peer, tls.as_deref(), closed).await;
             metrics.connections.fetch_sub(1, Ordering::Relaxed);
             drop(place);
             drop(permit);
@@ -228,42 +230,6 @@ impl<S: Store + 'static> Doors<S> {
 
     fn has_no_limit(&self, address: IpAddr) -> bool {
         address.is_loopback() || self.http.trust.is_proxy(address)
-    }
-}
-
-/// One connection of a client, among those it may have.
-struct Place<S: Store + 'static> {
-    doors: Arc<Doors<S>>,
-    client: Option<IpAddr>,
-}
-
-impl<S: Store + 'static> Place<S> {
-    fn take(doors: &Arc<Doors<S>>, address: IpAddr) -> Option<Self> {
-        if doors.has_no_limit(address) {
-            return Some(Self { doors: Arc::clone(doors), client: None });
-        }
-        let client = host(address);
-        let mut crowd = doors.crowd.lock().unwrap_or_else(PoisonError::into_inner);
-        let count = crowd.entry(client).or_default();
-        if *count >= doors.limits.connections_per_client {
-            return None;
-        }
-        *count += 1;
-        drop(crowd);
-        Some(Self { doors: Arc::clone(doors), client: Some(client) })
-    }
-}
-
-impl<S: Store + 'static> Drop for Place<S> {
-    fn drop(&mut self) {
-        let Some(client) = self.client else { return };
-        let mut crowd = self.doors.crowd.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(count) = crowd.get_mut(&client) {
-            *count -= 1;
-            if *count == 0 {
-                crowd.remove(&client);
-            }
-        }
     }
 }
 
@@ -276,35 +242,25 @@ mod tests {
     use crate::http::Trust;
 
     #[test]
-    fn attack_h10_connections_of_one_client() {
+    fn nobody_counts_this_machine_and_proxies() {
         let trust = Trust { proxies: vec!["10.0.0.0/8".parse().unwrap()], ..Trust::default() };
         let limits = Limits { connections_per_client: 2, ..Limits::default() };
-        let doors = Arc::new(Doors {
+        let doors = Doors {
             http: Arc::new(
                 Http::new(Arc::new(Registry::new(Memory::new(), Settings::default()))).trust(trust),
             ),
             builder: connection::builder(&limits),
             is_ending: AtomicBool::new(false),
             room: Arc::new(Semaphore::new(0)),
-            crowd: Mutex::default(),
+            crowd: Crowd::new(limits.connections_per_client),
             limits,
-        });
-        let mut places: Vec<Place<Memory>> = Vec::new();
-        let mut take = |address: &str| {
-            let place = Place::take(&doors, address.parse().unwrap());
-            let is_taken = place.is_some();
-            places.extend(place);
-            is_taken
         };
-        assert!(take("192.0.2.1") && take("192.0.2.1") && !take("192.0.2.1") && take("192.0.2.2"));
-        assert!(
-            take("2001:db8::1") && take("2001:db8::2") && !take("2001:db8::3") && take("2001:db8:0:1::1")
-        );
-        assert!((0..9).all(|_| take("10.1.1.1") && take("127.0.0.1")));
-        // The first one goes, and another can come.
-        places.remove(0);
-        assert!(Place::take(&doors, [192, 0, 2, 1].into()).is_some());
-        drop(places);
-        assert!(doors.crowd.lock().unwrap().is_empty());
+        let check = |address: &str, expected| {
+            assert_eq!(doors.has_no_limit(address.parse().unwrap()), expected, "{address}");
+        };
+        check("127.0.0.1", true);
+        check("::1", true);
+        check("10.1.1.1", true);
+        check("192.0.2.1", false);
     }
 }

@@ -100,7 +100,7 @@ pub(crate) struct Asking<'a> {
 }
 
 /// One step of a choice: by what, and which places were left, as their numbers.
-#[derive(Clone, Debug, Eq, PartialEq, serde::Serialize)]
+#[derive(Clone, Debug, Eq, PartialEq, serde::Serialize, utoipa::ToSchema)]
 pub(crate) struct Step {
     pub(crate) by: String,
     pub(crate) left: Vec<usize>,

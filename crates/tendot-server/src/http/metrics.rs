@@ -7,11 +7,13 @@ use std::time::{Duration, SystemTime};
 
 use http::{Method, StatusCode};
 use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric as _, text};
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric as _, MetricEncoder, text};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Registry;
+
+use crate::native;
 
 /// What a request is about. No name, and no other text of a client, is ever a label.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -60,27 +62,29 @@ const STATUSES: [u16; 27] = [
 const CLASSES: [u64; 13] =
     [25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 50_000, 100_000, 1_000_000, 10_000_000];
 
+/// How long requests took.
 #[derive(Debug, Default)]
-struct Durations {
+pub(crate) struct Durations {
     classes: [AtomicU64; CLASSES.len() + 1],
     nanoseconds: AtomicU64,
 }
 
 impl Durations {
-    fn count(&self, took: Duration) {
+    pub(crate) fn count(&self, took: Duration) {
         let class = CLASSES.partition_point(|end| Duration::from_micros(*end) < took);
         self.classes[class].fetch_add(1, Ordering::Relaxed);
         let nanoseconds = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
         self.nanoseconds.fetch_add(nanoseconds, Ordering::Relaxed);
     }
 
-    /// The classes with their ends, all of them together, and the sum.
-    fn read(&self) -> (Vec<(f64, u64)>, u64, f64) {
+    /// As OpenMetrics has it.
+    pub(crate) fn encode(&self, mut encoder: MetricEncoder<'_>) -> fmt::Result {
         let ends = CLASSES.iter().map(|end| *end as f64 / 1e6).chain([f64::INFINITY]);
-        let numbers = self.classes.iter().map(|number| number.load(Ordering::Relaxed));
-        let buckets: Vec<_> = ends.zip(numbers).collect();
+        let buckets: Vec<_> =
+            ends.zip(self.classes.iter().map(|number| number.load(Ordering::Relaxed))).collect();
         let count = buckets.iter().map(|(_, number)| number).sum();
-        (buckets, count, self.nanoseconds.load(Ordering::Relaxed) as f64 / 1e9)
+        let sum = self.nanoseconds.load(Ordering::Relaxed) as f64 / 1e9;
+        encoder.encode_histogram::<[(&str, &str); 1]>(sum, count, &buckets, None)
     }
 }
 
@@ -138,9 +142,7 @@ impl UpstreamCounts {
             ConstCounter::new(number.load(Ordering::Relaxed)).encode(family.encode_family(&labels)?)?;
         }
         let (name, about) = ("tendot_upstream_request_duration_seconds", "From a question to its answer.");
-        let mut family = encoder.encode_descriptor(name, about, None, MetricType::Histogram)?;
-        let (buckets, count, sum) = self.durations.read();
-        family.encode_histogram::<[(&str, &str); 0]>(sum, count, &buckets, None)
+        self.durations.encode(encoder.encode_descriptor(name, about, None, MetricType::Histogram)?)
     }
 }
 
@@ -209,9 +211,16 @@ impl fmt::Debug for Figure {
 }
 
 /// All numbers, as OpenMetrics has them.
-pub(super) fn print(metrics: &Arc<Metrics>, figures: &Arc<Vec<Figure>>) -> Result<String, fmt::Error> {
+pub(super) fn print(
+    metrics: &Arc<Metrics>,
+    figures: &Arc<Vec<Figure>>,
+    native: Option<Arc<native::Metrics>>,
+) -> Result<String, fmt::Error> {
     let mut registry = Registry::default();
     registry.register_collector(Box::new(Collected(Arc::clone(metrics), Arc::clone(figures))));
+    if let Some(native) = native {
+        registry.register_collector(Box::new(native::Collected(native)));
+    }
     let mut printed = String::new();
     text::encode(&mut printed, &registry)?;
     Ok(printed)
@@ -273,11 +282,7 @@ impl Collector for Collected {
         let (name, about) = ("tendot_http_request_duration_seconds", "From a request's head to its answer.");
         let mut family = encoder.encode_descriptor(name, about, None, MetricType::Histogram)?;
         for ((_, kind), durations) in Kind::ALL.iter().zip(&metrics.durations) {
-            let (buckets, count, sum) = durations.read();
-            let labels = [("kind", *kind)];
-            family
-                .encode_family(&labels)?
-                .encode_histogram::<[(&str, &str); 1]>(sum, count, &buckets, None)?;
+            durations.encode(family.encode_family(&[("kind", *kind)])?)?;
         }
         if metrics.upstream.is_there.load(Ordering::Relaxed) {
             metrics.upstream.encode(&mut encoder)?;
@@ -317,7 +322,7 @@ mod tests {
         metrics.count(Kind::Read, StatusCode::IM_A_TEAPOT, Duration::from_secs(100));
         let figures = [Figure::new("x", "y", true, || Some(3.0)), Figure::new("z", "y", false, || None)];
         let figures = Arc::new(Vec::from(figures));
-        let text = print(&metrics, &figures).unwrap();
+        let text = print(&metrics, &figures, None).unwrap();
         for line in [
             "tendot_http_requests_total{kind=\"redirect\",code=\"302\"} 2",
             "tendot_http_requests_total{kind=\"read\",code=\"other\"} 1",

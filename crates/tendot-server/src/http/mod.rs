@@ -1,7 +1,8 @@
 //! The front door for browsers and programs.
 //!
-//! `listen.rs` takes connections and `connection.rs` serves one, with `pace.rs` and `head.rs` (what a peer may not do) and
-//! `tls.rs`; this file finds out who asks (`client.rs`), whether too often (`rate.rs`), and what about. A name's redirect is in `redirect.rs`,
+//! `listen.rs` takes connections and `connection.rs` serves one, with `pace.rs`, `head.rs` and `refusal.rs` (what a peer
+//! may not do) and `tls.rs`; this file finds out who asks (`client.rs`), whether too often (`rate.rs`), and what about:
+//! `route.rs` has all paths, which `describe.rs` and `openapi.rs` tell of. A name's redirect is in `redirect.rs`,
 //! with `form.rs` (how names are written in paths), `places.rs` and `location.rs` (which of several places wins),
 //! `negotiate.rs` (what the client would rather have), `address.rs` (what is redirected to) and `link.rs` (what else is
 //! said of the thing); `explain.rs` tells why it led there, and `near.rs` what may have been meant. Names are looked up in
@@ -19,6 +20,7 @@ mod caching;
 mod client;
 mod compress;
 mod connection;
+mod describe;
 mod expiry;
 mod explain;
 mod form;
@@ -31,6 +33,7 @@ mod location;
 mod metrics;
 mod near;
 mod negotiate;
+mod openapi;
 mod pace;
 mod page;
 mod parameters;
@@ -38,12 +41,15 @@ mod percent;
 mod places;
 mod rate;
 mod redirect;
+mod refusal;
 mod request;
 mod request_id;
+mod route;
 mod search;
 mod shown;
 mod status;
 mod tls;
+mod tunnel;
 mod upstream;
 
 use std::sync::Arc;
@@ -56,6 +62,7 @@ use body::Bodies;
 use bytes::Bytes;
 use client::{Client, Peer};
 pub use client::{ForwardedBy, Trust};
+pub(crate) use client::{host, masked, plain};
 pub use explain::{Explanation, Finding, Outcome};
 use http::header::{self, HeaderValue};
 use http::request::Parts;
@@ -63,14 +70,17 @@ use http::{Method, StatusCode};
 use hyper::body::Incoming;
 use ipnet::IpNet;
 use kept::Kept;
-use last_change::last_change;
+pub(crate) use last_change::last_change;
 pub use listen::{Limits, Listener, Listeners, listen};
+pub(crate) use metrics::Durations;
 use metrics::{Figure, Kind, Metrics};
 use parameters::Parameters;
 use rate::Limiter;
+pub(crate) use rate::Table;
 pub use rate::{Rate, Rates};
 use request::Request;
 use request_id::{REQUEST_ID, RequestIds};
+use route::Route;
 use shown::Shown;
 use tendot_names::Reader;
 use tendot_registry::Registry;
@@ -78,6 +88,8 @@ use tendot_store::Store;
 pub use tls::{Tls, TlsError};
 use upstream::Foreign;
 pub use upstream::Upstream;
+
+use crate::native::Native;
 
 /// Steps that one request may cost.
 const WORK: u32 = 20_000;
@@ -105,11 +117,13 @@ pub struct Http<S> {
     /// Who may see the figures, beside this machine.
     metrics_for: Vec<IpNet>,
     logs_requests: bool,
+    /// For messages of the Handle System inside HTTP.
+    native: Option<Arc<Native<S>>>,
     /// Whether requests are answered as they should be.
     ready: AtomicBool,
 }
 
-impl<S: Store> Http<S> {
+impl<S: Store + 'static> Http<S> {
     /// Answers from this registry.
     pub fn new(registry: Arc<Registry<S>>) -> Self {
         Self {
@@ -125,6 +139,7 @@ impl<S: Store> Http<S> {
             figures: Arc::default(),
             metrics_for: Vec::new(),
             logs_requests: false,
+            native: None,
             ready: AtomicBool::new(false),
         }
     }
@@ -207,6 +222,13 @@ impl<S: Store> Http<S> {
         self
     }
 
+    /// Takes messages of the Handle System inside HTTP, too, and tells of its site and numbers.
+    #[must_use]
+    pub fn native(mut self, native: Arc<Native<S>>) -> Self {
+        self.native = Some(native);
+        self
+    }
+
     /// Says whether the service takes requests, for `/readyz`.
     pub fn set_ready(&self, ready: bool) {
         self.ready.store(ready, Ordering::Relaxed);
@@ -268,17 +290,21 @@ impl<S: Store> Http<S> {
             client: Some(client.address),
             takes_credentials: client.takes_credentials,
         };
-        match (&parts.method, path) {
-            (&Method::GET | &Method::HEAD, "/metrics") => self.show_metrics(client).await,
-            (&Method::GET | &Method::HEAD, _) => self.get(path, &asked, now).await,
-            (&Method::OPTIONS, _) => options(),
-            (&Method::POST, "/") => self.post(body, &asked, now).await,
-            (method, path) => match (method, path.strip_prefix("/api/handles/")) {
-                (&Method::PUT, Some(name)) => self.put_handle(name, &asked, body, now).await,
-                (&Method::DELETE, Some(name)) => self.delete_handle(name, &asked, now).await,
-                (&Method::POST, Some(name)) => self.get_handle(name, &asked, now).await,
-                (_, name) => not_allowed(path, name.is_some()),
-            },
+        if tunnel::is_message(&parts.method, &parts.headers) {
+            return self.tunnel(body, client).await;
+        }
+        let Some((route, rest)) = Route::of(path) else { return api::unknown(&parts.method, path) };
+        match (&parts.method, route) {
+            (&Method::GET | &Method::HEAD, _) => {
+                let answer = self.get(route, rest, client, &asked, now).await;
+                self.keep(path, answer).await
+            }
+            (&Method::OPTIONS, _) => options(route),
+            (&Method::POST, Route::Home) => self.post(body, &asked, now).await,
+            (&Method::PUT, Route::Handle) => self.put_handle(rest, &asked, body, now).await,
+            (&Method::DELETE, Route::Handle) => self.delete_handle(rest, &asked, now).await,
+            (&Method::POST, Route::Handle) => self.get_handle(rest, &asked, now).await,
+            _ => not_allowed(route),
         }
     }
 
@@ -293,7 +319,11 @@ impl<S: Store> Http<S> {
         if let Ok(last) = last_change(self.registry.store(), known).await {
             self.metrics.last_change.store(last, Ordering::Relaxed);
         }
-        let mut response = match metrics::print(&self.metrics, &self.figures) {
+        let mut response = match metrics::print(
+            &self.metrics,
+            &self.figures,
+            self.native.as_ref().map(|native| native.metrics()),
+        ) {
             Ok(printed) => answer(StatusCode::OK, KIND, printed),
             Err(_) => answer(StatusCode::INTERNAL_SERVER_ERROR, TEXT, "the figures can't be printed\n"),
         };
@@ -301,29 +331,30 @@ impl<S: Store> Http<S> {
         response
     }
 
-    async fn get(&self, path: &str, request: &Request<'_>, now: SystemTime) -> Answer {
-        if let Some(name) = path.strip_prefix("/api/handles/") {
-            let answer = self.get_handle(name, request, now).await;
-            return self.keep(path, answer).await;
-        }
-        match path {
-            "/" => self.search(request).await,
-            "/livez" => answer(StatusCode::OK, TEXT, "ok\n"),
-            "/readyz" if self.ready.load(Ordering::Relaxed) => answer(StatusCode::OK, TEXT, "ready\n"),
-            "/readyz" => answer(StatusCode::SERVICE_UNAVAILABLE, TEXT, "not ready\n"),
-            "/robots.txt" => answer(StatusCode::OK, TEXT, "User-agent: *\nCrawl-delay: 1\n"),
-            "/favicon.ico" | "/favicon.svg" => fixed("image/svg+xml", page::ICON),
-            "/static/style.css" => fixed("text/css;charset=utf-8", page::STYLE.as_bytes()),
-            "/resolve" | "/openurl" => self.open_url(request, now).await,
-            _ if path.starts_with("/doiRA/") || path.starts_with("/ra/") => {
-                let (_, names) = path.trim_start_matches('/').split_once('/').unwrap_or_default();
-                self.agencies(names, request).await
-            }
-            _ if path.starts_with("/api/") => api::unknown(&Method::GET, path),
-            _ => {
-                let answer = self.redirect(path, request, now).await;
-                self.keep(path, answer).await
-            }
+    async fn get(
+        &self,
+        route: Route,
+        rest: &str,
+        client: &Client,
+        request: &Request<'_>,
+        now: SystemTime,
+    ) -> Answer {
+        match route {
+            Route::Home => self.search(request).await,
+            Route::Live => answer(StatusCode::OK, TEXT, "ok\n"),
+            Route::Ready if self.ready.load(Ordering::Relaxed) => answer(StatusCode::OK, TEXT, "ready\n"),
+            Route::Ready => answer(StatusCode::SERVICE_UNAVAILABLE, TEXT, "not ready\n"),
+            Route::Metrics => self.show_metrics(client).await,
+            Route::OpenApi => openapi::show(request.headers),
+            Route::Docs => page::docs(request.headers),
+            Route::Robots => answer(StatusCode::OK, TEXT, "User-agent: *\nCrawl-delay: 1\n"),
+            Route::Icon => fixed("image/svg+xml", page::ICON),
+            Route::Style => fixed("text/css;charset=utf-8", page::STYLE.as_bytes()),
+            Route::OpenUrl => self.open_url(request, now).await,
+            Route::Agencies => self.agencies(rest, request).await,
+            Route::Handle => self.get_handle(rest, request, now).await,
+            Route::Site => self.get_site(request),
+            Route::Name => self.redirect(rest, request, now).await,
         }
     }
 
@@ -384,26 +415,19 @@ fn fixed(kind: &'static str, body: &'static [u8]) -> Answer {
     response
 }
 
-const ALLOWED: HeaderValue = HeaderValue::from_static("GET, HEAD, OPTIONS, POST, PUT, DELETE");
-
-fn options() -> Answer {
+fn options(route: Route) -> Answer {
     let mut response = answer(StatusCode::OK, TEXT, "");
     let headers = response.headers_mut();
-    headers.insert(header::ALLOW, ALLOWED);
-    headers.insert(header::ACCESS_CONTROL_ALLOW_METHODS, ALLOWED);
+    headers.insert(header::ALLOW, route.methods());
+    headers.insert(header::ACCESS_CONTROL_ALLOW_METHODS, route.methods());
     headers.insert(header::ACCESS_CONTROL_ALLOW_HEADERS, HeaderValue::from_static("*"));
     headers.insert(header::ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static("86400"));
     response
 }
 
-fn not_allowed(path: &str, is_handle: bool) -> Answer {
+fn not_allowed(route: Route) -> Answer {
     let mut response = answer(StatusCode::METHOD_NOT_ALLOWED, TEXT, "this is not done here\n");
-    let allowed = match path {
-        _ if is_handle => ALLOWED,
-        "/" => HeaderValue::from_static("GET, HEAD, OPTIONS, POST"),
-        _ => HeaderValue::from_static("GET, HEAD, OPTIONS"),
-    };
-    response.headers_mut().insert(header::ALLOW, allowed);
+    response.headers_mut().insert(header::ALLOW, route.methods());
     response
 }
 

@@ -5,11 +5,14 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use bytes::{Buf as _, Bytes};
+use http::HeaderValue;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep_until};
 
 use super::head::Heads;
 use super::listen::Limits;
+use super::refusal;
 
 /// Bytes a second that a peer at least has to send or take, beside the time that it has in any case.
 pub(super) const SLOWEST: u64 = 1 << 10;
@@ -28,6 +31,9 @@ pub(super) struct Paced<T> {
     head_end: Option<Pin<Box<Sleep>>>,
     /// Since when the peer does not take what it is sent, and how much it took meanwhile.
     stalled: Option<Stalled>,
+    /// The name of a request whose head cannot be read, and what is left to send of the answer to it.
+    id: HeaderValue,
+    refusal: Bytes,
     linger: Option<Linger>,
 }
 
@@ -45,10 +51,11 @@ struct Linger {
 }
 
 impl<T> Paced<T> {
-    pub(super) fn new(stream: T, limits: Limits) -> Self {
+    pub(super) fn new(stream: T, limits: Limits, id: HeaderValue) -> Self {
         // A client that says nothing has no more time than one that is slow.
         let head_end = Some(Box::pin(sleep_until(Instant::now() + limits.header_time)));
-        Self { stream, limits, heads: Heads::new(), head_end, stalled: None, linger: None }
+        let (heads, refusal) = (Heads::new(), Bytes::new());
+        Self { stream, limits, heads, head_end, stalled: None, id, refusal, linger: None }
     }
 
     fn is_too_slow(&mut self, context: &mut Context<'_>) -> bool {
@@ -112,6 +119,15 @@ impl<T: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Paced<T> {
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
+        let bytes = match refusal::find(bytes) {
+            Some(0) => {
+                self.refusal = refusal::mend(bytes, self.heads.fault(), &self.limits, &self.id);
+                return Poll::Ready(Ok(bytes.len()));
+            }
+            // What stands before it goes first.
+            Some(before) => &bytes[..before],
+            None => bytes,
+        };
         match Pin::new(&mut self.stream).poll_write(context, bytes) {
             Poll::Ready(Ok(taken)) => {
                 self.took(taken, bytes.len());
@@ -127,6 +143,10 @@ impl<T: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Paced<T> {
         context: &mut Context<'_>,
         slices: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
+        // A head without a body stands alone.
+        if let [one] = slices {
+            return self.poll_write(context, one);
+        }
         match Pin::new(&mut self.stream).poll_write_vectored(context, slices) {
             Poll::Ready(Ok(taken)) => {
                 self.took(taken, slices.iter().map(|slice| slice.len()).sum());
@@ -142,6 +162,18 @@ impl<T: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Paced<T> {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        while self.refusal.has_remaining() {
+            let this = &mut *self;
+            match Pin::new(&mut this.stream).poll_write(context, &this.refusal) {
+                Poll::Ready(Ok(0)) => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
+                Poll::Ready(Ok(taken)) => this.refusal.advance(taken),
+                Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
+                Poll::Pending if this.is_too_slow(context) => {
+                    return Poll::Ready(Err(late("the answer is not read")));
+                }
+                Poll::Pending => return Poll::Pending,
+            }
+        }
         match Pin::new(&mut self.stream).poll_flush(context) {
             Poll::Pending if self.is_too_slow(context) => Poll::Ready(Err(late("the answer is not read"))),
             other => other,
@@ -151,6 +183,9 @@ impl<T: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Paced<T> {
     /// Says that nothing more is sent, and waits a little for the peer to see it: closed at once, with bytes that nobody
     /// read, the connection would be torn down, and the last answer with it.
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if self.linger.is_none() && self.refusal.has_remaining() {
+            ready!(self.as_mut().poll_flush(context))?;
+        }
         let this = &mut *self;
         if this.linger.is_none() {
             match Pin::new(&mut this.stream).poll_shutdown(context) {

@@ -4,14 +4,14 @@
 //! asked. Clients share the places of a fixed table by two independent hashes, and the better place counts: somebody is
 //! held back for others only if both places are those of somebody who asks too much.
 
-use std::hash::{BuildHasher as _, RandomState};
+use std::hash::{BuildHasher as _, Hash, RandomState};
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use super::client::{host, network};
 
-/// Places of a row; of two rows, eight bytes each.
+/// Places of a row.
 const PLACES: usize = 1 << 16;
 
 /// How often somebody may ask.
@@ -46,8 +46,8 @@ impl Limiter {
     pub(super) fn new(rates: Rates) -> Self {
         Self {
             rates,
-            clients: Table::new(rates.client),
-            networks: Table::new(rates.network),
+            clients: Table::new(PLACES, rates.client.credit()),
+            networks: Table::new(PLACES, rates.network.credit()),
             start: Instant::now(),
         }
     }
@@ -60,39 +60,50 @@ impl Limiter {
     pub(super) fn count(&self, address: IpAddr, now: Instant) -> Result<(), Duration> {
         let now = u64::try_from(now.duration_since(self.start).as_nanos()).unwrap_or(u64::MAX);
         let (client, network) = (self.clients.places(host(address)), self.networks.places(network(address)));
-        self.clients.check(client, now)?;
-        self.networks.check(network, now)?;
-        self.clients.take(client, now);
-        self.networks.take(network, now);
+        let (client_cost, network_cost) = (self.rates.client.cost(), self.rates.network.cost());
+        self.clients.check(client, now, client_cost)?;
+        self.networks.check(network, now, network_cost)?;
+        self.clients.take(client, now, client_cost);
+        self.networks.take(network, now, network_cost);
         Ok(())
     }
 }
 
+impl Rate {
+    /// Nanoseconds that a request costs.
+    pub(crate) fn cost(self) -> u64 {
+        1_000_000_000 / u64::from(self.per_second.max(1))
+    }
+
+    /// Nanoseconds that may be owed.
+    pub(crate) fn credit(self) -> u64 {
+        self.cost() * u64::from(self.burst.max(1))
+    }
+}
+
+/// Who owes how much time, for any number of debtors.
 #[derive(Debug)]
-struct Table {
-    /// Nanoseconds that a request costs, and that may be owed.
-    cost: u64,
+pub(crate) struct Table {
+    /// Nanoseconds that may be owed.
     credit: u64,
+    /// Two rows.
     places: Box<[AtomicU64]>,
     /// Not to be foreseen, or somebody could choose with whom to share.
     hash: RandomState,
 }
 
 impl Table {
-    fn new(rate: Rate) -> Self {
-        let cost = 1_000_000_000 / u64::from(rate.per_second.max(1));
-        Self {
-            cost,
-            credit: cost * u64::from(rate.burst.max(1)),
-            places: (0..2 * PLACES).map(|_| AtomicU64::new(0)).collect(),
-            hash: RandomState::new(),
-        }
+    /// With so many places in each of two rows, of eight bytes.
+    pub(crate) fn new(places: usize, credit: u64) -> Self {
+        let places = (0..2 * places).map(|_| AtomicU64::new(0)).collect();
+        Self { credit, places, hash: RandomState::new() }
     }
 
-    fn places(&self, of: IpAddr) -> [&AtomicU64; 2] {
+    pub(crate) fn places(&self, of: impl Hash) -> [&AtomicU64; 2] {
         let hash = self.hash.hash_one(of);
-        let (first, second) = (hash as usize % PLACES, (hash >> 32) as usize % PLACES);
-        [&self.places[first], &self.places[PLACES + second]]
+        let row = self.places.len() / 2;
+        let (first, second) = (hash as usize % row, (hash >> 32) as usize % row);
+        [&self.places[first], &self.places[row + second]]
     }
 
     /// What is owed, in nanoseconds from now.
@@ -101,13 +112,14 @@ impl Table {
         one.min(two).saturating_sub(now)
     }
 
-    fn check(&self, places: [&AtomicU64; 2], now: u64) -> Result<(), Duration> {
-        let owed = Self::owed(places, now) + self.cost;
+    /// Whether so much more can be owed; if not, how long it takes until it can.
+    pub(crate) fn check(&self, places: [&AtomicU64; 2], now: u64, cost: u64) -> Result<(), Duration> {
+        let owed = Self::owed(places, now) + cost;
         if owed <= self.credit { Ok(()) } else { Err(Duration::from_nanos(owed - self.credit)) }
     }
 
-    fn take(&self, places: [&AtomicU64; 2], now: u64) {
-        let until = now + Self::owed(places, now) + self.cost;
+    pub(crate) fn take(&self, places: [&AtomicU64; 2], now: u64, cost: u64) {
+        let until = now + Self::owed(places, now) + cost;
         for place in places {
             place.fetch_max(until, Ordering::Relaxed);
         }

@@ -14,7 +14,8 @@ use tendot_store::Store;
 
 use super::address::BadAddress;
 use super::answer::{Answer, HTML, answer};
-use super::explain::{Listener, Told};
+use super::describe::{Described, Doing, several, text};
+use super::explain::{Explanation, Listener, Told};
 use super::kept::Lasting;
 use super::location::{Asking, Candidate, Origin, choose};
 use super::negotiate::{Wish, wishes};
@@ -296,6 +297,95 @@ fn vary(headers: &mut HeaderMap, candidates: &[Candidate<'_>]) {
     if has("language") {
         headers.append(VARY, HeaderValue::from_static("Accept-Language"));
     }
+}
+
+/// What is done at `/{name}`.
+pub(super) fn describe() -> Described {
+    let get = Doing::new("Where a name leads")
+        .about(
+            "Redirects to the place that the record, the parameters and the client's wishes come to. `Accept`, \
+             `Accept-Language` and `User-Agent` count where the record has places for them.",
+        )
+        .group("Names")
+        .in_path(
+            "name",
+            "A name, in any written form: `10.5555/DEMO`, `doi:…`, `hdl:…`, `urn:doi:…`, `info:doi/…`, an address of a \
+             proxy; without slash and dot, a shortDOI",
+            text(),
+        )
+        .sample("curl -si $SERVER/10.5555/DEMO")
+        .sample("curl -si \"$SERVER/10.5555/DEMO-COPIES?locatt=country:gb\"")
+        .sample("curl -s \"$SERVER/10.5555/DEMO?explain=json\"");
+    Described::read(answers(parameters(get)))
+}
+
+/// What is done at `/resolve` and `/openurl`.
+pub(super) fn describe_open_url() -> Described {
+    let get = Doing::new("Where a name leads that comes as OpenURL")
+        .about("As `GET /{name}` for the name in `id` or `rft_id`; without either, the first page.")
+        .group("Names")
+        .in_query("id", "A name, such as `doi:10.5555/DEMO`", text())
+        .in_query("rft_id", "The same, if there is no `id`", text())
+        .sample("curl -si \"$SERVER/resolve?id=doi:10.5555/DEMO\"");
+    Described::read(answers(parameters(get)))
+}
+
+fn parameters(doing: Doing) -> Doing {
+    doing
+        .in_query("noredirect", "Shows the record instead", text())
+        .in_query("explain", "Tells instead how the place was chosen; `json` for programs", text())
+        .in_query("type", "Only values of this type count", several(text()))
+        .in_query(
+            "index",
+            "Only values of this index count; what is no number is passed over",
+            several(text()),
+        )
+        .in_query("locatt", "Which location is wanted: `country:gb`, or `country` for any", several(text()))
+        .in_query("country", "The country to choose for", text())
+        .in_query("ip", "The address to choose for, instead of the client's", text())
+        .in_query("urlappend", "Put at the end of the address, unless it then led to another host", text())
+        .in_query("ignore_aliases", "Does not follow `HS_ALIAS`", text())
+        .in_query("redirectionHeaders", "Answers 200 with the headers of the redirect", text())
+        .in_query("action", "`showurls` for the places as XML, `showvalues` for the record", text())
+}
+
+/// What a request for a name may come to.
+pub(super) fn answers(doing: Doing) -> Doing {
+    let problem = |doing: Doing, status, about: &str| {
+        doing
+            .answer(status, about)
+            .text("text/html")
+            .json::<page::ProblemJson<'_>>("application/problem+json")
+    };
+    let doing = doing
+        .answer(
+            StatusCode::OK,
+            "The record or the explanation, if asked for, or if there is no place to lead to",
+        )
+        .text("text/html")
+        .text("text/xml")
+        .json::<Explanation>("application/json");
+    let leads = [
+        (StatusCode::MOVED_PERMANENTLY, "The name stands for another, or its record says so"),
+        (StatusCode::FOUND, "The place"),
+        (StatusCode::SEE_OTHER, "The place, if its record says so"),
+        (StatusCode::TEMPORARY_REDIRECT, "The place, if its record says so"),
+        (StatusCode::PERMANENT_REDIRECT, "The place, if its record says so"),
+    ];
+    let doing = leads.into_iter().fold(doing, |doing, (status, about)| {
+        let doing = doing.answer(status, about).text("text/html").header("Location", "The address");
+        doing
+            .header("Cache-Control", "How long it holds, from the values' TTL")
+            .header("ETag", "Changes when it does")
+    });
+    let doing = doing.answer(StatusCode::NOT_MODIFIED, "The client has it already (`If-None-Match`)");
+    let doing = problem(doing, StatusCode::BAD_REQUEST, "Not written as it should be, or not kept here");
+    let doing =
+        problem(doing, StatusCode::NOT_FOUND, "Not registered; `near` has names that may have been meant");
+    let doing = problem(doing, StatusCode::GONE, "Ended, and not given again");
+    let doing = problem(doing, StatusCode::INTERNAL_SERVER_ERROR, "The store failed");
+    let doing = problem(doing, StatusCode::SERVICE_UNAVAILABLE, "It would cost more than a request may");
+    problem(doing, StatusCode::LOOP_DETECTED, "The name leads in a circle")
 }
 
 #[cfg(test)]

@@ -27,7 +27,8 @@ impl RequestIds {
         given.cloned().unwrap_or_else(|| self.make())
     }
 
-    fn make(&self) -> HeaderValue {
+    /// A name of our own.
+    pub(super) fn make(&self) -> HeaderValue {
         const DIGITS: &[u8; 16] = b"0123456789abcdef";
         // One to one: numbers that differ stay different.
         let mut mixed = self.start.wrapping_add(self.made.fetch_add(1, Ordering::Relaxed));

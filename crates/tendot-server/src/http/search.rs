@@ -11,6 +11,7 @@ use tendot_proto::{Work, limits};
 use tendot_registry::{Caller, Error, Query, Resolution};
 use tendot_store::Store;
 use tokio::time::{Instant, timeout_at};
+use utoipa::ToSchema;
 
 use super::parameters::Parameters;
 use super::request::Request;
@@ -52,9 +53,11 @@ impl<'r> Search<'r> {
 }
 
 /// How something was come by that is kept elsewhere.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, ToSchema)]
 pub(crate) struct Heard {
+    /// `kept`, `shared` with somebody else's question, or `asked` for now.
     #[serde(serialize_with = "one_word")]
+    #[schema(value_type = String)]
     pub(crate) source: Source,
     /// Seconds since who keeps it said it.
     pub(crate) age: u64,

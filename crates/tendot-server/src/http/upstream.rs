@@ -6,7 +6,9 @@ use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use http::StatusCode;
+use tendot_client::native::{Native, NativeError};
 use tendot_client::{CacheSettings, Found, HttpError, HttpUpstream, Question, Reply, Resolver};
+use tendot_proto::lookup::LookupErrorKind;
 use tendot_store::Store;
 use tokio::sync::Semaphore;
 
@@ -24,6 +26,8 @@ const QUESTIONS: usize = 128;
 pub enum Upstream {
     /// Another resolver, over HTTP.
     Http(HttpUpstream),
+    /// Whoever keeps the name, found by the native protocol from a root on.
+    Native(Native),
 }
 
 /// Why nobody could say anything about a name.
@@ -31,6 +35,8 @@ pub enum Upstream {
 pub(crate) enum UpstreamError {
     #[error(transparent)]
     Http(#[from] HttpError),
+    #[error(transparent)]
+    Native(#[from] NativeError),
     #[error("{QUESTIONS} questions are under way already")]
     Busy,
     #[error("the question came back to who passed it on")]
@@ -46,8 +52,9 @@ impl UpstreamError {
         match self {
             Self::Http(HttpError::Time { .. }) | Self::Time => StatusCode::GATEWAY_TIMEOUT,
             Self::Http(HttpError::Circle { .. }) | Self::Circle => StatusCode::LOOP_DETECTED,
-            Self::Busy => StatusCode::SERVICE_UNAVAILABLE,
-            Self::Http(_) | Self::TooMuch => StatusCode::BAD_GATEWAY,
+            Self::Native(error) if is_silence(error) => StatusCode::GATEWAY_TIMEOUT,
+            Self::Native(NativeError::Busy { .. }) | Self::Busy => StatusCode::SERVICE_UNAVAILABLE,
+            Self::Http(_) | Self::Native(_) | Self::TooMuch => StatusCode::BAD_GATEWAY,
         }
     }
 
@@ -66,10 +73,20 @@ impl UpstreamError {
         match self {
             Self::Http(HttpError::Connection { base, .. }) => format!("{base} can't be reached"),
             Self::Http(HttpError::Answer { base, .. }) => format!("{base} gave an answer that is none"),
-            Self::Busy => "too many names are being asked for elsewhere".into(),
+            Self::Native(error) if is_silence(error) => format!("{HANDLE_SYSTEM} did not answer in time"),
+            Self::Native(NativeError::Busy { .. }) | Self::Busy => {
+                "too many names are being asked for elsewhere".into()
+            }
+            Self::Native(_) => format!("{HANDLE_SYSTEM} gave no answer that can be used"),
             error => error.to_string(),
         }
     }
+}
+
+const HANDLE_SYSTEM: &str = "the Handle System";
+
+const fn is_silence(error: &NativeError) -> bool {
+    matches!(error, NativeError::Lookup(error) if matches!(error.kind, LookupErrorKind::Time))
 }
 
 /// Names that are kept elsewhere, asked for and kept for a while.
@@ -85,6 +102,7 @@ impl Foreign {
     pub(crate) fn base(&self) -> &str {
         match &self.resolver.upstream().upstream {
             Upstream::Http(upstream) => upstream.base(),
+            Upstream::Native(_) => HANDLE_SYSTEM,
         }
     }
 }
@@ -137,22 +155,27 @@ impl tendot_client::Upstream for Counted {
             return Err(UpstreamError::Busy);
         };
         let begun = Instant::now();
-        let reply = match &self.upstream {
-            Upstream::Http(upstream) => upstream.reply(question).await,
+        let reply: Result<Reply, UpstreamError> = match &self.upstream {
+            Upstream::Http(upstream) => upstream.reply(question).await.map_err(Into::into),
+            Upstream::Native(upstream) => upstream.reply(question).await.map_err(Into::into),
         };
         let outcome = match &reply {
             Ok(Reply { found: Found::Nothing | Found::NotKept, .. }) => Questioned::Nothing,
             Ok(_) => Questioned::Found,
-            Err(HttpError::Name { .. }) => Questioned::Nobody,
-            Err(HttpError::Time { .. }) => Questioned::Silence,
-            Err(HttpError::Answer { .. } | HttpError::Circle { .. }) => Questioned::BadAnswer,
+            Err(UpstreamError::Http(HttpError::Name { .. })) => Questioned::Nobody,
+            Err(error) if error.status() == StatusCode::GATEWAY_TIMEOUT => Questioned::Silence,
+            Err(UpstreamError::Http(HttpError::Answer { .. } | HttpError::Circle { .. })) => {
+                Questioned::BadAnswer
+            }
+            Err(UpstreamError::Native(NativeError::Refused { .. } | NativeError::Malformed { .. })) => {
+                Questioned::BadAnswer
+            }
             Err(_) => Questioned::Unreachable,
         };
         self.metrics.upstream.count(outcome, Some(begun.elapsed()));
-        reply.map_err(|error| {
+        reply.inspect_err(|error| {
             // A stranger's words may be in it.
             tracing::warn!(error = %Shown(&error.to_string()), "a name that is kept elsewhere could not be asked for");
-            error.into()
         })
     }
 }

@@ -10,9 +10,11 @@ pub(crate) mod extract;
 pub(crate) mod import;
 pub(crate) mod man;
 pub(crate) mod name;
+pub(crate) mod resolve;
 pub(crate) mod restore;
 pub(crate) mod same;
 pub(crate) mod serve;
+pub(crate) mod site;
 pub(crate) mod verify;
 
 use tendot_names::Reader;

@@ -1,7 +1,8 @@
 //! `tendot serve`
 
 use std::fs::OpenOptions;
-use std::io::{ErrorKind, Read as _, Write as _};
+use std::io::{self, ErrorKind, Read as _, Write as _};
+use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -11,18 +12,21 @@ use data_encoding::BASE64URL_NOPAD;
 use serde::Serialize;
 use tendot_proto::Handle;
 use tendot_proto::record::Record;
-use tendot_registry::{Registry, Settings as RegistrySettings};
+use tendot_registry::Registry;
 use tendot_server::http::{Http, Listener, Tls, listen};
+use tendot_server::native::{self, Native, NativeSockets};
 use tendot_store::{Change, CommitError, Edit, Embedded, Expect, Memory, Store};
 use tokio::net::TcpListener;
 use tokio::runtime::Builder;
 use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
 
-use crate::args::ServeArguments;
+use crate::args::{ConfigurationArguments, ServeArguments};
 use crate::config::{Configuration, Settings, wrong};
 use crate::failure::tell;
 use crate::log::Log;
 use crate::output::Output;
+use crate::site::{Reached, own_site};
 use crate::store::unopened;
 use crate::{Answer, Failure, systemd};
 
@@ -53,6 +57,7 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<Answer, Failure> {
 
 fn settings(arguments: &ServeArguments) -> Result<Settings, Failure> {
     let flags = [
+        ("native.address", "--native", &arguments.native),
         ("data", "--data", &arguments.data),
         ("store", "--store", &arguments.store),
         ("http.address", "--http", &arguments.http),
@@ -60,7 +65,15 @@ fn settings(arguments: &ServeArguments) -> Result<Settings, Failure> {
     ];
     let said: Vec<_> =
         flags.into_iter().filter_map(|(key, flag, text)| Some((key, flag, text.clone()?))).collect();
-    Configuration::gather(&arguments.configuration, &said).settings().map_err(|problems| wrong(&problems))
+    settings_of(&arguments.configuration, &said)
+}
+
+/// The settings that hold, or all that is wrong with them.
+pub(crate) fn settings_of(
+    arguments: &ConfigurationArguments,
+    flags: &[(&'static str, &str, String)],
+) -> Result<Settings, Failure> {
+    Configuration::gather(arguments, flags).settings().map_err(|problems| wrong(&problems))
 }
 
 async fn serve<S: Store + 'static>(
@@ -80,7 +93,10 @@ async fn serve<S: Store + 'static>(
         _ => None,
     };
     let lost = log.clone();
-    let mut http = Http::new(Arc::new(Registry::new(store, RegistrySettings::default())))
+    let (listeners, mut addresses) = listeners(settings, tls.as_ref()).await?;
+    let registry = Arc::new(Registry::new(store, settings.registry()));
+    let native = native(settings, &registry, &addresses)?;
+    let mut http = Http::new(registry)
         .trust(settings.trust())
         .body_time(settings.body_time)
         .keeps(usize::try_from(settings.kept.0).unwrap_or(usize::MAX))
@@ -103,8 +119,15 @@ async fn serve<S: Store + 'static>(
     if let Some(token) = token {
         http = http.operator_token(token);
     }
+    if let Some((address, _, native)) = &native {
+        http = http.native(Arc::clone(native));
+        addresses.push(format!("hdl://{address}/"));
+    }
+    if addresses.is_empty() {
+        let hint = "`--http ADDR`, `--https ADDR` or `--native ADDR` says where";
+        return Err(Failure::new("there is nothing to listen to").hint(hint));
+    }
     let http = Arc::new(http);
-    let (listeners, addresses) = listeners(settings, tls.as_ref()).await?;
     let end = end_asked(tls).map_err(|error| Failure::io("signals can't be waited for", &error))?;
     http.set_ready(true);
     tell(format_args!("ready: {}", addresses.join(" ")));
@@ -114,15 +137,65 @@ async fn serve<S: Store + 'static>(
         output.flush()?;
     }
     systemd::notify("READY=1");
-    let end = async {
+    let (ending, ended) = watch::channel(false);
+    let is_ended = || {
+        let mut ended = ended.clone();
+        async move { drop(ended.wait_for(|ended| *ended).await) }
+    };
+    let (http_end, native_end) = (is_ended(), is_ended());
+    let answering = async {
+        let Some((_, sockets, native)) = native else { return Ok(()) };
+        let listened = native::listen(sockets, native, settings.native_limits(), native_end).await;
+        listened.inspect_err(|error| tracing::error!(%error, "the native protocol is not answered"))
+    };
+    let wait = async {
         end.await;
         systemd::notify("STOPPING=1");
         tracing::info!("what is under way is finished");
+        let _ = ending.send(true);
     };
-    listen(listeners, http, settings.limits(), end)
-        .await
-        .map_err(|error| Failure::io("connections can't be taken", &error))?;
+    let http = listen(listeners, http, settings.limits(), http_end);
+    let (http, native, ()) = tokio::join!(http, answering, wait);
+    http.and(native).map_err(|error| Failure::io("requests can't be taken", &error))?;
     Ok(Answer::Yes)
+}
+
+/// The native protocol, and where it is answered; none if it is off.
+#[expect(clippy::type_complexity, reason = "three things that are used once")]
+fn native<S: Store + 'static>(
+    settings: &Settings,
+    registry: &Arc<Registry<S>>,
+    addresses: &[String],
+) -> Result<Option<(SocketAddr, NativeSockets, Arc<Native<S>>)>, Failure> {
+    let Some(address) = settings.native else { return Ok(None) };
+    let failed = |error: io::Error| {
+        let failure = Failure::io(format!("{address} can't be listened to"), &error);
+        match error.kind() {
+            ErrorKind::AddrInUse => failure.hint(
+                "another handle server may be running; `--native ADDR` says another address, `--native off` none",
+            ),
+            _ => failure.hint("`--native ADDR` says another address, `--native off` none"),
+        }
+    };
+    let sockets = NativeSockets::bind(address).map_err(failed)?;
+    let address = sockets.address().map_err(failed)?;
+    let http = addresses.iter().find_map(|address| address.strip_prefix("http://"));
+    let reached = Reached {
+        native: address,
+        address: settings.public_address,
+        http: http
+            .and_then(|http| http.trim_end_matches('/').parse::<SocketAddr>().ok())
+            .map(|http| http.port()),
+        description: &settings.description,
+    };
+    let site = own_site(settings.store_directory().as_deref(), &reached)?;
+    let mut native = Native::new(Arc::clone(registry), site)
+        .small_group(settings.small_group)
+        .logs_requests(settings.log_requests);
+    if let Some(rates) = settings.native_rates() {
+        native = native.rates(rates);
+    }
+    Ok(Some((address, sockets, Arc::new(native))))
 }
 
 /// The sockets that are listened to, and their addresses: those that systemd hands over, else those of the settings.
@@ -147,11 +220,6 @@ async fn listeners(
             .map_err(|error| Failure::io("a socket of systemd can't be used", &error))?;
         sockets.push((socket, name == "https"));
     }
-    if sockets.is_empty() {
-        return Err(
-            Failure::new("there is nothing to listen to").hint("`--http ADDR` or `--https ADDR` says where")
-        );
-    }
     let (mut listeners, mut addresses) = (Vec::new(), Vec::new());
     for (socket, is_encrypted) in sockets {
         let address = socket.local_addr().map_err(|error| Failure::io("the address is not known", &error))?;
@@ -168,7 +236,7 @@ async fn listeners(
 }
 
 /// Ready when the process is asked to end. Asked to read its files again, it does.
-fn end_asked(tls: Option<Arc<Tls>>) -> std::io::Result<impl Future<Output = ()>> {
+fn end_asked(tls: Option<Arc<Tls>>) -> io::Result<impl Future<Output = ()>> {
     let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     let mut hangup = signal(SignalKind::hangup())?;
     Ok(async move {

@@ -143,9 +143,10 @@ mod tests {
             "t.toml:1: `http.trusted_proxies` is `10.0.0.0/8, x`: `x` is no network; one is written as `10.0.0.0/8`",
         );
         check("http.address = [\"a\", \"b\"]", "t.toml:1: `http.address` takes one value, not a list");
-        let handle_system =
-            "t.toml:1: `upstream` is `handle-system`: the Handle System is not asked yet; a resolver such as";
-        check("upstream = \"handle-system\"", handle_system);
+        check(
+            "upstream = \"handle-system:/no/such\"",
+            "t.toml:1: `upstream` is `handle-system:/no/such`: `/no/such` can't be read: No such file or directory",
+        );
         check(
             "upstream = \"doi.org\"",
             "t.toml:1: `upstream` is `doi.org`: it has to begin with `https://` or `http://` and a host; a resolver is \
@@ -161,8 +162,8 @@ mod tests {
         );
         check("cache.size = \"64MiB\"", "t.toml:1: `cache.size` does nothing without `upstream`");
         check(
-            "native.address = \"off\"",
-            "t.toml:1: `native.address` is not there yet: the native protocol comes with a later version",
+            "native.admins = [\"300:0.NA/10.1\", \"x\"]",
+            "t.toml:1: `native.admins` is `300:0.NA/10.1, x`: `x` is no identity; one is written as `300:0.NA/10.1000`",
         );
         check(
             "log.level = \"loud\"",

@@ -56,11 +56,6 @@ impl Problem {
     }
 
     pub(super) fn unknown(name: &str, origin: Origin) -> Self {
-        if name.split('.').next() == Some("native") {
-            let message =
-                format!("`{name}` is not there yet: the native protocol comes with a later version");
-            return Self::new(origin, message);
-        }
         let near = near(name, KEYS.iter().map(|key| key.name.to_owned()));
         Self::new(origin, format!("`{}` is no setting{near}", name.escape_debug()))
     }

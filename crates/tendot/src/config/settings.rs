@@ -1,12 +1,15 @@
 //! All settings: their names, what they are without a word, and what they are about.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
 use ipnet::IpNet;
 use tendot_client::CacheSettings;
+use tendot_proto::Reference;
+use tendot_registry::Settings as RegistrySettings;
 use tendot_server::http::{ForwardedBy, Limits, Rate, Rates, Trust};
+use tendot_server::native;
 use tracing::Level;
 
 use super::value::{Form, LogFormat, Memory, Setting, Size, StoreSetting, UpstreamSetting};
@@ -53,11 +56,11 @@ macro_rules! settings {
 
 settings! {
     data: PathBuf = "data", "tendot-data",
-        "The directory of all that is kept: the embedded store, and the operator's token.";
+        "The directory of all that is kept: the embedded store, the operator's token, our key and the record of our site.";
     store: StoreSetting = "store", "embedded:",
         "Where records are kept: `embedded:DIR` (without DIR, in the directory of all data), or `memory:` for trying out.";
     upstream: UpstreamSetting = "upstream", "off",
-        "Who is asked for names that are not kept here: a resolver such as `https://doi.org`; `off` if nobody.";
+        "Who is asked for names that are not kept here: `handle-system`, from its published root on or from that of a file (`handle-system:FILE`); a resolver such as `https://doi.org`; `off` if nobody.";
     cache_size: Memory = "cache.size", "32MiB",
         "Memory for answers of the upstream.";
     cache_longest: Duration = "cache.longest", "24h",
@@ -102,6 +105,40 @@ settings! {
         "Time for what is under way after SIGTERM.";
     https: Option<SocketAddr> = "https.address", "off",
         "Where HTTP is answered over TLS; `off` if nowhere. Needs `http.tls.certificate` and `http.tls.key`.";
+    native: Option<SocketAddr> = "native.address", "127.0.0.1:2641",
+        "Where the native protocol of the Handle System is answered, over TCP and UDP; `off` if nowhere.";
+    admins: Vec<Reference<'static>> = "native.admins", "",
+        "Who may home and unhome prefixes and list them, such as `300:0.NA/10.1000`. Their keys have to be in records of ours.";
+    admins_full_access: bool = "native.admins_full_access", "false",
+        "Whether these may do everything else, too, whatever the records say.";
+    public_address: Option<IpAddr> = "native.public_address", "",
+        "The address that others reach us at, for the record of our site; without a word, that of `native.address`.";
+    description: String = "native.description", "",
+        "What our site says of itself.";
+    small_group: bool = "native.small_group", "true",
+        "Whether sessions are made in the group of 1024 bits, the only one that clients of Handle.Net 9 know.";
+    native_connections: u32 = "native.limits.connections", "10000",
+        "Connections at the same time; those that ask nothing go when others have no room.";
+    native_connections_per_client: u32 = "native.limits.connections_per_client", "100",
+        "Those of one IPv4 address or /64 of IPv6. This machine has no limit.";
+    message_time: Duration = "native.limits.message_time", "10s",
+        "Time for a message, beside a second for each KiB.";
+    native_idle_time: Duration = "native.limits.idle_time", "60s",
+        "Time between two messages of a connection.";
+    native_write_time: Duration = "native.limits.write_time", "30s",
+        "Time for a client to read an answer, beside a second for each KiB.";
+    native_holds_back: bool = "native.rate.enabled", "true",
+        "Whether those are held back who ask for more than their share.";
+    native_holds_back_loopback: bool = "native.rate.loopback", "false",
+        "Whether this machine is, too.";
+    native_spared: Vec<IpNet> = "native.rate.spared", "",
+        "Networks that are not, such as those of large resolvers.";
+    datagram_rate: u32 = "native.rate.per_second", "200",
+        "Datagrams a second to one address; above that, only answers of up to three times the question. Networks have more.";
+    datagram_burst: u32 = "native.rate.burst", "1000",
+        "Datagrams to it at once, after a rest.";
+    work_share: Duration = "native.rate.work", "250ms",
+        "Time of one core, each second, for signatures, proofs and keys of one address.";
     holds_back: bool = "rate.enabled", "true",
         "Whether clients that ask too often are answered 429.";
     holds_back_loopback: bool = "rate.loopback", "false",
@@ -176,6 +213,11 @@ impl Settings {
                            them; set `https.address`, or `http.trusted_proxies` if a proxy is in front";
             warnings.push(warning.to_owned());
         }
+        if self.native.is_some_and(|address| address.ip().is_unspecified()) && self.public_address.is_none() {
+            let warning = "`native.address` is every address of this machine, which nobody else can ask at: set \
+                           `native.public_address`";
+            warnings.push(warning.to_owned());
+        }
         if self.closing_time > Duration::from_secs(9) {
             warnings.push(
                 "with more than 9s of `http.limits.closing_time` the end may take more than 10s".to_owned(),
@@ -229,5 +271,33 @@ impl Settings {
             network: Rate { per_second: self.network_rate, burst: self.network_burst },
             loopback: self.holds_back_loopback,
         })
+    }
+
+    pub(crate) fn native_limits(&self) -> native::Limits {
+        native::Limits {
+            connections: self.native_connections as usize,
+            connections_per_client: self.native_connections_per_client as usize,
+            message_time: self.message_time,
+            idle_time: self.native_idle_time,
+            write_time: self.native_write_time,
+            closing_time: self.closing_time,
+        }
+    }
+
+    pub(crate) fn native_rates(&self) -> Option<native::Rates> {
+        self.native_holds_back.then(|| native::Rates {
+            datagrams: Rate { per_second: self.datagram_rate, burst: self.datagram_burst },
+            work: self.work_share,
+            loopback: self.native_holds_back_loopback,
+            spared: self.native_spared.clone(),
+        })
+    }
+
+    pub(crate) fn registry(&self) -> RegistrySettings {
+        RegistrySettings {
+            server_admins: self.admins.clone(),
+            server_admins_full_access: self.admins_full_access,
+            ..RegistrySettings::default()
+        }
     }
 }

@@ -5,7 +5,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use ipnet::IpNet;
+use tendot_client::native::{Native, Root};
 use tendot_client::{HttpError, HttpUpstream};
+use tendot_proto::Reference;
+use tendot_proto::lookup::Config;
 use tendot_server::http::{ForwardedBy, Upstream};
 use tracing::Level;
 
@@ -52,6 +55,37 @@ impl Setting for Option<SocketAddr> {
     }
 }
 
+impl Setting for Option<IpAddr> {
+    fn read(text: &str) -> Result<Self, String> {
+        if text.is_empty() {
+            return Ok(None);
+        }
+        text.parse().map(Some).map_err(|_| "it is written as `192.0.2.1` or `2001:db8::1`".to_owned())
+    }
+}
+
+impl Setting for String {
+    fn read(text: &str) -> Result<Self, String> {
+        if text.chars().any(char::is_control) { Err("it is one line".into()) } else { Ok(text.to_owned()) }
+    }
+}
+
+impl Setting for Vec<Reference<'static>> {
+    const FORM: Form = Form::List;
+
+    fn read(text: &str) -> Result<Self, String> {
+        let identities = text.split(',').map(str::trim).filter(|identity| !identity.is_empty());
+        let read = |identity: &str| {
+            let reference = Reference::parse(identity);
+            // Without an index it is any key of the record.
+            let is_handle = reference.handle().check().is_ok();
+            let why = || format!("`{identity}` is no identity; one is written as `300:0.NA/10.1000`");
+            is_handle.then(|| reference.into_owned()).ok_or_else(why)
+        };
+        identities.map(read).collect()
+    }
+}
+
 /// Where records are kept.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) enum StoreSetting {
@@ -80,9 +114,17 @@ impl Setting for UpstreamSetting {
     fn read(text: &str) -> Result<Self, String> {
         match text {
             "off" => Ok(Self(None)),
-            "handle-system" => Err("the Handle System is not asked yet; a resolver such as \
-                                    `https://hdl.handle.net` can be"
-                .into()),
+            "handle-system" => Ok(Self(Some(Upstream::Native(Native::new(Root::published().config()))))),
+            _ if text.starts_with("handle-system:") => {
+                let file = text.trim_start_matches("handle-system:");
+                let bytes =
+                    std::fs::read(file).map_err(|error| format!("`{file}` can't be read: {error}"))?;
+                let root =
+                    Root::from_bytes(&bytes).map_err(|error| format!("`{file}` is no root: {error}"))?;
+                // Who names a root trusts it.
+                let config = Config { private_addresses: true, ..root.config() };
+                Ok(Self(Some(Upstream::Native(Native::new(config)))))
+            }
             _ => HttpUpstream::new(text).map(|upstream| Self(Some(Upstream::Http(upstream)))).map_err(
                 |error| match error {
                     HttpError::Base { why, .. } => {

@@ -121,7 +121,7 @@ impl<'p, 'j: 'p> Node<'p, 'j> {
     /// A whole number that fits `N`. Digits in quotes are taken as well, as the deployed software does.
     pub(crate) fn number<N: TryFrom<i64>>(&self) -> Result<N, JsonError> {
         let number = match self.json {
-            Json::Number(number) => number.as_i64(),
+            Json::Number(number) => number.as_i64().or_else(|| whole(number.as_f64()?)),
             Json::String(digits) => digits.parse().ok(),
             _ => None,
         };
@@ -158,6 +158,12 @@ impl<'p, 'j: 'p> Node<'p, 'j> {
             .collect();
         data_encoding::BASE64_NOPAD.decode(&plain).map_err(|_| self.needs("base64"))
     }
+}
+
+/// `1.0` is a whole number, too: some programs write all numbers so.
+fn whole(number: f64) -> Option<i64> {
+    let whole = number as i64;
+    (whole as f64 == number).then_some(whole)
 }
 
 impl fmt::Display for Path<'_> {
@@ -208,6 +214,17 @@ mod tests {
     fn check(json: &str, bytes: Option<&[u8]>) {
         let json: Json = serde_json::from_str(json).unwrap();
         assert_eq!(Node::new(&json).base64().ok().as_deref(), bytes, "{json}");
+    }
+
+    #[test]
+    fn numbers() {
+        let read = |json: &str| {
+            let json: Json = serde_json::from_str(json).unwrap();
+            Node::new(&json).number::<u16>().ok()
+        };
+        let found =
+            ["7", "7.0", "\"7\"", "7e1", "7.5", "\"7.0\"", "-7", "65536.0", "1e300", "true"].map(read);
+        assert_eq!(found, [Some(7), Some(7), Some(7), Some(70), None, None, None, None, None, None]);
     }
 
     #[test]

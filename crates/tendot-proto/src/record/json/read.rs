@@ -78,7 +78,7 @@ impl<'de> Deserialize<'de> for Value<'_> {
     }
 }
 
-fn parse(json: &[u8]) -> Result<Json, JsonError> {
+pub(super) fn parse(json: &[u8]) -> Result<Json, JsonError> {
     serde_json::from_slice(json).map_err(|error| JsonError::syntax(&error))
 }
 

@@ -141,6 +141,30 @@ fn name(transport: Transport) -> Option<&'static str> {
     TRANSPORTS.iter().find(|(known, _)| *known == transport).map(|(_, name)| *name)
 }
 
+/// As in the data of a value; what its form has no place for is lost.
+impl Serialize for Site<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        SiteForm(self.clone()).serialize(serializer)
+    }
+}
+
+impl Site<'_> {
+    /// Reads a site as it stands in `siteinfo.json`, and in the data of a value.
+    ///
+    /// ```
+    /// use tendot_proto::record::Site;
+    ///
+    /// let site = Site::from_json(br#"{"protocolVersion":"2.11","serialNumber":7,"servers":[]}"#)?;
+    /// assert_eq!(site.serial, 7);
+    /// assert_eq!(Site::from_json(b"{}").unwrap_err().to_string(), "protocolVersion: is missing");
+    /// # Ok::<(), tendot_proto::record::JsonError>(())
+    /// ```
+    pub fn from_json(json: &[u8]) -> Result<Site<'static>, JsonError> {
+        let json = read::parse(json)?;
+        SiteForm::read(&Node::new(&json)).map(Site::into_owned)
+    }
+}
+
 impl Serialize for SiteForm<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let site = &self.0;

@@ -5,10 +5,13 @@ use std::borrow::Cow;
 use http::StatusCode;
 use http::header::{CACHE_CONTROL, HeaderValue, WWW_AUTHENTICATE};
 use serde::Serialize;
+use tendot_proto::record::Site;
 use tendot_proto::{ResponseCode, Value};
 use tendot_registry::Error;
 use tendot_store::StoreError;
+use utoipa::ToSchema;
 
+use super::form::ValueForm;
 use crate::http::answer::{Answer, JSON, answer};
 use crate::http::authenticate::AuthenticationError;
 use crate::http::body::BodyError;
@@ -17,22 +20,34 @@ use crate::http::request::Request;
 use crate::http::status;
 use crate::http::upstream::UpstreamError;
 
-/// An answer, in the order in which its members are printed.
-#[derive(Serialize)]
+/// What an answer says of a record, in the order in which its members are printed.
+#[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
+#[schema(as = Record)]
 pub(super) struct Body<'a> {
+    /// 1 if all is well, 100 if there is no such record, 200 if it has no such values, and others of the protocol.
     response_code: u32,
     #[serde(skip_serializing_if = "Option::is_none")]
     message: Option<Cow<'a, str>>,
+    /// The name as it was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     handle: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Vec<ValueForm>>)]
     values: Option<&'a [Value<'static>]>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    site: Option<&'a Site<'static>>,
 }
 
 impl<'a> Body<'a> {
     pub(super) const fn of_handle(code: ResponseCode, handle: &'a str) -> Self {
-        Self { response_code: code.0, message: None, handle: Some(handle), values: None }
+        Self { response_code: code.0, message: None, handle: Some(handle), values: None, site: None }
+    }
+
+    pub(super) const fn of_site(site: &'a Site<'static>) -> Self {
+        let code = ResponseCode::SUCCESS.0;
+        Self { response_code: code, message: None, handle: None, values: None, site: Some(site) }
     }
 
     pub(super) fn with_values(self, values: &'a [Value<'static>]) -> Self {
@@ -80,7 +95,8 @@ pub(super) fn unread(error: BodyError) -> Answer {
 }
 
 fn refuse_with(code: ResponseCode, status: StatusCode, why: &str) -> Answer {
-    let body = Body { response_code: code.0, message: Some(why.into()), handle: None, values: None };
+    let body =
+        Body { response_code: code.0, message: Some(why.into()), handle: None, values: None, site: None };
     print(status, &body, &Form::default())
 }
 

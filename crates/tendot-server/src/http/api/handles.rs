@@ -10,12 +10,15 @@ use tendot_proto::record::values_from_json;
 use tendot_proto::{Handle, Now, ResponseCode, Work};
 use tendot_registry::{Caller, Error, Query, Resolution, Write};
 use tendot_store::Store;
+use utoipa::openapi::{HttpMethod, Required};
 
 use super::body::{
     Body, Form, empty_name, fail, no_randomness, print, refuse, status_of_write, unanswered, unknown_caller,
     unread,
 };
+use super::form::NewRecordForm;
 use crate::http::answer::Answer;
+use crate::http::describe::{Described, Doing, index, several, text};
 use crate::http::kept::Lasting;
 use crate::http::parameters::Parameters;
 use crate::http::request::Request;
@@ -28,6 +31,12 @@ const BODY: usize = 4 << 20;
 /// A name and parameters, as they stand in a request.
 fn read<'a>(path: &'a str, request: &Request<'a>) -> Result<(Cow<'a, str>, Parameters<'a>), BadRequest> {
     Ok((percent::decode_text(path, "path")?, Parameters::parse(request.query)?))
+}
+
+/// The indexes that are asked for, or what is wrong with one of them.
+fn indexes(parameters: &Parameters<'_>) -> Result<Vec<u32>, String> {
+    let read = |index: &str| index.parse().map_err(|_| format!("`{index}` in the query is no index"));
+    parameters.all("index").map(read).collect()
 }
 
 impl<S: Store> Http<S> {
@@ -46,8 +55,12 @@ impl<S: Store> Http<S> {
         };
         let is_known = caller != Caller::Anonymous;
         let form = Form::asked(&parameters);
+        let indexes = match indexes(&parameters) {
+            Ok(indexes) => indexes,
+            Err(why) => return refuse(&why),
+        };
         let query = Query {
-            indexes: parameters.all("index").filter_map(|index| index.parse().ok()).collect(),
+            indexes,
             types: parameters.all("type").map(str::as_bytes).collect(),
             // Who says who they are wants to see what only they may see.
             public_only: parameters.switch("publicOnly").unwrap_or(!is_known),
@@ -113,11 +126,11 @@ impl<S: Store> Http<S> {
             Ok(json) => json,
             Err(error) => return refuse(&format!("the body is no JSON: {error}")),
         };
-        if let Some(other) = json.get("handle").and_then(|handle| handle.as_str())
-            && !other.eq_ignore_ascii_case(&name)
-            && !parameters.is_on("mintNewSuffix")
-        {
-            return refuse("the body has another handle than the path");
+        match json.get("handle") {
+            None | Some(serde_json::Value::Null) => {}
+            Some(_) if parameters.is_on("mintNewSuffix") => {}
+            Some(serde_json::Value::String(other)) if other.eq_ignore_ascii_case(&name) => {}
+            Some(_) => return refuse("the body has another handle than the path"),
         }
         let values = match values_from_json(&json) {
             Ok(values) => values,
@@ -154,13 +167,10 @@ impl<S: Store> Http<S> {
             return empty_name();
         }
         let handle = Handle::from(&*name);
-        let mut indexes = Vec::new();
-        for index in parameters.all("index") {
-            match index.parse() {
-                Ok(index) => indexes.push(index),
-                Err(_) => return refuse(&format!("`{index}` is no index")),
-            }
-        }
+        let indexes = match indexes(&parameters) {
+            Ok(indexes) => indexes,
+            Err(why) => return refuse(&why),
+        };
         let write = if indexes.is_empty() {
             Write::Delete { name: handle, for_ever: false }
         } else {
@@ -194,4 +204,94 @@ impl<S: Store> Http<S> {
             Err(error) => fail(&error, status_of_write(&error, request.takes_credentials), name, &form),
         }
     }
+}
+
+/// What is done at `/api/handles/{name}`.
+pub(crate) fn describe() -> Described {
+    let get = || {
+        let doing = Doing::new("A record")
+            .in_query("type", "Only values of this type", several(text()))
+            .in_query("index", "Only the value of this index", several(index()))
+            .in_query("publicOnly", "Only what everybody may read, also to who may read more", text())
+            .in_query("callback", "A function that a script calls with the record", text())
+            .credentials(false);
+        let doing = common(doing)
+            .answer(StatusCode::OK, "The record; code 200 if it has no such values")
+            .json::<Body<'_>>(JSON)
+            .text("application/javascript")
+            .header("Cache-Control", "How long it holds, from the values' TTL")
+            .header("ETag", "Changes when the answer does")
+            .answer(StatusCode::MULTIPLE_CHOICES, "It is kept elsewhere, and the values say where")
+            .json::<Body<'_>>(JSON)
+            .answer(StatusCode::NOT_MODIFIED, "The client has it already (`If-None-Match`)");
+        let doing = failure(doing, StatusCode::NOT_FOUND, "There is no such record (code 100)");
+        let doing = failure(doing, StatusCode::BAD_GATEWAY, "Who keeps it gave no answer that can be used");
+        let doing = failure(doing, StatusCode::GATEWAY_TIMEOUT, "Who keeps it did not answer in time");
+        failure(doing, StatusCode::LOOP_DETECTED, "The question came back to who passed it on")
+    };
+    let put = Doing::new("Stores a record, or some of its values")
+        .about("With `index`, only values of these indexes are added or replaced; else the record is as it is sent.")
+        .in_query("index", "These values only; `various` for those that are sent", several(text()))
+        .in_query("overwrite", "`false` if what is there stays as it is", text())
+        .in_query("mintNewSuffix", "The name is made up, and begins with that in the path", text())
+        .in_query("force", "Also without an administrator that is left", text())
+        .body::<NewRecordForm>(JSON, "Values, at most 4 MiB", Required::True)
+        .credentials(true)
+        .sample(
+            "curl -s -X PUT $SERVER/api/handles/10.5555/MINE -H \"Authorization: Bearer $TOKEN\" \\\n  \
+             -d '[{\"index\": 1, \"type\": \"URL\", \"data\": \"https://example.org/mine\"}]'",
+        );
+    let put = written(put)
+        .answer(StatusCode::CREATED, "It is new")
+        .json::<Body<'_>>(JSON)
+        .text("application/javascript");
+    let put = failure(
+        put,
+        StatusCode::NOT_FOUND,
+        "There is no record that the values could be added to (code 100)",
+    );
+    let put = failure(put, StatusCode::CONFLICT, "There is one already (code 101, or 201 for a value)");
+    let put = failure(put, StatusCode::REQUEST_TIMEOUT, "The body did not come in time");
+    let put = failure(put, StatusCode::PAYLOAD_TOO_LARGE, "The body is too large");
+    let delete = Doing::new("Removes a record, or some of its values")
+        .in_query("index", "Only the value of this index", several(index()))
+        .in_query("force", "Also the last administrator", text())
+        .credentials(true)
+        .sample("curl -s -X DELETE $SERVER/api/handles/10.5555/MINE -H \"Authorization: Bearer $TOKEN\"");
+    let delete = failure(written(delete), StatusCode::NOT_FOUND, "There is no such record (code 100)");
+    let post = get().about("As GET, for clients that can do no other.");
+    let get = get()
+        .sample("curl -s \"$SERVER/api/handles/10.5555/DEMO?pretty\"")
+        .sample("curl -s \"$SERVER/api/handles/10.5555/DEMO?type=URL\"");
+    Described::read(get).and(HttpMethod::Post, post).and(HttpMethod::Put, put).and(HttpMethod::Delete, delete)
+}
+
+pub(super) const JSON: &str = "application/json";
+
+/// What all of them have.
+fn common(doing: Doing) -> Doing {
+    let doing = doing
+        .group("Records")
+        .in_path("name", "A name, with the slashes that it has, percent-encoded or not", text())
+        .in_query("pretty", "On several lines", text());
+    let doing =
+        failure(doing, StatusCode::BAD_REQUEST, "Not understood, no name, or not kept here (code 301)");
+    let doing = failure(doing, StatusCode::UNAUTHORIZED, "Credentials are needed, or not right")
+        .header("WWW-Authenticate", "Which are taken");
+    let doing =
+        failure(doing, StatusCode::FORBIDDEN, "Who asks may not do this, or credentials are not taken here");
+    let doing = failure(doing, StatusCode::INTERNAL_SERVER_ERROR, "The store failed");
+    failure(doing, StatusCode::SERVICE_UNAVAILABLE, "There is too much to do")
+}
+
+fn written(doing: Doing) -> Doing {
+    let doing = common(doing)
+        .answer(StatusCode::OK, "It is done")
+        .json::<Body<'_>>(JSON)
+        .text("application/javascript");
+    failure(doing, StatusCode::INSUFFICIENT_STORAGE, "There is no room on the disk of the server")
+}
+
+pub(super) fn failure(doing: Doing, status: StatusCode, about: &str) -> Doing {
+    doing.answer(status, about).json::<Body<'_>>(JSON)
 }

@@ -1,6 +1,12 @@
-//! The JSON interface of Handle.Net: a file for each noun, and `body.rs` for what it says.
+//! The JSON interface of Handle.Net: a file for each noun, `body.rs` for what it says, and `form.rs` for how that is
+//! described.
 
 mod body;
+mod form;
 mod handles;
+mod site;
 
 pub(crate) use body::unknown;
+pub(crate) use form::ValueForm;
+pub(crate) use handles::describe as describe_handles;
+pub(crate) use site::describe as describe_site;

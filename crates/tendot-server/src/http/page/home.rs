@@ -3,10 +3,14 @@
 use askama::Template;
 use http::StatusCode;
 use tendot_store::Store;
+use utoipa::openapi::{HttpMethod, ObjectBuilder, RefOr, Required, Schema};
+use utoipa::{PartialSchema, ToSchema};
 
-use super::show;
+use super::{ProblemJson, show};
 use crate::http::Http;
 use crate::http::answer::Answer;
+use crate::http::describe::{Described, Doing, text};
+use crate::http::redirect;
 
 /// Prefixes that are counted; more are more than that.
 const PREFIXES: usize = 1_000;
@@ -32,6 +36,45 @@ impl<S: Store> Http<S> {
         }
         show(StatusCode::OK, &HomePage { figures })
     }
+}
+
+/// The form that old pages of proxies send: a name in `hdl`, and parameters.
+struct NameForm;
+
+impl PartialSchema for NameForm {
+    fn schema() -> RefOr<Schema> {
+        ObjectBuilder::new()
+            .description(Some("Without `hdl`, the answer is the first page"))
+            .property("hdl", text())
+            .additional_properties(Some(text()))
+            .property_names(Some(text()))
+            .into()
+    }
+}
+
+impl ToSchema for NameForm {}
+
+/// What is done at `/`.
+pub(crate) fn describe() -> Described {
+    let bad = "What was sent is not written as it should be";
+    let search = Doing::new("The page with one box, or the way to what was typed into it")
+        .group("Pages")
+        .in_query("text", "A name, an address or a whole citation", text())
+        .sample("curl -si \"$SERVER/?text=doi:10.5555/DEMO\"")
+        .answer(StatusCode::OK, "The page")
+        .text("text/html")
+        .answer(StatusCode::SEE_OTHER, "The way to the path of the name")
+        .header("Location", "The path")
+        .text("text/html")
+        .answer(StatusCode::BAD_REQUEST, bad)
+        .text("text/html")
+        .json::<ProblemJson<'_>>("application/problem+json");
+    let send = Doing::new("Where a name leads that comes in a form")
+        .about("As `GET /{name}` for the name in `hdl`, with the form's other fields as its parameters.")
+        .group("Names")
+        .sample("curl -si $SERVER/ -d hdl=10.5555/DEMO")
+        .body::<NameForm>("application/x-www-form-urlencoded", "At most 64 KiB", Required::False);
+    Described::read(search).and(HttpMethod::Post, redirect::answers(send))
 }
 
 /// `1,234,567`

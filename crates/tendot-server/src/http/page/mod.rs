@@ -2,8 +2,9 @@
 //! bounds it, and nothing is a link but what `address.rs` takes.
 //!
 //! `record.rs` shows a record, with `value.rs` for its values; `problem.rs` says why there is none, for programs, too;
-//! `explanation.rs` how a name led where it did; `home.rs` is the first page.
+//! `explanation.rs` how a name led where it did; `home.rs` is the first page, and `docs.rs` describes the interface.
 
+mod docs;
 mod explanation;
 mod home;
 mod problem;
@@ -19,8 +20,10 @@ use http::header::{CACHE_CONTROL, HeaderValue, VARY};
 use super::answer::{Answer, HTML, PAGE_POLICY, answer};
 use super::location::{Candidate, Origin};
 
+pub(crate) use docs::docs;
 pub(crate) use explanation::explanation;
-pub(crate) use problem::{bad_request, endless, not_served};
+pub(crate) use home::describe as describe_home;
+pub(crate) use problem::{ProblemJson, bad_request, endless, not_served};
 
 /// The stylesheet of all pages.
 pub(crate) const STYLE: &str = include_str!("style.css");

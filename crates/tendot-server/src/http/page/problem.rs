@@ -6,6 +6,7 @@ use serde::Serialize;
 use tendot_names::Target;
 use tendot_registry::Error;
 use tendot_store::Store;
+use utoipa::ToSchema;
 
 use super::text::{Room, beginning, visible};
 use super::{by_accept, show};
@@ -68,16 +69,21 @@ impl Problem<'_> {
     }
 }
 
-#[derive(Serialize)]
-struct ProblemJson<'a> {
+/// Why a request did not lead anywhere.
+#[derive(Serialize, ToSchema)]
+#[schema(as = Problem)]
+pub(crate) struct ProblemJson<'a> {
     #[serde(rename = "type")]
     problem_type: &'static str,
     title: &'a str,
     status: u16,
+    /// Stays the same whatever the words are.
     code: &'static str,
     detail: &'a str,
+    /// The name that was asked for, decoded.
     #[serde(skip_serializing_if = "Option::is_none")]
     name: Option<&'a str>,
+    /// Names that exist and may have been meant.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     near: Vec<&'a str>,
 }

@@ -7,6 +7,8 @@ mod value;
 
 use std::io::Read as _;
 
+pub(super) use fields::shown_value;
+
 use crate::args::{DebugArguments, DebugCommand};
 use crate::failure::{shown, tell_that_input_is_awaited};
 use crate::{Answer, Failure};

@@ -1,0 +1,225 @@
+use std::ops::ControlFlow;
+
+use tendot_proto::auth::Policy;
+use tendot_proto::record::Site;
+use tendot_proto::wire::List;
+use tendot_proto::{Handle, OpFlags, Opcode, Outcome, Request, Value};
+
+use super::clock::Clock;
+use super::conversation::outcome_of;
+use super::session::Secured;
+use super::{AdministrationError, Identity, Peer, Query};
+
+/// Somebody who changes records at one server.
+///
+/// Each operation is asked for once, over TCP or else HTTP, and proved by the identity's key when the server asks for that.
+/// What is not known to have been done is an error of its own, [`AdministrationError::Uncertain`]. In a session
+/// ([`open_session`](Self::open_session)) the key is needed once, and what is said cannot be changed on the way.
+///
+/// ```no_run
+/// use tendot_client::native::{Administrator, Identity, Peer, Root};
+/// use tendot_proto::Value;
+///
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+/// // The server's own description of itself has its key.
+/// let server = Root::from_bytes(&std::fs::read("siteinfo.json")?)?;
+/// let peer = Peer::of(&server, "10.1000/182").ok_or("not a primary site")?;
+/// let key = std::fs::read("admpriv.bin")?;
+/// let mut admin = Administrator::new(peer, Identity::with_key_file(300, "0.NA/10.1000", &key, None)?);
+///
+/// admin.open_session(true).await?;
+/// admin.create("10.1000/182", &[Value::new(1, "URL", "https://example.org/")]).await?;
+/// admin.modify("10.1000/182", &[Value::new(1, "URL", "https://example.org/182")]).await?;
+/// admin.close_session().await?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct Administrator {
+    pub(super) peer: Peer,
+    pub(super) identity: Identity,
+    pub(super) policy: Policy,
+    pub(super) is_certified: bool,
+    pub(super) secured: Option<Secured>,
+    pub(super) clock: Clock,
+}
+
+impl Administrator {
+    /// Somebody at a server.
+    pub fn new(peer: Peer, identity: Identity) -> Self {
+        Self {
+            peer,
+            identity,
+            policy: Policy::default(),
+            is_certified: false,
+            secured: None,
+            clock: Clock::new(),
+        }
+    }
+
+    /// The same who believes that something was done only if the server signs that, also outside of a session. Its site has
+    /// to have its key.
+    #[must_use]
+    pub const fn certified(mut self) -> Self {
+        self.is_certified = true;
+        self
+    }
+
+    /// The same with another policy, for old servers.
+    #[must_use]
+    pub const fn with_policy(mut self, policy: Policy) -> Self {
+        self.policy = policy;
+        self
+    }
+
+    /// Who it is.
+    pub const fn identity(&self) -> &Identity {
+        &self.identity
+    }
+
+    /// The server.
+    pub const fn peer(&self) -> &Peer {
+        &self.peer
+    }
+
+    /// Creates a record that does not exist.
+    pub async fn create(&mut self, name: &str, values: &[Value<'_>]) -> Result<(), AdministrationError> {
+        self.put(Opcode::CREATE_HANDLE, OpFlags::DEFAULT, name, values).await.map(drop)
+    }
+
+    /// Creates a record, or puts it in the place of the one that exists.
+    pub async fn replace(&mut self, name: &str, values: &[Value<'_>]) -> Result<(), AdministrationError> {
+        let flags = OpFlags::DEFAULT.with(OpFlags::OVERWRITE);
+        self.put(Opcode::CREATE_HANDLE, flags, name, values).await.map(drop)
+    }
+
+    /// Creates a record whose name begins like this, slash included, and ends as the server wishes; gives its name, unless the
+    /// server is so old that it does not tell.
+    pub async fn mint(
+        &mut self,
+        start: &str,
+        values: &[Value<'_>],
+    ) -> Result<Option<String>, AdministrationError> {
+        let flags = OpFlags::DEFAULT.with(OpFlags::MINT_NEW_SUFFIX);
+        let response = self.put(Opcode::CREATE_HANDLE, flags, start, values).await?;
+        Ok(match outcome_of(&response) {
+            Some(Outcome::Created { handle: Some(handle) }) => {
+                Some(String::from_utf8_lossy(handle.as_bytes()).into_owned())
+            }
+            _ => None,
+        })
+    }
+
+    /// Removes a record.
+    pub async fn delete(&mut self, name: &str) -> Result<(), AdministrationError> {
+        self.name(Opcode::DELETE_HANDLE, Handle::from(name)).await
+    }
+
+    /// Adds values to a record, at indexes that are free.
+    pub async fn add(&mut self, name: &str, values: &[Value<'_>]) -> Result<(), AdministrationError> {
+        self.put(Opcode::ADD_VALUE, OpFlags::DEFAULT, name, values).await.map(drop)
+    }
+
+    /// Puts values in the place of those at the same indexes.
+    pub async fn modify(&mut self, name: &str, values: &[Value<'_>]) -> Result<(), AdministrationError> {
+        self.put(Opcode::MODIFY_VALUE, OpFlags::DEFAULT, name, values).await.map(drop)
+    }
+
+    /// Removes the values at these indexes.
+    pub async fn remove(&mut self, name: &str, indexes: &[u32]) -> Result<(), AdministrationError> {
+        let handle = Handle::from(name);
+        let request = Request::RemoveValues { handle, indexes: List::from(indexes) };
+        self.converse(Opcode::REMOVE_VALUE, OpFlags::DEFAULT, request, handle).await.map(drop)
+    }
+
+    /// The values of a record that this identity may read, as far as they are asked for.
+    pub async fn resolve(
+        &mut self,
+        name: &str,
+        query: &Query,
+    ) -> Result<Vec<Value<'static>>, AdministrationError> {
+        let handle = Handle::from(name);
+        let types: Vec<&[u8]> = query.types.iter().map(String::as_bytes).collect();
+        let indexes = List::from(&query.indexes[..]);
+        let request = Request::Resolve { handle, indexes, types: List::from(&types[..]) };
+        let flags = OpFlags::DEFAULT.without(OpFlags::PUBLIC_ONLY);
+        let response = self.converse(Opcode::RESOLUTION, flags, request, handle).await?;
+        match outcome_of(&response) {
+            Some(Outcome::Resolved { values, .. }) => Ok(values.iter().map(Value::into_owned).collect()),
+            _ => Ok(Vec::new()),
+        }
+    }
+
+    /// Gives `each` the names under a prefix that this server keeps, until there are no more, or it has enough.
+    pub async fn list_handles(
+        &mut self,
+        prefix: &str,
+        each: impl FnMut(Handle<'_>) -> ControlFlow<()> + Send,
+    ) -> Result<(), AdministrationError> {
+        let handle = Handle::from(prefix).with_slash();
+        let handle = Handle::new(&handle);
+        self.list(Opcode::LIST_HANDLES, Request::Named { handle }, handle, each).await
+    }
+
+    /// Gives `each` the prefixes that are homed at the server, until there are no more, or it has enough.
+    pub async fn list_homed(
+        &mut self,
+        each: impl FnMut(Handle<'_>) -> ControlFlow<()> + Send,
+    ) -> Result<(), AdministrationError> {
+        let request = Request::Plain { handle: Some(Handle::BLANK) };
+        self.list(Opcode::LIST_HOMED_PREFIXES, request, Handle::BLANK, each).await
+    }
+
+    /// Makes the server responsible for a prefix, `10.1000` or `0.NA/10.1000`.
+    pub async fn home(&mut self, prefix: &str) -> Result<(), AdministrationError> {
+        let handle = Handle::from(prefix).with_slash();
+        self.name(Opcode::HOME_PREFIX, Handle::new(&handle)).await
+    }
+
+    /// Makes the server no longer responsible for a prefix.
+    pub async fn unhome(&mut self, prefix: &str) -> Result<(), AdministrationError> {
+        let handle = Handle::from(prefix).with_slash();
+        self.name(Opcode::UNHOME_PREFIX, Handle::new(&handle)).await
+    }
+
+    /// The server's site, as it describes it.
+    pub async fn site_info(&mut self) -> Result<Site<'static>, AdministrationError> {
+        let request = Request::Plain { handle: Some(Handle::BLANK) };
+        let response = self.converse(Opcode::GET_SITE_INFO, OpFlags::DEFAULT, request, Handle::BLANK).await?;
+        let bytes = match outcome_of(&response) {
+            Some(Outcome::SiteInfo(bytes)) => bytes,
+            _ => &[],
+        };
+        Ok(Site::from_bytes(bytes)?.into_owned())
+    }
+
+    async fn put(
+        &mut self,
+        opcode: Opcode,
+        flags: OpFlags,
+        name: &str,
+        values: &[Value<'_>],
+    ) -> Result<Vec<u8>, AdministrationError> {
+        let handle = Handle::from(name);
+        self.converse(opcode, flags, Request::Values { handle, values: List::from(values) }, handle).await
+    }
+
+    async fn name(&mut self, opcode: Opcode, handle: Handle<'_>) -> Result<(), AdministrationError> {
+        self.converse(opcode, OpFlags::DEFAULT, Request::Named { handle }, handle).await.map(drop)
+    }
+
+    async fn list(
+        &mut self,
+        opcode: Opcode,
+        request: Request<'_>,
+        about: Handle<'_>,
+        mut each: impl FnMut(Handle<'_>) -> ControlFlow<()> + Send,
+    ) -> Result<(), AdministrationError> {
+        let mut names = |response: &[u8]| match outcome_of(response) {
+            Some(Outcome::Handles(names)) => names.iter().try_for_each(|name| each(Handle::new(name))),
+            _ => ControlFlow::Continue(()),
+        };
+        self.converse_each(opcode, OpFlags::DEFAULT, request, about, true, &mut names).await.map(drop)
+    }
+}

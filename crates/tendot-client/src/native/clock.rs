@@ -1,0 +1,26 @@
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use tendot_proto::Now;
+use tokio::time::Instant;
+
+/// The two clocks of [`Now`].
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Clock {
+    start: Instant,
+}
+
+impl Clock {
+    pub(super) fn new() -> Self {
+        Self { start: Instant::now() }
+    }
+
+    pub(super) fn now(self) -> Now {
+        let unix = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+        Now { elapsed: self.start.elapsed(), unix }
+    }
+
+    /// The moment at which `elapsed` of [`Now`] will be this.
+    pub(super) fn at(self, elapsed: Duration) -> Instant {
+        self.start + elapsed
+    }
+}

@@ -1,0 +1,73 @@
+use std::fmt;
+use std::sync::Arc;
+
+use tendot_proto::auth::{Credentials, KeyFileError, PrivateKey};
+use tendot_proto::crypto::{AwsLc, SigningKey};
+use tendot_proto::{Reference, Work};
+use zeroize::Zeroizing;
+
+/// Who somebody is, and the key that proves it: the value of a record, such as `300:0.NA/10.1000`, and what belongs to it.
+///
+/// ```
+/// use tendot_client::native::Identity;
+///
+/// let admin = Identity::with_secret_key(301, "0.NA/10.1000", b"not to be told");
+/// assert_eq!(format!("{admin:?}"), "Identity(301:0.NA/10.1000, SecretKey)");
+/// assert!(Identity::with_key_file(300, "0.NA/10.1000", b"rubbish", None).is_err());
+/// ```
+#[derive(Clone)]
+pub struct Identity {
+    reference: Reference<'static>,
+    key: Key,
+}
+
+#[derive(Clone)]
+enum Key {
+    Secret(Zeroizing<Vec<u8>>),
+    Private(Arc<dyn SigningKey>),
+}
+
+impl Identity {
+    /// By the secret that stands in `HS_SECKEY`.
+    pub fn with_secret_key(index: u32, handle: &str, secret: &[u8]) -> Self {
+        Self::new(index, handle, Key::Secret(Zeroizing::new(secret.to_vec())))
+    }
+
+    /// By the private key whose public key stands in `HS_PUBKEY`.
+    pub fn with_private_key(index: u32, handle: &str, key: &PrivateKey) -> Result<Self, KeyFileError> {
+        Ok(Self::new(index, handle, Key::Private(key.signing_key(&AwsLc)?.into())))
+    }
+
+    /// The same by a file of Handle.Net, such as `admpriv.bin`.
+    pub fn with_key_file(
+        index: u32,
+        handle: &str,
+        file: &[u8],
+        passphrase: Option<&[u8]>,
+    ) -> Result<Self, KeyFileError> {
+        let key = PrivateKey::from_file(file, passphrase, &AwsLc, &mut { Work::REQUEST })?;
+        Self::with_private_key(index, handle, &key)
+    }
+
+    fn new(index: u32, handle: &str, key: Key) -> Self {
+        Self { reference: Reference::new(index, handle.as_bytes().to_vec()), key }
+    }
+
+    /// The value where the key is.
+    pub const fn reference(&self) -> &Reference<'static> {
+        &self.reference
+    }
+
+    pub(super) fn credentials(&self) -> Credentials<'_> {
+        match &self.key {
+            Key::Secret(secret) => Credentials::SecretKey(secret),
+            Key::Private(key) => Credentials::PrivateKey(&**key),
+        }
+    }
+}
+
+impl fmt::Debug for Identity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Identity({}, {:?})", self.reference, self.credentials())
+    }
+}

@@ -1,0 +1,19 @@
+use std::fmt;
+use std::net::SocketAddr;
+
+use tendot_proto::record::Transport;
+
+/// Where an answer came from, and how.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Origin {
+    /// The server.
+    pub address: SocketAddr,
+    /// How it was asked.
+    pub transport: Transport,
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} over {}", self.address, self.transport)
+    }
+}

@@ -1,0 +1,89 @@
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+
+use tendot_proto::lookup::{Answer, Question};
+use tendot_proto::record::{PublicKey, Server, Site, Transport};
+use tendot_proto::{Handle, OpFlags, Version};
+
+use super::{Native, NativeError, Root};
+
+/// One server of a site, by which records are changed.
+///
+/// ```
+/// use tendot_client::native::{Peer, Root};
+///
+/// let root = Root::at(&["127.0.0.1:2641".parse()?], None);
+/// assert_eq!(Peer::of(&root, "10.1000/182").unwrap().ip().to_string(), "127.0.0.1");
+/// # Ok::<(), std::net::AddrParseError>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Peer {
+    site: Arc<Site<'static>>,
+    place: usize,
+    ip: IpAddr,
+}
+
+impl Peer {
+    /// The server that keeps a name, of the first of these sites that takes changes.
+    pub fn of(sites: &Root, name: &str) -> Option<Self> {
+        let site = sites.sites().iter().find(|site| site.is_primary() && !site.servers.is_empty())?;
+        let place = Handle::from(name).server(site.hash_option, site.servers.len())?;
+        let ip = site.servers.get(place)?.ip();
+        Some(Self { site: Arc::clone(site), place, ip })
+    }
+
+    /// The server that gave an answer.
+    fn behind(answer: &Answer) -> Self {
+        Self { site: Arc::clone(&answer.site), place: answer.place, ip: answer.from.ip() }
+    }
+
+    /// Its address.
+    pub const fn ip(&self) -> IpAddr {
+        self.ip
+    }
+
+    /// Its site.
+    pub fn site(&self) -> &Site<'static> {
+        &self.site
+    }
+
+    fn server(&self) -> Option<&Server<'static>> {
+        self.site.servers.get(self.place)
+    }
+
+    /// The key by which it signs, if its site has one that can be read.
+    pub(super) fn key(&self) -> Option<PublicKey<'_>> {
+        PublicKey::from_bytes(&self.server()?.public_key).ok()
+    }
+
+    /// The version that is spoken with it.
+    pub(super) fn version(&self) -> Version {
+        Version::new(self.site.protocol_major, self.site.protocol_minor).spoken()
+    }
+
+    /// Where it takes changes by this transport.
+    pub(super) fn administration(&self, transport: Transport) -> Option<SocketAddr> {
+        let interfaces = &self.server()?.interfaces;
+        let fits = interfaces.iter().filter(|one| one.transport == transport && one.kind.is_admin());
+        let port = fits.filter_map(|one| u16::try_from(one.port).ok()).find(|port| *port != 0)?;
+        Some(SocketAddr::new(self.ip, port))
+    }
+
+    /// The host of HTTP requests to this address, and what their paths begin with.
+    pub(super) fn host_and_path(&self, to: SocketAddr) -> (String, &str) {
+        let host = match self.site.domain(self.place) {
+            Some(domain) => format!("{domain}:{}", to.port()),
+            None => to.to_string(),
+        };
+        (host, self.site.path(self.place).unwrap_or_default())
+    }
+}
+
+impl Native {
+    /// The server by which the record of a name is changed or would be created: that of a primary site.
+    pub async fn locate(&self, name: &str) -> Result<Peer, NativeError> {
+        let question = Question::resolve(Handle::from(name), &[], &[b"HS_SITE"]);
+        let flags = question.flags().with(OpFlags::AUTHORITATIVE);
+        Ok(Peer::behind(&self.look_up(question.with_flags(flags)).await?))
+    }
+}

@@ -1,0 +1,167 @@
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use serde_json::{Value as Json, json};
+use tendot_proto::bootstrap::{Bootstrap, read_root_info};
+use tendot_proto::lookup::Config;
+use tendot_proto::record::{Interface, InterfaceKind, JsonError, PublicKey, Record, Server, Site, Transport};
+use tendot_proto::{DecodeError, Handle, Value};
+
+/// Where look-ups begin: the sites that know who keeps the names of which prefix.
+///
+/// ```
+/// use tendot_client::native::Root;
+///
+/// // The Global Handle Registry, as published.
+/// assert_eq!(Root::published().sites().len(), 13);
+/// // Any server can be a root of its own.
+/// assert_eq!(Root::at(&["127.0.0.1:2641".parse()?], None).sites().len(), 1);
+/// assert!(Root::from_bytes(b"{}").is_err());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Root {
+    sites: Vec<Arc<Site<'static>>>,
+}
+
+/// Why a file is no root.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RootError {
+    /// It is neither JSON nor values as bytes.
+    #[error("neither a JSON object nor the values of a record: {0}")]
+    Bytes(#[from] DecodeError),
+    /// Its JSON is something else.
+    #[error("no root: {0}")]
+    Json(#[from] JsonError),
+    /// There is nobody to ask in it.
+    #[error("no site in it")]
+    Empty,
+}
+
+impl Root {
+    /// The Global Handle Registry as its operators published it with Handle.Net 9, in July 2019: addresses and keys.
+    ///
+    /// The file is `root.json` of this crate, in the form of Handle.Net's `bootstrap_handles`. A newer one of that form can
+    /// take its place.
+    pub fn published() -> Self {
+        // A test reads it; without it there would be nobody to ask.
+        Self::from_bytes(include_bytes!("../../root.json")).unwrap_or(Self { sites: Vec::new() })
+    }
+
+    /// Reads a file of Handle.Net: `bootstrap_handles`, `siteinfo.json`, `root_info`; or a record as JSON.
+    pub fn from_bytes(file: &[u8]) -> Result<Self, RootError> {
+        let sites = if file.trim_ascii_start().starts_with(b"{") {
+            let json: Json = serde_json::from_slice(file).unwrap_or_default();
+            if json.get("servers").or(json.get("serverList")).is_some() {
+                let value = json!({"index": 1, "type": "HS_SITE", "data": {"format": "site", "value": json}});
+                sites_of(&[Value::from_json(value.to_string().as_bytes())?])
+            } else if json.get("values").is_some() {
+                sites_of(&Record::from_json(file)?.values)
+            } else {
+                let bootstrap = Bootstrap::from_json(file)?;
+                bootstrap.sites().into_iter().map(|site| Arc::new(site.into_owned())).collect()
+            }
+        } else {
+            sites_of(&read_root_info(file)?)
+        };
+        if sites.iter().all(|site: &Arc<Site<'_>>| site.servers.is_empty()) {
+            return Err(RootError::Empty);
+        }
+        Ok(Self { sites })
+    }
+
+    /// A server that is known by its addresses alone, each of which is good, over UDP and TCP; and by its key, if its answers
+    /// are to be certified.
+    pub fn at(addresses: &[SocketAddr], key: Option<&PublicKey<'_>>) -> Self {
+        let site = |address: &SocketAddr| {
+            let port = u32::from(address.port());
+            let interface = |transport| Interface { kind: InterfaceKind::BOTH, transport, port };
+            let server = Server {
+                id: 1,
+                address: Server::address_of(address.ip()),
+                public_key: key.map(PublicKey::to_bytes).unwrap_or_default().into(),
+                interfaces: vec![interface(Transport::UDP), interface(Transport::TCP)],
+            };
+            Arc::new(Site { flags: Site::PRIMARY, servers: vec![server], ..Site::default() })
+        };
+        Self { sites: addresses.iter().map(site).collect() }
+    }
+
+    /// The sites.
+    pub fn sites(&self) -> &[Arc<Site<'static>>] {
+        &self.sites
+    }
+
+    /// The settings of a client that begins here.
+    pub fn config(self) -> Config {
+        Config::new(self.sites)
+    }
+
+    /// The settings of a client that asks these sites for every name, whoever may keep it, and never anybody else.
+    pub fn config_for(self, name: Handle<'_>) -> Config {
+        let mut config = Config::new(self.sites.clone());
+        let prefix =
+            if name.suffix().is_some() { name.prefix().to_ascii_uppercase() } else { b"0.NA".to_vec() };
+        config.overrides.insert(prefix, self.sites);
+        config.referrals = 0;
+        config
+    }
+}
+
+fn sites_of(values: &[Value<'_>]) -> Vec<Arc<Site<'static>>> {
+    let is_site = |value: &&Value<'_>| matches!(&*value.value_type, b"HS_SITE" | b"HS_SITE.6");
+    let read = |value: &Value<'_>| Some(Arc::new(Site::from_bytes(&value.data).ok()?.into_owned()));
+    values.iter().filter(is_site).filter_map(read).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use tendot_proto::bootstrap::write_root_info;
+
+    use super::*;
+
+    #[test]
+    fn the_published_root() {
+        let root = Root::published();
+        for site in root.sites() {
+            let server = &site.servers[0];
+            assert!(server.key().is_ok(), "{site:?}");
+            assert!(server.interfaces.iter().any(|interface| interface.transport == Transport::UDP));
+        }
+        let addresses: Vec<_> = root.sites().iter().map(|site| site.servers[0].ip().to_string()).collect();
+        assert!(addresses.contains(&"132.151.1.179".to_owned()), "{addresses:?}");
+    }
+
+    #[test]
+    fn files() {
+        let site = include_bytes!("../../../../conformance/vectors/handle-net/siteinfo.json");
+        let of_site = Root::from_bytes(site).unwrap();
+        assert_eq!(of_site.sites().len(), 1);
+        let value = Value::with_data(1, "HS_SITE", of_site.sites()[0].to_bytes());
+        assert_eq!(Root::from_bytes(&write_root_info(&[value])).unwrap(), of_site);
+        let record = format!(
+            r#"{{"handle":"0.NA/0.NA","values":[{{"index":1,"type":"HS_SITE","data":{{"format":"site","value":{}}}}}]}}"#,
+            str::from_utf8(site).unwrap()
+        );
+        assert_eq!(Root::from_bytes(record.as_bytes()).unwrap(), of_site);
+    }
+
+    #[test]
+    fn no_files() {
+        check(b"", "neither a JSON object");
+        check(b"rubbish", "neither a JSON object");
+        check(b"{}", "no root: ");
+        check(b"{", "no root: ");
+        check(br#"{"servers":1}"#, "no root: ");
+        check(br#"{"handle":"0.NA/0.NA","values":[]}"#, "no site");
+        check(&[0, 0, 0, 4, 0, 0, 0, 0], "no site");
+        check(&[0xff; 12], "neither a JSON object");
+    }
+
+    #[track_caller]
+    fn check(file: &[u8], expected: &str) {
+        let error = Root::from_bytes(file).unwrap_err().to_string();
+        assert!(error.starts_with(expected), "{error}");
+    }
+}

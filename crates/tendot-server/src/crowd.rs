@@ -1,0 +1,78 @@
+//! How many connections each client has.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::http::host;
+
+/// The connections of all clients that are counted.
+#[derive(Debug)]
+pub(crate) struct Crowd {
+    most: usize,
+    count: Mutex<HashMap<IpAddr, usize>>,
+}
+
+impl Crowd {
+    /// Of one address (IPv4) or network of 64 bits (IPv6), at most so many.
+    pub(crate) fn new(most: usize) -> Arc<Self> {
+        Arc::new(Self { most, count: Mutex::default() })
+    }
+
+    /// Counts a connection; none if its client has too many.
+    pub(crate) fn enter(self: &Arc<Self>, address: IpAddr) -> Option<Place> {
+        let client = host(address);
+        let mut all = self.count.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = all.entry(client).or_default();
+        if *count >= self.most {
+            return None;
+        }
+        *count += 1;
+        drop(all);
+        Some(Place { crowd: Arc::clone(self), client })
+    }
+}
+
+/// One connection of a client, among those it may have.
+#[derive(Debug)]
+pub(crate) struct Place {
+    crowd: Arc<Crowd>,
+    client: IpAddr,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut all = self.crowd.count.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(count) = all.get_mut(&self.client) {
+            *count -= 1;
+            if *count == 0 {
+                all.remove(&self.client);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn attack_h10_connections_of_one_client() {
+        let crowd = Crowd::new(2);
+        let mut places = Vec::new();
+        let mut enter = |address: &str| {
+            let place = crowd.enter(address.parse().unwrap());
+            let is_taken = place.is_some();
+            places.extend(place);
+            is_taken
+        };
+        assert!(enter("192.0.2.1") && enter("192.0.2.1") && !enter("192.0.2.1") && enter("192.0.2.2"));
+        assert!(enter("2001:db8::1") && enter("2001:db8::2"));
+        assert!(!enter("2001:db8::3") && enter("2001:db8:0:1::1"));
+        // The first one goes, and another can come.
+        places.remove(0);
+        assert!(crowd.enter([192, 0, 2, 1].into()).is_some());
+        drop(places);
+        assert!(crowd.count.lock().unwrap().is_empty());
+    }
+}

@@ -1,0 +1,133 @@
+//! `/openapi.json`: what can be asked for and what is answered, made of what stands beside the code that does it.
+
+use std::sync::LazyLock;
+
+use bytes::Bytes;
+use http::StatusCode;
+use http::header::{CACHE_CONTROL, HeaderMap, HeaderValue};
+use utoipa::openapi::path::Operation;
+use utoipa::openapi::schema::{Components, Type};
+use utoipa::openapi::security::{Http as HttpScheme, HttpAuthScheme, SecurityScheme};
+use utoipa::openapi::tag::TagBuilder;
+use utoipa::openapi::{
+    ContentBuilder, Header, HeaderBuilder, InfoBuilder, LicenseBuilder, ObjectBuilder, OpenApi,
+    OpenApiBuilder, Paths, Ref, ResponseBuilder,
+};
+
+use super::answer::{Answer, JSON, answer};
+use super::caching;
+use super::describe::FOR_ALL;
+use super::route::ROUTES;
+
+/// The chapters of the page, in their order.
+const GROUPS: [(&str, &str); 5] = [
+    ("Names", "Where a name leads, and who looks after it."),
+    ("Records", "What is kept under a name, as JSON; as the interface of Handle.Net has it."),
+    ("Operation", "For those who run the service."),
+    ("Description", "What you read here."),
+    ("Pages", "What browsers ask for."),
+];
+
+const ABOUT: &str = "Resolves DOI names and handles. Names stand at the end of paths, percent-encoded or not, with the \
+    slashes that they have. HEAD is GET without a body. Every answer has the header `X-Request-Id`, and may be read by \
+    pages of other sites.";
+
+/// The document, made when it is first asked for.
+pub(super) static DOCUMENT: LazyLock<OpenApi> = LazyLock::new(document);
+
+static PRINTED: LazyLock<Bytes> = LazyLock::new(|| serde_json::to_vec(&*DOCUMENT).unwrap_or_default().into());
+
+/// Answers `GET /openapi.json`.
+pub(super) fn show(request: &HeaderMap) -> Answer {
+    let mut response = answer(StatusCode::OK, JSON, PRINTED.clone());
+    response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("public, max-age=300"));
+    caching::tag(response, &PRINTED, request)
+}
+
+fn document() -> OpenApi {
+    let mut paths = Paths::new();
+    let mut components = Components::new();
+    for (template, route) in ROUTES {
+        let mut described = route.describe();
+        components.schemas.extend(described.schemas);
+        let path = &mut described.path;
+        let operations = [
+            ("get", &mut path.get),
+            ("head", &mut path.head),
+            ("options", &mut path.options),
+            ("post", &mut path.post),
+            ("put", &mut path.put),
+            ("delete", &mut path.delete),
+        ];
+        for (method, operation) in operations {
+            if let Some(operation) = operation {
+                operation.operation_id = Some(identifier(method, template));
+            }
+        }
+        paths.paths.insert(template.into(), described.path);
+    }
+    components.headers.insert("X-Request-Id".into(), request_id().into());
+    for (name, about) in FOR_ALL.map(|(_, name)| name).into_iter().zip(ABOUT_ALL) {
+        let text = ObjectBuilder::new().schema_type(Type::String);
+        let response = ResponseBuilder::new()
+            .description(about)
+            .content("text/plain", ContentBuilder::new().schema(Some(text)).build())
+            .header_ref("X-Request-Id", Ref::new("#/components/headers/X-Request-Id"));
+        components.responses.insert(name.into(), response.build().into());
+    }
+    for (name, scheme, about) in [
+        ("password", HttpAuthScheme::Basic, "`INDEX%3AHANDLE` and the secret of that `HS_SECKEY` value"),
+        ("token", HttpAuthScheme::Bearer, "The operator's token"),
+    ] {
+        let mut scheme = HttpScheme::new(scheme);
+        scheme.description = Some(format!(
+            "{about}. Taken over TLS, from the machine itself, and from proxies that the operator trusts."
+        ));
+        components.add_security_scheme(name, SecurityScheme::Http(scheme));
+    }
+    let license = LicenseBuilder::new().name("MIT OR Apache-2.0").identifier(Some("MIT OR Apache-2.0"));
+    let info = InfoBuilder::new()
+        .title("Tendot")
+        .version(env!("CARGO_PKG_VERSION"))
+        .description(Some(ABOUT))
+        .license(Some(license.build()));
+    let groups = GROUPS.map(|(name, about)| TagBuilder::new().name(name).description(Some(about)).build());
+    OpenApiBuilder::new()
+        .info(info.build())
+        .paths(paths)
+        .components(Some(components))
+        .tags(Some(groups))
+        .build()
+}
+
+const ABOUT_ALL: [&str; FOR_ALL.len()] = [
+    "The path has more than 64 KiB",
+    "You ask too often; `Retry-After` says how many seconds to wait",
+    "There are more headers than are read, or larger ones",
+];
+
+fn request_id() -> Header {
+    HeaderBuilder::new()
+        .schema(Some(ObjectBuilder::new().schema_type(Type::String).pattern(Some("^[A-Za-z0-9._-]{1,128}$"))))
+        .description(Some("The name of the request, which the log has, too"))
+        .build()
+}
+
+/// `getApiHandlesName`
+fn identifier(method: &str, template: &str) -> String {
+    let mut identifier = method.to_owned();
+    for word in template.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty()) {
+        let (first, rest) = word.split_at(1);
+        identifier += &first.to_ascii_uppercase();
+        identifier += rest;
+    }
+    identifier
+}
+
+/// What is done at a path, with its method; HEAD and OPTIONS are the same everywhere, and left out.
+pub(super) fn operations(
+    path: &utoipa::openapi::PathItem,
+) -> impl Iterator<Item = (&'static str, &Operation)> {
+    let all = [("GET", &path.get), ("POST", &path.post), ("PUT", &path.put), ("DELETE", &path.delete)];
+    all.into_iter().filter_map(|(method, operation)| Some((method, operation.as_ref()?)))
+}

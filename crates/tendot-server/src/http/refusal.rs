@@ -1,0 +1,99 @@
+//! The answers that hyper gives by itself, to heads that it cannot read. They have no body and no name; here they get both.
+
+use bytes::Bytes;
+use http::HeaderValue;
+
+use super::head::Fault;
+use super::listen::Limits;
+
+/// An answer of hyper's own is shorter.
+const LONGEST: usize = 256;
+
+/// Bytes of a path, and of what stands after its question mark, that are read.
+const PATH: usize = (u16::MAX - 1) as usize;
+
+/// Where in what is written an answer of hyper's own begins; it is the last one of a connection. Ours have other headers,
+/// and no body of ours ends with an empty line.
+pub(super) fn find(written: &[u8]) -> Option<usize> {
+    if !written.ends_with(b"\r\n\r\n") {
+        return None;
+    }
+    let tail = written.len().saturating_sub(LONGEST);
+    let at = tail + memchr::memmem::rfind(&written[tail..], b"HTTP/1.")?;
+    let (_, mut lines) = parts(&written[at..])?;
+    lines.all(|line| OWN.iter().any(|own| line.starts_with(own))).then_some(at)
+}
+
+/// What stands in them.
+const OWN: [&str; 3] = ["connection: close", "content-length: 0", "date: "];
+
+/// The status line, and the headers.
+fn parts(head: &[u8]) -> Option<(&str, impl Iterator<Item = &str>)> {
+    let mut lines = str::from_utf8(head).ok()?.strip_suffix("\r\n\r\n")?.split("\r\n");
+    Some((lines.next()?, lines))
+}
+
+/// The same answer with a body that says what is wrong, as far as is known, and with the request's name.
+pub(super) fn mend(own: &[u8], fault: Option<Fault>, limits: &Limits, id: &HeaderValue) -> Bytes {
+    let Some((status, lines)) = parts(own) else { return Bytes::copy_from_slice(own) };
+    let why = match (status.split(' ').nth(1), fault) {
+        (Some("414"), _) => format!("the path has more than {PATH} bytes"),
+        (Some("431"), _) => {
+            format!("the head has more than {} headers, or {} bytes", limits.headers, limits.header_bytes)
+        }
+        (_, Some(fault)) => format!("the head of the request is not understood: {fault}"),
+        (_, None) => "the head of the request is not understood: it has a method, a space, a path, a space, `HTTP/1.1`, \
+                      and then lines of `name: value`"
+            .into(),
+    };
+    let id = id.to_str().unwrap_or_default();
+    let mut answer = format!(
+        "{status}\r\ncontent-type: text/plain;charset=utf-8\r\nx-content-type-options: nosniff\r\n\
+         access-control-allow-origin: *\r\ncache-control: no-store\r\nx-request-id: {id}\r\n"
+    );
+    for line in lines.filter(|line| !line.starts_with("content-length")) {
+        answer += line;
+        answer += "\r\n";
+    }
+    answer += &format!("content-length: {}\r\n\r\n{why}\n", why.len() + 1);
+    answer.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OWN_ANSWER: &str = "HTTP/1.1 400 Bad Request\r\nconnection: close\r\ncontent-length: 0\r\n\
+                              date: Mon, 16 Nov 2026 04:48:24 GMT\r\n\r\n";
+
+    #[test]
+    fn found() {
+        let before = "HTTP/1.1 304 Not Modified\r\netag: \"x\"\r\nx-request-id: 1\r\n\r\n";
+        assert_eq!(find(OWN_ANSWER.as_bytes()), Some(0));
+        assert_eq!(find(format!("{before}{OWN_ANSWER}").as_bytes()), Some(before.len()));
+        assert_eq!(find(format!("{}{OWN_ANSWER}", before.repeat(9)).as_bytes()), Some(9 * before.len()));
+        assert_eq!(find(before.as_bytes()), None);
+        assert_eq!(find(format!("{OWN_ANSWER}{before}").as_bytes()), None);
+        assert_eq!(find(format!("{OWN_ANSWER}x").as_bytes()), None);
+        assert_eq!(find(b"HTTP/1.1 400 Bad Request\r\nx-request-id: 1\r\ncontent-length: 0\r\n\r\n"), None);
+        assert_eq!(find(b"\r\n\r\n"), None);
+        assert_eq!(find(b""), None);
+    }
+
+    #[test]
+    fn mended() {
+        let mend = |own: &str, fault| {
+            let mended = mend(own.as_bytes(), fault, &Limits::default(), &HeaderValue::from_static("abc"));
+            String::from_utf8(mended.to_vec()).unwrap()
+        };
+        let answer = mend(OWN_ANSWER, Some(Fault { line: 2, what: "it ends without CR" }));
+        assert!(answer.starts_with("HTTP/1.1 400 Bad Request\r\n"), "{answer}");
+        assert!(answer.contains("\r\nx-request-id: abc\r\n") && answer.contains("\r\nconnection: close\r\n"));
+        let body = "the head of the request is not understood: line 2: it ends without CR\n";
+        assert!(answer.ends_with(&format!("\r\ncontent-length: {}\r\n\r\n{body}", body.len())), "{answer}");
+        assert_eq!(answer.matches("content-length").count(), 1);
+        assert!(
+            mend(&OWN_ANSWER.replace("400", "414"), None).ends_with("the path has more than 65534 bytes\n")
+        );
+    }
+}

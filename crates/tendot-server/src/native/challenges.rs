@@ -1,0 +1,46 @@
+use tendot_proto::Now;
+use tendot_proto::Work;
+use tendot_proto::auth::{AuthError, ChallengeLimits, ChallengeTable, Pending, Policy};
+use tendot_proto::crypto::{AwsLc, SystemRandom};
+use tendot_proto::endpoint::Transport;
+
+/// The challenges that wait for their answers. Those of datagrams, whose addresses may be forged, are kept apart: however
+/// many there are, they take no room from others.
+#[derive(Debug)]
+pub(super) struct Challenges {
+    forgeable: ChallengeTable,
+    others: ChallengeTable,
+}
+
+impl Challenges {
+    pub(super) fn new(policy: Policy) -> Self {
+        let table = || ChallengeTable::new(ChallengeLimits::default(), policy);
+        Self { forgeable: table(), others: table() }
+    }
+
+    /// Challenges a request that came this way.
+    pub(super) fn issue(
+        &mut self,
+        request: &[u8],
+        transport: Transport,
+        now: Now,
+        work: &mut Work,
+        is_session: impl Fn(u32) -> bool,
+    ) -> Result<&Pending, AuthError> {
+        let (table, other) = match transport {
+            Transport::Udp => (&mut self.forgeable, &self.others),
+            Transport::Tcp | Transport::Http => (&mut self.others, &self.forgeable),
+        };
+        let is_taken = |id| is_session(id) || other.contains(id);
+        table.issue(request, now, &AwsLc, &mut SystemRandom, work, is_taken)
+    }
+
+    /// Takes out the challenge of this number, for its one answer.
+    pub(super) fn take(&mut self, id: u32, now: Now) -> Result<Pending, AuthError> {
+        self.others.take(id, now).or_else(|_| self.forgeable.take(id, now))
+    }
+
+    pub(super) fn contains(&self, id: u32) -> bool {
+        self.others.contains(id) || self.forgeable.contains(id)
+    }
+}

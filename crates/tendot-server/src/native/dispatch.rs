@@ -1,0 +1,292 @@
+//! From a whole message to its answer.
+
+use std::net::IpAddr;
+use std::time::{Duration, Instant};
+
+use tendot_proto::auth::{Answer, AuthError, Pending};
+use tendot_proto::crypto::{AwsLc, SystemRandom};
+use tendot_proto::endpoint::{Incoming, Reason, Sealing, Transport};
+use tendot_proto::{
+    Envelope, EnvelopeFlags, Header, Message, Opcode, Outcome, Parts, Reference, ResponseCode, Work, limits,
+};
+use tendot_registry::{Caller, Identity};
+use tendot_store::Store;
+use tokio::sync::SemaphorePermit;
+
+use super::operation::operation;
+use super::{Native, Reply, metrics};
+
+impl<S: Store> Native<S> {
+    /// Answers a message, counts it, and leaves a line if lines are wanted.
+    ///
+    /// Who holds a core for hard work gives it back before waiting for the disk.
+    pub(super) async fn answer(
+        &self,
+        bytes: &[u8],
+        transport: Transport,
+        client: IpAddr,
+        core: &mut Option<Core<'_>>,
+    ) -> Reply {
+        let begun = Instant::now();
+        let reply = self.reply(bytes, transport, core).await;
+        let took = begun.elapsed();
+        self.metrics.count(transport, reply.opcode, reply.code, took);
+        if self.logs_requests || reply.code == ResponseCode::ERROR {
+            log(&reply, transport, client, took);
+        }
+        reply
+    }
+
+    async fn reply(&self, bytes: &[u8], transport: Transport, core: &mut Option<Core<'_>>) -> Reply {
+        let now = self.now();
+        let Ok(envelope) = Envelope::from_bytes(bytes) else {
+            return Reply::silence(ResponseCode::PROTOCOL_ERROR);
+        };
+        let id = envelope.session_id;
+        let budget = if core.is_some() { Work::REQUEST } else { EASY };
+        let before = budget.left();
+        let mut work = budget;
+        let opened;
+        let mut bytes = bytes;
+        let is_encrypted = envelope.flags.has(EnvelopeFlags::ENCRYPTED) && id != 0;
+        if is_encrypted {
+            let mut sessions = self.sessions();
+            let is_challenged = self.challenges().contains(id);
+            match sessions.open(bytes, is_challenged, now, &AwsLc, &mut work) {
+                Ok((plain, _)) => opened = plain,
+                Err(error) => {
+                    let refusal = self.endpoint.refuse(envelope, None, Reason::Session(error), now);
+                    return Reply::refusal(Opcode::RESERVED, &refusal);
+                }
+            }
+            bytes = &opened;
+        }
+        let mut incoming = match self.endpoint.read(bytes, transport, now) {
+            Ok(incoming) => incoming,
+            Err(refusal) => {
+                let header = bytes.get(limits::ENVELOPE..).map(Header::from_bytes);
+                let opcode =
+                    header.and_then(Result::ok).map_or(Opcode::RESERVED, |(header, _)| header.opcode);
+                return Reply::refusal(opcode, &refusal);
+            }
+        };
+        incoming.work = work;
+        if id != 0 {
+            let mut sessions = self.sessions();
+            let is_answer = incoming.message.header.opcode == Opcode::CHALLENGE_RESPONSE;
+            let in_session = sessions.contains(id);
+            // An answer outside of a session has the number of its challenge where others have that of their session.
+            if !is_encrypted && (in_session || !is_answer) {
+                let is_challenged = self.challenges().contains(id);
+                let (parts, work) = (&incoming.parts, &mut incoming.work);
+                if let Err(error) = sessions.verify(parts, is_challenged, now, &AwsLc, work) {
+                    let header = incoming.message.header;
+                    let refusal = self.endpoint.refuse(envelope, Some(header), Reason::Session(error), now);
+                    return Reply::refusal(header.opcode, &refusal);
+                }
+            }
+            if in_session {
+                incoming.session_id = id;
+            }
+        }
+        let (mut reply, left) = match Answer::of(&incoming.request) {
+            Some(answer) => self.prove(incoming, &answer, core).await,
+            None => {
+                let caller = self.caller(incoming.session_id);
+                let reply = self.carry_out(&mut incoming, &caller, core).await;
+                (reply, incoming.work.left())
+            }
+        };
+        reply.cost = before.saturating_sub(left);
+        reply
+    }
+
+    /// Who has authenticated in a session.
+    fn caller(&self, session: u32) -> Caller {
+        if session == 0 {
+            return Caller::Anonymous;
+        }
+        let mut sessions = self.sessions();
+        let known = sessions.get_mut(session).and_then(|session| session.authenticated());
+        let identity = known.and_then(|known| Identity::proven(known.index, &known.handle));
+        identity.map_or(Caller::Anonymous, Caller::Handle)
+    }
+
+    /// Looks at the answer to a challenge: may they do what was challenged, are they who they say; then it is done.
+    async fn prove(
+        &self,
+        mut incoming: Incoming<'_>,
+        answer: &Answer<'_>,
+        core: &mut Option<Core<'_>>,
+    ) -> (Reply, u32) {
+        let now = self.now();
+        // Taken out first, so that the same answer never works twice.
+        let taken = self.challenges().take(incoming.message.envelope.session_id, now);
+        let pending = match taken {
+            Ok(pending) => pending,
+            Err(error) => {
+                let reply = self.fail_to_prove(&mut incoming, &error);
+                return (reply, incoming.work.left());
+            }
+        };
+        let challenged = match self.endpoint.read(pending.request(), incoming.transport, now) {
+            Ok(challenged) => challenged,
+            Err(refusal) => {
+                let reply = self.fail(&mut incoming, refusal.code(), &refusal.to_string());
+                return (reply, incoming.work.left());
+            }
+        };
+        let mut challenged = challenged.proved_by(incoming);
+        let reply = match self.identity(&mut challenged, &pending, answer).await {
+            Ok(identity) => {
+                let known = Reference::new(identity.index(), identity.handle().as_bytes());
+                self.sessions().authenticate(pending.id(), &known);
+                self.carry_out(&mut challenged, &Caller::Handle(identity), core).await
+            }
+            Err(reply) => reply,
+        };
+        (reply, challenged.work.left())
+    }
+
+    async fn identity(
+        &self,
+        challenged: &mut Incoming<'_>,
+        pending: &Pending,
+        answer: &Answer<'_>,
+    ) -> Result<Identity, Reply> {
+        let mut scratch = Vec::new();
+        let Some(operation) = operation(&challenged.message, &mut scratch) else {
+            return Err(self.unsupported(challenged));
+        };
+        let claim = Reference::new(answer.key_index, answer.key_handle.as_bytes());
+        let work = &mut challenged.work;
+        if let Err(error) = self.registry.authorize(&operation, &claim, work).await {
+            return Err(self.refuse(challenged, &error));
+        }
+        let keys = match self.registry.keys(answer.key_handle, work).await {
+            Ok(keys) => keys,
+            Err(error) => return Err(self.refuse(challenged, &error)),
+        };
+        Identity::prove(pending, answer, &keys, &self.policy, &AwsLc, work)
+            .map_err(|error| self.fail_to_prove(challenged, &error))
+    }
+
+    /// Asks who asks to prove who they are.
+    pub(super) fn challenge(&self, incoming: &mut Incoming<'_>) -> Reply {
+        let now = self.now();
+        if let Err(error) = incoming.work.spend(PLACE) {
+            return self.fail_to_prove(incoming, &error.into());
+        }
+        let sealed = {
+            let sessions = self.sessions();
+            let mut challenges = self.challenges();
+            let work = &mut incoming.work;
+            let is_session = |id| sessions.contains(id);
+            let request = whole(&incoming.parts);
+            let issued = challenges.issue(&request, incoming.transport, now, work, is_session);
+            issued.map(|pending| incoming.challenge(pending).to_bytes())
+        };
+        match sealed {
+            Ok(Ok(bytes)) => match Message::from_bytes(&bytes) {
+                Ok(challenge) => self.send(incoming, challenge),
+                Err(_) => self.fail(incoming, ResponseCode::ERROR, FAILED),
+            },
+            Ok(Err(_)) => self.fail(incoming, ResponseCode::ERROR, FAILED),
+            Err(error) => self.fail_to_prove(incoming, &error),
+        }
+    }
+
+    fn fail_to_prove(&self, incoming: &mut Incoming<'_>, error: &AuthError) -> Reply {
+        self.fail(incoming, error.response_code(), &error.to_string())
+    }
+
+    pub(super) fn unsupported(&self, incoming: &mut Incoming<'_>) -> Reply {
+        let message = format!("{} is not done here", incoming.message.header.opcode);
+        self.fail(incoming, ResponseCode::OPERATION_NOT_SUPPORTED, &message)
+    }
+
+    /// What the registry does not do; a challenge if it does not know who asks.
+    pub(super) fn refuse(&self, incoming: &mut Incoming<'_>, error: &tendot_registry::Error) -> Reply {
+        let code = error.response_code();
+        match code {
+            ResponseCode::AUTHENTICATION_NEEDED => self.challenge(incoming),
+            // What failed inside is for the operator.
+            ResponseCode::ERROR => {
+                tracing::error!(%error, "a request failed");
+                self.fail(incoming, code, FAILED)
+            }
+            _ => self.fail(incoming, code, &error.to_string()),
+        }
+    }
+
+    /// An error with a sentence.
+    pub(super) fn fail(&self, incoming: &mut Incoming<'_>, code: ResponseCode, message: &str) -> Reply {
+        let response = incoming.respond(code, Outcome::Failed { message: Some(message.as_bytes()) });
+        self.send(incoming, response)
+    }
+
+    /// A response with all that belongs to it: digest, signature or MAC, encryption.
+    pub(super) fn send(&self, incoming: &mut Incoming<'_>, response: Message<'_>) -> Reply {
+        let code = response.header.response_code;
+        let mut sessions = (incoming.session_id != 0).then(|| self.sessions());
+        let session = sessions.as_mut().and_then(|sessions| sessions.get_mut(incoming.session_id));
+        let mut sealing = Sealing {
+            crypto: &AwsLc,
+            random: &mut SystemRandom,
+            policy: &self.policy,
+            key: Some(self.site.key()),
+            session: session.map(|session| session.session()),
+        };
+        match incoming.seal(response, &mut sealing) {
+            Ok(bytes) => Reply::new(incoming, code, bytes),
+            Err(error) => {
+                let text = format!("the answer can't be sent: {error}");
+                let outcome = Outcome::Failed { message: Some(text.as_bytes()) };
+                let failed = incoming.respond(ResponseCode::ERROR, outcome).to_bytes();
+                Reply::new(incoming, ResponseCode::ERROR, failed.unwrap_or_default())
+            }
+        }
+    }
+}
+
+/// A message as it came, or was decrypted.
+pub(super) fn whole(parts: &Parts<'_>) -> Vec<u8> {
+    [&parts.envelope.to_bytes()[..], parts.header_and_body, parts.tail].concat()
+}
+
+/// The right to keep a core busy.
+pub(super) type Core<'n> = SemaphorePermit<'n>;
+
+/// What a request may cost for which no core was asked.
+const EASY: Work = Work::new(20_000);
+
+/// The price of a place among the challenges, in steps of work: it takes none to make one, but there are only so many, and
+/// who had them all would keep others from being challenged.
+const PLACE: u32 = 600;
+
+/// What a stranger is told of what went wrong inside.
+const FAILED: &str = "the server failed; its log says why";
+
+/// Leaves a line. Names are left out: what is asked for may be nobody's business.
+fn log(reply: &Reply, transport: Transport, client: IpAddr, took: Duration) {
+    macro_rules! line {
+        ($level:expr) => {
+            tracing::event!(
+                target: "tendot::request",
+                $level,
+                transport = metrics::name(transport),
+                opcode = reply.opcode.0,
+                code = reply.code.0,
+                bytes = reply.message.as_ref().map_or(0, Vec::len),
+                duration_us = u64::try_from(took.as_micros()).unwrap_or(u64::MAX),
+                client = %client,
+                "answered"
+            )
+        };
+    }
+    if reply.code == ResponseCode::ERROR {
+        line!(tracing::Level::ERROR);
+    } else {
+        line!(tracing::Level::INFO);
+    }
+}

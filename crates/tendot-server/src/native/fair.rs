@@ -1,0 +1,169 @@
+//! Who has had their share, and where hard work is done.
+
+use std::net::IpAddr;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+use std::time::Instant;
+
+use tendot_proto::endpoint::Transport;
+use tendot_proto::{
+    Envelope, EnvelopeFlags, Header, Message, OpFlags, Opcode, Outcome, ResponseCode, limits,
+};
+use tendot_store::Store;
+use tokio::runtime::Handle;
+
+use super::metrics::Dropped;
+use super::{Native, Reply};
+
+/// Steps that are too few to be counted.
+const LITTLE: u32 = 500;
+
+/// Bytes of one body after which no further message is put into it.
+const BODY: usize = 1 << 20;
+
+impl<S: Store + 'static> Native<S> {
+    /// Answers a message, unless its source has had its share of work.
+    ///
+    /// What takes long (a signature, a key, a proof) is done apart from everything else, and not for more at the same time
+    /// than there are cores.
+    pub(crate) async fn answer_fairly(
+        self: &Arc<Self>,
+        message: &[u8],
+        transport: Transport,
+        client: IpAddr,
+    ) -> Reply {
+        if self.has_had_its_share(client) {
+            return self.too_busy(message, transport);
+        }
+        if is_hard(message) {
+            let Ok(place) = Arc::clone(&self.hard).acquire_owned().await else {
+                return self.too_busy(message, transport);
+            };
+            // Many may have come before the first of them was counted.
+            if self.has_had_its_share(client) {
+                return self.too_busy(message, transport);
+            }
+            let (native, copy) = (Arc::clone(self), message.to_vec());
+            // It goes on, and is counted, also if nobody waits for it any more.
+            let worked = tokio::task::spawn_blocking(move || {
+                let reply = Handle::current().block_on(async {
+                    let mut core = native.cores.acquire().await.ok();
+                    native.answer(&copy, transport, client, &mut core).await
+                });
+                native.worked(client, &reply);
+                drop(place);
+                reply
+            });
+            worked.await.unwrap_or_else(|_| self.too_busy(message, transport))
+        } else {
+            let reply = self.answer(message, transport, client, &mut None).await;
+            self.worked(client, &reply);
+            reply
+        }
+    }
+
+    /// Answers a message for which [`is_light`] holds, if it can be answered at once.
+    pub(super) fn answer_at_once(
+        &self,
+        message: &[u8],
+        transport: Transport,
+        client: IpAddr,
+    ) -> Option<Reply> {
+        if self.has_had_its_share(client) {
+            return Some(self.too_busy(message, transport));
+        }
+        let mut core = None;
+        let answer = pin!(self.answer(message, transport, client, &mut core));
+        match answer.poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(reply) => {
+                self.worked(client, &reply);
+                Some(reply)
+            }
+            // It changed nothing, and can be asked again.
+            Poll::Pending => None,
+        }
+    }
+
+    pub(super) fn has_had_its_share(&self, client: IpAddr) -> bool {
+        let limiter = self.limiter.as_ref().filter(|limiter| !limiter.spares(client));
+        limiter.is_some_and(|limiter| !limiter.takes_work(client, Instant::now()))
+    }
+
+    fn worked(&self, client: IpAddr, reply: &Reply) {
+        if reply.cost > LITTLE {
+            self.count_work(client, reply.cost);
+        }
+    }
+
+    /// Counts work that was done for a client, in microseconds.
+    pub(super) fn count_work(&self, client: IpAddr, microseconds: u32) {
+        if let Some(limiter) = self.limiter.as_ref().filter(|limiter| !limiter.spares(client)) {
+            limiter.worked(client, microseconds, Instant::now());
+        }
+    }
+
+    /// All messages of an answer, as far as one body goes.
+    pub(crate) async fn answer_whole(
+        self: &Arc<Self>,
+        message: &[u8],
+        transport: Transport,
+        client: IpAddr,
+    ) -> Option<Vec<u8>> {
+        let mut reply = self.answer_fairly(message, transport, client).await;
+        let mut whole = reply.message?;
+        // What is left out has been announced.
+        while whole.len() < BODY
+            && let Some(listing) = reply.more.take()
+        {
+            reply = self.next(listing).await?;
+            whole.append(&mut reply.message?);
+        }
+        Some(whole)
+    }
+
+    /// Somebody over UDP gets no answer: it would end the client's attempt, and its address may be another's.
+    fn too_busy(&self, message: &[u8], transport: Transport) -> Reply {
+        self.metrics.dropped(Dropped::Work);
+        let mut reply = Reply::silence(ResponseCode::SERVER_TOO_BUSY);
+        if transport != Transport::Udp
+            && let Ok(incoming) = self.endpoint.read(message, transport, self.now())
+        {
+            let outcome =
+                Outcome::Failed { message: Some(b"you have had your share of work; wait a little") };
+            let response: Message<'_> = incoming.respond(ResponseCode::SERVER_TOO_BUSY, outcome);
+            reply.message = response.to_bytes().ok();
+        }
+        reply
+    }
+}
+
+/// Whether a message is a question for public values, or for the site, that is to be answered unsigned: it changes nothing
+/// and takes next to no time.
+pub(super) fn is_light(message: &[u8]) -> bool {
+    let Some((envelope, header)) = head(message) else { return true };
+    let is_question = header.opcode == Opcode::RESOLUTION && header.flags.has(OpFlags::PUBLIC_ONLY)
+        || header.opcode == Opcode::GET_SITE_INFO;
+    envelope.session_id == 0 && is_question && !is_hard(message)
+}
+
+/// Whether a message asks for a signature, a key, or the proof of one. What is said in a session is authenticated by it.
+fn is_hard(message: &[u8]) -> bool {
+    let Some((envelope, header)) = head(message) else { return false };
+    let is_encrypted = envelope.flags.has(EnvelopeFlags::ENCRYPTED);
+    let is_signed = header.flags.has(OpFlags::CERTIFY) && envelope.session_id == 0;
+    let asks = matches!(
+        header.opcode,
+        Opcode::CHALLENGE_RESPONSE
+            | Opcode::VERIFY_CHALLENGE
+            | Opcode::SESSION_SETUP
+            | Opcode::SESSION_TERMINATE
+    );
+    is_encrypted || is_signed || asks
+}
+
+fn head(message: &[u8]) -> Option<(Envelope, Header)> {
+    let envelope = Envelope::from_bytes(message).ok()?;
+    let (header, _) = Header::from_bytes(message.get(limits::ENVELOPE..)?).ok()?;
+    Some((envelope, header))
+}

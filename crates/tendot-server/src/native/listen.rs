@@ -1,0 +1,247 @@
+//! The sockets: bound, listened to, and closed when what is under way is finished.
+
+use std::future::Future;
+use std::io;
+use std::net::{SocketAddr, UdpSocket};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use socket2::{Domain, Protocol, Socket, Type};
+use tendot_store::Store;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot, watch};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep, timeout_at};
+
+use super::Native;
+use super::tcp::Connection;
+use super::udp::Datagrams;
+use crate::crowd::Crowd;
+use crate::http::plain;
+
+/// What connections may take.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Connections at the same time; those that ask nothing go when others have no room.
+    pub connections: usize,
+    /// Those of one address (IPv4) or network of 64 bits (IPv6); more are closed. This machine has no limit.
+    pub connections_per_client: usize,
+    /// For the first message to begin, and from the first byte of a message to its last.
+    pub message_time: Duration,
+    /// Between two messages.
+    pub idle_time: Duration,
+    /// An answer has to be read within this time, and a second for each kilobyte.
+    pub write_time: Duration,
+    /// What is under way may take so long after the end was asked for.
+    pub closing_time: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            connections: 10_000,
+            connections_per_client: 100,
+            message_time: Duration::from_secs(10),
+            idle_time: Duration::from_secs(60),
+            write_time: Duration::from_secs(30),
+            closing_time: Duration::from_secs(8),
+        }
+    }
+}
+
+/// After this an error to take a connection is tried again: the system has no room for one.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// How much the system keeps of datagrams that are not yet looked at; as far as it allows.
+const WAITING: usize = 4 << 20;
+
+/// Tries to find a port that is free for both transports, when any will do.
+const TRIES: usize = 16;
+
+/// Sockets of both transports at one address.
+#[derive(Debug)]
+pub struct NativeSockets {
+    tcp: TcpListener,
+    udp: Vec<UdpSocket>,
+}
+
+impl NativeSockets {
+    /// Listens at an address: one socket for connections, and one for datagrams for each core. A port of 0 is any that is
+    /// free.
+    pub fn bind(address: SocketAddr) -> io::Result<Self> {
+        let mut tried = 0;
+        loop {
+            tried += 1;
+            match Self::bind_once(address) {
+                Err(error)
+                    if address.port() == 0 && error.kind() == io::ErrorKind::AddrInUse && tried < TRIES => {}
+                bound => return bound,
+            }
+        }
+    }
+
+    fn bind_once(address: SocketAddr) -> io::Result<Self> {
+        let tcp = std::net::TcpListener::bind(address)?;
+        tcp.set_nonblocking(true)?;
+        let address = tcp.local_addr()?;
+        // Alone first: the system would let another program share the port.
+        drop(datagrams(address, false)?);
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let udp = (0..cores).map(|_| Ok(datagrams(address, true)?.into()));
+        Ok(Self { udp: udp.collect::<io::Result<_>>()?, tcp: TcpListener::from_std(tcp)? })
+    }
+
+    /// Where they listen.
+    pub fn address(&self) -> io::Result<SocketAddr> {
+        self.tcp.local_addr()
+    }
+}
+
+fn datagrams(address: SocketAddr, is_shared: bool) -> io::Result<Socket> {
+    let socket = Socket::new(Domain::for_address(address), Type::DGRAM, Some(Protocol::UDP))?;
+    socket.set_reuse_port(is_shared)?;
+    // What the system does not allow, it makes less of.
+    let _ = socket.set_recv_buffer_size(WAITING);
+    socket.bind(&address.into())?;
+    Ok(socket)
+}
+
+/// What the connections of all sockets share.
+struct Doors<S> {
+    native: Arc<Native<S>>,
+    limits: Limits,
+    room: Arc<Semaphore>,
+    crowd: Arc<Crowd>,
+    crowded: watch::Sender<bool>,
+}
+
+/// Answers what comes to sockets until `end` comes, and then finishes what is under way.
+pub async fn listen<S: Store + 'static>(
+    sockets: NativeSockets,
+    native: Arc<Native<S>>,
+    limits: Limits,
+    end: impl Future<Output = ()>,
+) -> io::Result<()> {
+    let doors = Arc::new(Doors {
+        room: Arc::new(Semaphore::new(limits.connections)),
+        crowd: Crowd::new(limits.connections_per_client),
+        crowded: watch::channel(false).0,
+        native: Arc::clone(&native),
+        limits,
+    });
+    let (close, closed) = watch::channel(false);
+    let is_ending = Arc::new(AtomicBool::new(false));
+    let mut running = JoinSet::new();
+    let count = sockets.udp.len();
+    for socket in sockets.udp {
+        let (datagrams, is_ending) =
+            (Datagrams::new(Arc::clone(&native), socket, count), Arc::clone(&is_ending));
+        let (done, is_done) = oneshot::channel();
+        let finished = datagrams.finished();
+        std::thread::Builder::new().name("datagrams".into()).spawn(move || {
+            if let Err(error) = datagrams.run(&is_ending) {
+                tracing::error!(%error, "datagrams can't be taken");
+            }
+            let _ = done.send(());
+        })?;
+        running.spawn(async move {
+            let _ = is_done.await;
+            finished.await;
+        });
+    }
+    running.spawn(accept(sockets.tcp, Arc::clone(&doors), closed));
+    end.await;
+    let last = Instant::now() + limits.closing_time;
+    is_ending.store(true, Ordering::Relaxed);
+    let _ = close.send(true);
+    let finished = async {
+        while running.join_next().await.is_some() {}
+        let all = u32::try_from(limits.connections).unwrap_or(u32::MAX);
+        drop(doors.room.acquire_many(all).await);
+    };
+    let _ = timeout_at(last, finished).await;
+    Ok(())
+}
+
+async fn accept<S: Store + 'static>(
+    socket: TcpListener,
+    doors: Arc<Doors<S>>,
+    mut closed: watch::Receiver<bool>,
+) {
+    let mut is_told = false;
+    loop {
+        let permit = tokio::select! {
+            permit = Doors::permit(&doors) => permit,
+            _ = closed.wait_for(|closed| *closed) => return,
+        };
+        let Some(permit) = permit else { return };
+        let accepted = tokio::select! {
+            accepted = socket.accept() => accepted,
+            _ = closed.wait_for(|closed| *closed) => return,
+        };
+        match accepted {
+            Ok((stream, peer)) => {
+                is_told = false;
+                Doors::take(&doors, stream, peer, permit, closed.clone());
+            }
+            // Somebody went away while waiting.
+            Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
+            Err(error) => {
+                if !is_told {
+                    tracing::error!(%error, "connections can't be taken; they wait");
+                }
+                is_told = true;
+                sleep(PAUSE).await;
+            }
+        }
+    }
+}
+
+impl<S: Store + 'static> Doors<S> {
+    /// Room for a connection. Those that ask nothing hear that there is none.
+    async fn permit(doors: &Arc<Self>) -> Option<OwnedSemaphorePermit> {
+        if let Ok(permit) = Arc::clone(&doors.room).try_acquire_owned() {
+            return Some(permit);
+        }
+        doors.crowded.send_replace(true);
+        let permit = Arc::clone(&doors.room).acquire_owned().await.ok();
+        doors.crowded.send_replace(false);
+        permit
+    }
+
+    /// Takes a connection, unless its client has too many.
+    fn take(
+        doors: &Arc<Self>,
+        stream: TcpStream,
+        peer: SocketAddr,
+        permit: OwnedSemaphorePermit,
+        closed: watch::Receiver<bool>,
+    ) {
+        let client = plain(peer.ip());
+        let metrics = doors.native.metrics();
+        let place = if client.is_loopback() { None } else { Some(doors.crowd.enter(client)) };
+        if place.as_ref().is_some_and(Option::is_none) {
+            metrics.turned_away.fetch_add(1, Ordering::Relaxed);
+            tracing::debug!(%client, "a client has too many connections");
+            return;
+        }
+        metrics.accepted.fetch_add(1, Ordering::Relaxed);
+        metrics.connections.fetch_add(1, Ordering::Relaxed);
+        // Answers are small and wanted at once.
+        let _ = stream.set_nodelay(true);
+        let connection = Connection {
+            native: Arc::clone(&doors.native),
+            limits: doors.limits,
+            client,
+            closed,
+            crowded: doors.crowded.subscribe(),
+        };
+        tokio::spawn(async move {
+            connection.run(stream).await;
+            metrics.connections.fetch_sub(1, Ordering::Relaxed);
+            drop(place);
+            drop(permit);
+        });
+    }
+}

@@ -1,0 +1,180 @@
+//! What is counted, for `/metrics`.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::time::Duration;
+
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric as _};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::counter::ConstCounter;
+use prometheus_client::metrics::gauge::ConstGauge;
+use tendot_proto::endpoint::Transport;
+use tendot_proto::{Opcode, ResponseCode};
+
+use crate::http::Durations;
+
+const TRANSPORTS: [(Transport, &str); 3] =
+    [(Transport::Udp, "udp"), (Transport::Tcp, "tcp"), (Transport::Http, "http")];
+
+pub(super) fn name(transport: Transport) -> &'static str {
+    TRANSPORTS[transport as usize].1
+}
+
+/// Operations that are counted apart; others are counted as the last.
+const OPCODES: [(Opcode, &str); 16] = [
+    (Opcode::RESOLUTION, "resolve"),
+    (Opcode::GET_SITE_INFO, "site"),
+    (Opcode::CREATE_HANDLE, "create"),
+    (Opcode::DELETE_HANDLE, "delete"),
+    (Opcode::ADD_VALUE, "add"),
+    (Opcode::REMOVE_VALUE, "remove"),
+    (Opcode::MODIFY_VALUE, "modify"),
+    (Opcode::LIST_HANDLES, "list"),
+    (Opcode::CHALLENGE_RESPONSE, "answer"),
+    (Opcode::VERIFY_CHALLENGE, "verify"),
+    (Opcode::HOME_PREFIX, "home"),
+    (Opcode::UNHOME_PREFIX, "unhome"),
+    (Opcode::LIST_HOMED_PREFIXES, "list-homed"),
+    (Opcode::SESSION_SETUP, "session"),
+    (Opcode::SESSION_TERMINATE, "end-session"),
+    (Opcode::RESERVED, "other"),
+];
+
+/// Codes that are counted apart; others are counted as the last.
+const CODES: [u32; 26] = [
+    1, 2, 3, 4, 5, 7, 100, 101, 102, 200, 201, 202, 301, 303, 400, 401, 402, 403, 404, 405, 406, 500, 501,
+    502, 505, 0,
+];
+
+/// Why something was not answered.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Dropped {
+    /// It is no datagram of a message.
+    Malformed,
+    /// It is a response, or otherwise nothing that is answered.
+    NotAnswered,
+    /// It comes from a port where nobody asks from.
+    Port,
+    /// The source has had its share of answers, and this one would be large.
+    Rate,
+    /// The source has had its share of work.
+    Work,
+    /// There is too much to do for everybody.
+    Busy,
+    /// The system has no room for the answer.
+    Unsent,
+}
+
+impl Dropped {
+    const ALL: [(Self, &'static str); 7] = [
+        (Self::Malformed, "malformed"),
+        (Self::NotAnswered, "not-answered"),
+        (Self::Port, "port"),
+        (Self::Rate, "rate"),
+        (Self::Work, "work"),
+        (Self::Busy, "busy"),
+        (Self::Unsent, "unsent"),
+    ];
+}
+
+/// All that is counted.
+#[derive(Debug, Default)]
+pub(crate) struct Metrics {
+    requests: [[[AtomicU64; CODES.len()]; OPCODES.len()]; TRANSPORTS.len()],
+    durations: [Durations; TRANSPORTS.len()],
+    dropped: [AtomicU64; Dropped::ALL.len()],
+    pub(super) connections: AtomicI64,
+    pub(super) accepted: AtomicU64,
+    /// Connections that were closed at once, since their client has too many.
+    pub(super) turned_away: AtomicU64,
+}
+
+impl Metrics {
+    pub(super) fn count(&self, transport: Transport, opcode: Opcode, code: ResponseCode, took: Duration) {
+        let opcode = OPCODES.iter().position(|(one, _)| *one == opcode).unwrap_or(OPCODES.len() - 1);
+        let code = CODES.iter().position(|one| *one == code.0).unwrap_or(CODES.len() - 1);
+        self.requests[transport as usize][opcode][code].fetch_add(1, Ordering::Relaxed);
+        self.durations[transport as usize].count(took);
+    }
+
+    pub(super) fn dropped(&self, why: Dropped) {
+        self.dropped[why as usize].fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// All requests that were answered.
+    pub(super) fn requests(&self) -> u64 {
+        self.requests.as_flattened().as_flattened().iter().map(|number| number.load(Ordering::Relaxed)).sum()
+    }
+}
+
+/// The numbers of the native protocol, as OpenMetrics has them.
+#[derive(Debug)]
+pub(crate) struct Collected(pub(crate) Arc<Metrics>);
+
+impl Collector for Collected {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let Self(metrics) = self;
+        let read = |number: &AtomicU64| number.load(Ordering::Relaxed);
+
+        let (name, about) = ("tendot_native_requests", "Messages that were answered.");
+        let mut family = encoder.encode_descriptor(name, about, None, MetricType::Counter)?;
+        for ((_, transport), opcodes) in TRANSPORTS.iter().zip(&metrics.requests) {
+            for ((_, opcode), codes) in OPCODES.iter().zip(opcodes) {
+                for (code, number) in CODES.iter().zip(codes).filter(|(_, number)| read(number) > 0) {
+                    let code = if *code == 0 { "other".to_owned() } else { code.to_string() };
+                    let labels = [
+                        ("transport", (*transport).to_owned()),
+                        ("operation", (*opcode).to_owned()),
+                        ("code", code),
+                    ];
+                    ConstCounter::new(read(number)).encode(family.encode_family(&labels)?)?;
+                }
+            }
+        }
+
+        let (name, about) = ("tendot_native_dropped", "Datagrams, and answers, that were dropped.");
+        let mut family = encoder.encode_descriptor(name, about, None, MetricType::Counter)?;
+        for ((_, reason), number) in Dropped::ALL.iter().zip(&metrics.dropped) {
+            ConstCounter::new(read(number)).encode(family.encode_family(&[("reason", *reason)])?)?;
+        }
+
+        for (name, about, number) in [
+            ("tendot_native_connections_accepted", "Connections that were taken.", &metrics.accepted),
+            (
+                "tendot_native_connections_turned_away",
+                "Connections that were one too many of a client.",
+                &metrics.turned_away,
+            ),
+        ] {
+            let descriptor = encoder.encode_descriptor(name, about, None, MetricType::Counter)?;
+            ConstCounter::new(read(number)).encode(descriptor)?;
+        }
+        let (name, about) = ("tendot_native_connections", "Connections that are open.");
+        let open = metrics.connections.load(Ordering::Relaxed);
+        ConstGauge::new(open).encode(encoder.encode_descriptor(name, about, None, MetricType::Gauge)?)?;
+
+        let (name, about) = ("tendot_native_request_duration_seconds", "From a whole message to its answer.");
+        let mut family = encoder.encode_descriptor(name, about, None, MetricType::Histogram)?;
+        for ((_, transport), durations) in TRANSPORTS.iter().zip(&metrics.durations) {
+            durations.encode(family.encode_family(&[("transport", *transport)])?)?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places() {
+        for (number, (transport, _)) in TRANSPORTS.iter().enumerate() {
+            assert_eq!(*transport as usize, number);
+        }
+        for (number, (why, _)) in Dropped::ALL.iter().enumerate() {
+            assert_eq!(*why as usize, number);
+        }
+    }
+}

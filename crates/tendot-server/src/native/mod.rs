@@ -1,0 +1,129 @@
+//! The front door for clients and servers of the Handle System.
+//!
+//! `listen.rs` has the sockets: `udp.rs` takes datagrams and `tcp.rs` serves a connection, with `tls.rs` where the peer asks
+//! for it; messages inside HTTP come from `http/tunnel.rs`. All of them hand a message to `fair.rs`, which says who has had
+//! their share (`rate.rs`) and where hard work is done; `dispatch.rs` opens and reads it, finds out who asks, and answers.
+//! What is asked for is named by `operation.rs` and carried out by `carry_out.rs`, with `session.rs`, `status.rs` and
+//! `listing.rs` (answers of several messages). `site.rs` is who we are.
+
+mod carry_out;
+mod challenges;
+mod dispatch;
+mod fair;
+mod listen;
+mod listing;
+mod metrics;
+mod operation;
+mod rate;
+mod reply;
+mod session;
+mod site;
+mod status;
+mod tcp;
+mod tls;
+mod udp;
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Instant, SystemTime};
+
+use challenges::Challenges;
+pub use listen::{Limits, NativeSockets, listen};
+pub(crate) use metrics::{Collected, Metrics};
+use rate::Limiter;
+pub use rate::Rates;
+pub(crate) use reply::Reply;
+pub use site::{KeyError, OwnSite};
+use tendot_proto::Now;
+use tendot_proto::auth::{Policy, SessionLimits, SessionTable};
+use tendot_proto::endpoint::Endpoint;
+use tendot_registry::Registry;
+use tendot_store::Store;
+use tokio::sync::Semaphore;
+
+/// Requests at the same time that take hard work; each has a thread, which may also wait for the disk.
+const HARD: usize = 64;
+
+/// The answers to messages of the Handle System, over a registry.
+#[derive(Debug)]
+pub struct Native<S> {
+    registry: Arc<Registry<S>>,
+    site: OwnSite,
+    endpoint: Endpoint,
+    policy: Policy,
+    challenges: Mutex<Challenges>,
+    sessions: Mutex<SessionTable>,
+    limiter: Option<Limiter>,
+    /// How many requests that take hard work are under way, and for how many of them it is done at the same time.
+    hard: Arc<Semaphore>,
+    cores: Semaphore,
+    metrics: Arc<Metrics>,
+    logs_requests: bool,
+    start: Instant,
+}
+
+impl<S: Store> Native<S> {
+    /// Answers from this registry as this site.
+    pub fn new(registry: Arc<Registry<S>>, site: OwnSite) -> Self {
+        let policy = Policy::default();
+        Self {
+            registry,
+            endpoint: Endpoint { site_serial: site.site().serial, primary: site.site().is_primary() },
+            site,
+            policy,
+            challenges: Mutex::new(Challenges::new(policy)),
+            sessions: Mutex::new(SessionTable::new(SessionLimits::default())),
+            limiter: None,
+            hard: Arc::new(Semaphore::new(HARD)),
+            cores: Semaphore::new(std::thread::available_parallelism().map_or(1, usize::from)),
+            metrics: Arc::default(),
+            logs_requests: false,
+            start: Instant::now(),
+        }
+    }
+
+    /// Holds back those who ask for more than their share. Nobody is, unless told otherwise.
+    #[must_use]
+    pub fn rates(mut self, rates: Rates) -> Self {
+        self.limiter = Some(Limiter::new(rates));
+        self
+    }
+
+    /// Says whether sessions are made in the group of 1024 bits, which clients of Handle.Net use: they are unless told
+    /// otherwise.
+    #[must_use]
+    pub const fn small_group(mut self, is_taken: bool) -> Self {
+        self.policy.group_1024 = is_taken;
+        self
+    }
+
+    /// Says whether each request leaves a line in the log. Failures of our own do in any case.
+    #[must_use]
+    pub const fn logs_requests(mut self, logs: bool) -> Self {
+        self.logs_requests = logs;
+        self
+    }
+
+    /// Who we are.
+    pub const fn site(&self) -> &OwnSite {
+        &self.site
+    }
+
+    pub(crate) fn metrics(&self) -> Arc<Metrics> {
+        Arc::clone(&self.metrics)
+    }
+
+    fn now(&self) -> Now {
+        let unix =
+            SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs());
+        Now { elapsed: self.start.elapsed(), unix }
+    }
+
+    /// Where both tables are needed, sessions come first.
+    fn sessions(&self) -> MutexGuard<'_, SessionTable> {
+        self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn challenges(&self) -> MutexGuard<'_, Challenges> {
+        self.challenges.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,189 @@
+//! What one source, and each of the networks around it, is given: constant memory, however many there are.
+//!
+//! Nobody has proved where a datagram comes from, so the answers to a source are bounded, and with them what somebody can
+//! make us send to a third: so many datagrams a second, and above that nothing that is more than three times as long as what
+//! came. Work is bounded for all transports. As in Knot DNS, the networks around an address have a limit each, which is less
+//! than the sum of those inside.
+
+use std::net::IpAddr;
+use std::time::{Duration, Instant};
+
+use ipnet::IpNet;
+
+use crate::http::{Rate, Table, masked, plain};
+
+/// How much a source is given.
+#[derive(Clone, Debug)]
+pub struct Rates {
+    /// Datagrams of answers to one address.
+    pub datagrams: Rate,
+    /// Time of one core, each second, for one address.
+    pub work: Duration,
+    /// Whether this machine is held back, too.
+    pub loopback: bool,
+    /// Networks that are not.
+    pub spared: Vec<IpNet>,
+}
+
+/// Answers of one datagram that are at most so many times as long as the request are sent above the rate, too.
+pub(super) const AMPLIFICATION: usize = 3;
+
+/// Bits of the networks around an address, and how many times as much as an address they are given: datagrams, and work.
+const FOUR: [(u32, u64, u64); 4] = [(32, 1, 1), (24, 32, 4), (20, 256, 8), (18, 768, 16)];
+const SIX: [(u32, u64, u64); 5] = [(128, 1, 1), (64, 2, 1), (56, 3, 2), (48, 4, 4), (32, 64, 16)];
+
+/// Places of a row: four megabytes for each of two tables.
+const PLACES: usize = 1 << 18;
+
+/// Seconds for which work that was not asked for is saved up.
+const SAVED: u64 = 2;
+
+#[derive(Debug)]
+pub(super) struct Limiter {
+    rates: Rates,
+    answers: Table,
+    work: Table,
+    start: Instant,
+}
+
+impl Limiter {
+    pub(super) fn new(rates: Rates) -> Self {
+        Self {
+            answers: Table::new(PLACES, rates.datagrams.credit()),
+            work: Table::new(PLACES, SAVED * 1_000_000_000),
+            start: Instant::now(),
+            rates,
+        }
+    }
+
+    pub(super) fn spares(&self, address: IpAddr) -> bool {
+        let address = plain(address);
+        address.is_loopback() && !self.rates.loopback
+            || self.rates.spared.iter().any(|network| network.contains(&address))
+    }
+
+    /// Whether so many datagrams can be sent to an address, and counts them if so.
+    pub(super) fn takes_answer(&self, address: IpAddr, datagrams: usize, now: Instant) -> bool {
+        let cost = self.rates.datagrams.cost().saturating_mul(datagrams as u64);
+        // Whoever has rested is answered, however long the answer is; it takes longer until they have rested again.
+        let least = |cost: u64| cost.min(self.rates.datagrams.credit());
+        let now = self.elapsed(now);
+        let places =
+            || networks(address).map(|(network, times, _)| (self.answers.places(network), cost / times));
+        if places().any(|(places, cost)| self.answers.check(places, now, least(cost)).is_err()) {
+            return false;
+        }
+        places().for_each(|(places, cost)| self.answers.take(places, now, cost));
+        true
+    }
+
+    /// Whether work is done for an address, or whether it has had its share.
+    pub(super) fn takes_work(&self, address: IpAddr, now: Instant) -> bool {
+        let now = self.elapsed(now);
+        networks(address).all(|(network, ..)| self.work.check(self.work.places(network), now, 0).is_ok())
+    }
+
+    /// Counts work that was done, in microseconds.
+    pub(super) fn worked(&self, address: IpAddr, microseconds: u32, now: Instant) {
+        let share = u64::try_from(self.rates.work.as_micros()).unwrap_or(u64::MAX).max(1);
+        let (now, cost) = (self.elapsed(now), u64::from(microseconds) * 1_000_000_000 / share);
+        for (network, _, times) in networks(address) {
+            self.work.take(self.work.places(network), now, cost / times);
+        }
+    }
+
+    fn elapsed(&self, now: Instant) -> u64 {
+        u64::try_from(now.saturating_duration_since(self.start).as_nanos()).unwrap_or(u64::MAX)
+    }
+}
+
+/// The networks around an address, each with its size, since one may begin as another does.
+fn networks(address: IpAddr) -> impl Iterator<Item = ((IpAddr, u32), u64, u64)> {
+    let address = plain(address);
+    let around: &'static [_] = if address.is_ipv4() { &FOUR } else { &SIX };
+    around.iter().map(move |(bits, answers, work)| ((masked(address, *bits, *bits), *bits), *answers, *work))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn limiter() -> Limiter {
+        Limiter::new(Rates {
+            datagrams: Rate { per_second: 10, burst: 20 },
+            work: Duration::from_millis(100),
+            loopback: false,
+            spared: vec!["192.0.2.128/25".parse().unwrap()],
+        })
+    }
+
+    #[test]
+    fn spared() {
+        let limiter = limiter();
+        let check = |address: &str, expected| assert_eq!(limiter.spares(address.parse().unwrap()), expected);
+        check("127.0.0.1", true);
+        check("::ffff:127.0.0.1", true);
+        check("192.0.2.200", true);
+        check("192.0.2.1", false);
+        check("::2", false);
+    }
+
+    #[test]
+    fn answers() {
+        let limiter = limiter();
+        let at = |seconds: f64| limiter.start + Duration::from_secs_f64(seconds);
+        let taken = |address: &str, seconds, times: usize, datagrams| {
+            let address = address.parse().unwrap();
+            (0..times).filter(|_| limiter.takes_answer(address, datagrams, at(seconds))).count()
+        };
+        assert_eq!(taken("192.0.2.1", 0.0, 100, 1), 20);
+        assert_eq!(taken("192.0.2.1", 0.5, 100, 1), 5);
+        assert_eq!(taken("::ffff:192.0.2.1", 0.5, 100, 1), 0);
+        // An answer of 500 datagrams, and then nothing for 50 seconds.
+        assert_eq!(taken("192.0.2.1", 60.0, 100, 500), 1);
+        assert_eq!(taken("192.0.2.1", 100.0, 100, 1), 0);
+        assert_eq!(taken("192.0.2.1", 110.0, 100, 1), 20);
+        // A network of 256 addresses is given as much as 32 of them.
+        let all: usize = (0..=255).map(|host| taken(&format!("198.51.100.{host}"), 0.0, 20, 1)).sum();
+        assert_eq!(all, 640);
+        let all: usize = (0..1_000).map(|host| taken(&format!("2001:db8::{host:x}"), 0.0, 20, 1)).sum();
+        assert_eq!(all, 40);
+    }
+
+    #[test]
+    fn work() {
+        let limiter = limiter();
+        let (address, at) = ([192, 0, 2, 1].into(), |seconds| limiter.start + Duration::from_secs(seconds));
+        assert!(limiter.takes_work(address, at(0)));
+        // What was done is counted, also if it was more than was left.
+        limiter.worked(address, 1_000_000, at(0));
+        assert!(!limiter.takes_work(address, at(7)));
+        assert!(limiter.takes_work(address, at(8)));
+        assert!(limiter.takes_work([198, 51, 100, 1].into(), at(0)));
+    }
+
+    /// Within ten seconds, each of 100,000 sources asks ten times; a twentieth of all comes from ten of them.
+    #[test]
+    fn attack_u2_a_million_datagrams() {
+        let limiter = limiter();
+        let mut state = 7_u64;
+        let mut random = |below: u64| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) % below
+        };
+        let source = |number: u64| IpAddr::from((number as u32).wrapping_mul(0x9E37_79B1).to_be_bytes());
+        let (mut greedy, mut held_back) = ([0_u32; 10], 0);
+        for request in 0..1_000_000_u64 {
+            let now = limiter.start + Duration::from_micros(request * 10);
+            if request % 20 == 0 {
+                let number = random(10);
+                greedy[number as usize] += u32::from(limiter.takes_answer(source(number), 1, now));
+            } else {
+                held_back += u32::from(!limiter.takes_answer(source(10 + random(99_990)), 1, now));
+            }
+        }
+        // 500 datagrams a second each, of which ten are taken, and the burst at the beginning.
+        assert!(greedy.iter().all(|taken| (100..=130).contains(taken)), "{greedy:?}");
+        assert!(held_back < 10_000, "{held_back} of 950,000");
+    }
+}

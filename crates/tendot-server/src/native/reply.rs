@@ -1,0 +1,34 @@
+use tendot_proto::endpoint::{Incoming, Refusal};
+use tendot_proto::{Opcode, ResponseCode};
+
+use super::listing::Listing;
+
+/// What goes back to who asked.
+#[derive(Debug)]
+pub(crate) struct Reply {
+    /// The message; none if nothing is to be answered.
+    pub(crate) message: Option<Vec<u8>>,
+    /// What comes after it.
+    pub(super) more: Option<Listing>,
+    pub(super) opcode: Opcode,
+    pub(super) code: ResponseCode,
+    /// Steps of work that it took.
+    pub(super) cost: u32,
+}
+
+impl Reply {
+    /// Nothing.
+    pub(super) const fn silence(code: ResponseCode) -> Self {
+        Self { message: None, more: None, opcode: Opcode::RESERVED, code, cost: 0 }
+    }
+
+    pub(super) fn refusal(opcode: Opcode, refusal: &Refusal) -> Self {
+        let message = refusal.response().map(Into::into);
+        Self { message, more: None, opcode, code: refusal.code(), cost: 0 }
+    }
+
+    pub(super) const fn new(incoming: &Incoming<'_>, code: ResponseCode, message: Vec<u8>) -> Self {
+        let opcode = incoming.message.header.opcode;
+        Self { message: Some(message), more: None, opcode, code, cost: 0 }
+    }
+}

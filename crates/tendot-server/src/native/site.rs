@@ -1,0 +1,75 @@
+//! Who we are: the record of our site, and the key that we sign with.
+
+use std::fmt;
+
+use aws_lc_rs::encoding::{AsDer as _, Pkcs8V1Der};
+use aws_lc_rs::rsa::{KeyPair, KeySize};
+use tendot_proto::auth::PrivateKey;
+use tendot_proto::crypto::{AwsLc, SigningKey};
+use tendot_proto::record::Site;
+use tokio_rustls::TlsAcceptor;
+
+use super::tls;
+
+/// Why there is no key.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum KeyError {
+    /// None could be made.
+    #[error("a key can't be made")]
+    NotMade,
+    /// It cannot sign.
+    #[error("the key can't sign: an RSA key with its primes, of at least 2048 bits, can")]
+    Unusable,
+}
+
+/// The record of our site, and the key that belongs to it.
+pub struct OwnSite {
+    site: Site<'static>,
+    bytes: Vec<u8>,
+    key: Box<dyn SigningKey>,
+    tls: TlsAcceptor,
+}
+
+impl OwnSite {
+    /// A site whose servers have the public part of this key.
+    pub fn new(site: Site<'static>, key: &PrivateKey) -> Result<Self, KeyError> {
+        let tls = tls::acceptor(key)?;
+        let bytes = site.to_bytes();
+        let key = key.signing_key(&AwsLc).map_err(|_| KeyError::Unusable)?;
+        Ok(Self { site, bytes, key, tls })
+    }
+
+    /// A new key: RSA of 2048 bits, which all that is deployed can verify.
+    pub fn make_key() -> Result<PrivateKey, KeyError> {
+        let pair = KeyPair::generate(KeySize::Rsa2048).map_err(|_| KeyError::NotMade)?;
+        let wrapped: Pkcs8V1Der<'_> = pair.as_der().map_err(|_| KeyError::NotMade)?;
+        // What PKCS #8 puts before an RSAPrivateKey of this size.
+        let der = wrapped.as_ref().get(26..).ok_or(KeyError::NotMade)?;
+        PrivateKey::from_der(der).map_err(|_| KeyError::NotMade)
+    }
+
+    /// The record.
+    pub const fn site(&self) -> &Site<'static> {
+        &self.site
+    }
+
+    /// The data of the record as the value has it.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    pub(super) fn key(&self) -> &dyn SigningKey {
+        &*self.key
+    }
+
+    pub(super) const fn tls(&self) -> &TlsAcceptor {
+        &self.tls
+    }
+}
+
+impl fmt::Debug for OwnSite {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.site.fmt(formatter)
+    }
+}

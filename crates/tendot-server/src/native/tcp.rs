@@ -1,0 +1,232 @@
+//! One connection: message by message, each answered before the next is looked at.
+
+use std::future::poll_fn;
+use std::io;
+use std::net::IpAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::ready;
+use std::time::Duration;
+
+use tendot_proto::endpoint::Transport;
+use tendot_proto::{Framer, Header, OpFlags, limits};
+use tendot_store::Store;
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _, ReadBuf};
+use tokio::net::TcpStream;
+use tokio::sync::watch;
+use tokio::time::error::Elapsed;
+use tokio::time::{Instant, sleep, timeout, timeout_at};
+
+use super::listen::Limits;
+use super::{Native, tls};
+
+/// Bytes a second that a peer at least has to send or take, beside the time that it has in any case.
+const SLOWEST: u64 = 1 << 10;
+
+/// How long, and how many bytes, what still comes in is thrown away at the end, so that the peer can read the last answer.
+const LINGER: Duration = Duration::from_secs(1);
+const LINGER_BYTES: usize = 1 << 20;
+
+/// How long the header of a message is waited for that is too long to be read.
+const HEADER: Duration = Duration::from_secs(1);
+
+/// A connection that asks nothing goes after this when others have no room.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// What agreeing on TLS costs us, in microseconds.
+const HANDSHAKE: u32 = 1_000;
+
+/// What a connection has to know.
+pub(super) struct Connection<S> {
+    pub(super) native: Arc<Native<S>>,
+    pub(super) limits: Limits,
+    pub(super) client: IpAddr,
+    /// Whether the end was asked for.
+    pub(super) closed: watch::Receiver<bool>,
+    /// Whether there is no room for others.
+    pub(super) crowded: watch::Receiver<bool>,
+}
+
+impl<S: Store + 'static> Connection<S> {
+    /// Answers what comes, after a handshake if it begins with one.
+    pub(super) async fn run(mut self, stream: TcpStream) {
+        let time = self.limits.message_time;
+        let Ok(first) =
+            self.first(timeout(time, first_byte(&stream)), Err(io::ErrorKind::TimedOut.into())).await
+        else {
+            return;
+        };
+        if first != tls::HANDSHAKE {
+            return self.serve(stream).await;
+        }
+        if self.native.has_had_its_share(self.client) {
+            return;
+        }
+        self.native.count_work(self.client, HANDSHAKE);
+        let acceptor = self.native.site.tls().clone();
+        match timeout(self.limits.message_time, acceptor.accept(stream)).await {
+            Ok(Ok(stream)) => self.serve(stream).await,
+            _ => tracing::debug!(client = %self.client, "TLS was not agreed on"),
+        }
+    }
+
+    async fn serve<T: AsyncRead + AsyncWrite + Unpin>(&mut self, mut stream: T) {
+        match self.converse(&mut stream).await {
+            Ok(()) => linger(&mut stream).await,
+            Err(error) => tracing::debug!(client = %self.client, %error, "a connection broke"),
+        }
+    }
+
+    /// All that is said, until one side has nothing more to say.
+    async fn converse<T: AsyncRead + AsyncWrite + Unpin>(&mut self, stream: &mut T) -> io::Result<()> {
+        let mut framer = Framer::new();
+        let mut waits = self.limits.message_time;
+        loop {
+            let message = match framer.next_message() {
+                Ok(Some(message)) => message,
+                Ok(None) => {
+                    if !self.read(stream, &mut framer, waits).await? {
+                        return self.complain(stream, framer).await;
+                    }
+                    continue;
+                }
+                Err(error) => {
+                    if error.header.is_none()
+                        && timeout(HEADER, push(stream, &mut framer)).await.is_ok_and(is_more)
+                    {
+                        continue;
+                    }
+                    let refusal = self.native.endpoint.refuse_frame(&error, self.native.now());
+                    return self.write(stream, refusal.response().unwrap_or_default()).await;
+                }
+            };
+            let stays = is_to_stay(message);
+            let mut reply = self.native.answer_fairly(message, Transport::Tcp, self.client).await;
+            loop {
+                match &reply.message {
+                    Some(answer) => self.write(stream, answer).await?,
+                    None => return Ok(()),
+                }
+                let Some(listing) = reply.more.take() else { break };
+                match self.native.next(listing).await {
+                    Some(next) => reply = next,
+                    None => return Ok(()),
+                }
+            }
+            if !stays || *self.closed.borrow() {
+                return Ok(());
+            }
+            waits = self.limits.idle_time;
+        }
+    }
+
+    /// Reads more of a message, or the first of the next; whether there was any.
+    async fn read<T: AsyncRead + Unpin>(
+        &mut self,
+        stream: &mut T,
+        framer: &mut Framer,
+        waits: Duration,
+    ) -> io::Result<bool> {
+        if !framer.is_amid_message() {
+            return Ok(self.first(timeout(waits, push(stream, framer)), Ok(0)).await? > 0);
+        }
+        let begun = Instant::now();
+        let mut came = 0;
+        // In pieces that may come one by one, but not without end.
+        while framer.missing() > 0 {
+            let end = begun + self.limits.message_time + Duration::from_secs(came / SLOWEST);
+            match timeout_at(end, push(stream, framer)).await {
+                Ok(Ok(0)) => return Ok(false),
+                Ok(read) => came += read? as u64,
+                Err(_) => return Err(io::ErrorKind::TimedOut.into()),
+            }
+        }
+        Ok(true)
+    }
+
+    /// What comes first of a message; `none` if nothing does in time, or others need the room more, or the end comes.
+    async fn first<T>(
+        &mut self,
+        coming: impl Future<Output = Result<io::Result<T>, Elapsed>>,
+        none: io::Result<T>,
+    ) -> io::Result<T> {
+        tokio::select! {
+            came = coming => came.unwrap_or(none),
+            _ = self.closed.wait_for(|closed| *closed) => none,
+            () = crowded(&mut self.crowded) => none,
+        }
+    }
+
+    /// Answers a message that ended too early.
+    async fn complain<T: AsyncWrite + Unpin>(&self, stream: &mut T, framer: Framer) -> io::Result<()> {
+        let rest = framer.into_rest();
+        match self.native.endpoint.read(&rest, Transport::Tcp, self.native.now()) {
+            Err(refusal) => self.write(stream, refusal.response().unwrap_or_default()).await,
+            Ok(_) => Ok(()),
+        }
+    }
+
+    async fn write<T: AsyncWrite + Unpin>(&self, stream: &mut T, answer: &[u8]) -> io::Result<()> {
+        let time = self.limits.write_time + Duration::from_secs(answer.len() as u64 / SLOWEST);
+        let written = timeout(time, async {
+            stream.write_all(answer).await?;
+            stream.flush().await
+        });
+        written.await.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
+    }
+}
+
+/// The first byte of a connection, which stays where it is.
+async fn first_byte(stream: &TcpStream) -> io::Result<u8> {
+    let mut first = [0];
+    match stream.peek(&mut first).await? {
+        0 => Err(io::ErrorKind::UnexpectedEof.into()),
+        _ => Ok(first[0]),
+    }
+}
+
+/// Gives what has come to the framer. The room for it is there only while it is read: most connections wait.
+async fn push<T: AsyncRead + Unpin>(stream: &mut T, framer: &mut Framer) -> io::Result<usize> {
+    poll_fn(|context| {
+        let mut room = [0; 8 << 10];
+        let mut buffer = ReadBuf::new(&mut room);
+        ready!(Pin::new(&mut *stream).poll_read(context, &mut buffer))?;
+        framer.push(buffer.filled());
+        Ok(buffer.filled().len()).into()
+    })
+    .await
+}
+
+fn is_more(read: io::Result<usize>) -> bool {
+    read.is_ok_and(|read| read > 0)
+}
+
+/// Whether the client wants to say more after this message.
+fn is_to_stay(message: &[u8]) -> bool {
+    let header = message.get(limits::ENVELOPE..).map(Header::from_bytes);
+    header.is_some_and(|read| read.is_ok_and(|(header, _)| header.flags.has(OpFlags::KEEP_CONNECTION)))
+}
+
+/// Ready when others have had no room for a while.
+async fn crowded(crowded: &mut watch::Receiver<bool>) {
+    sleep(PATIENCE).await;
+    let _ = crowded.wait_for(|crowded| *crowded).await;
+}
+
+/// Says that nothing more is sent, and waits a little for the peer to see it: closed at once, with bytes that nobody read,
+/// the connection would be torn down, and the last answer with it.
+async fn linger<T: AsyncRead + AsyncWrite + Unpin>(stream: &mut T) {
+    let waited = timeout(LINGER, async {
+        stream.shutdown().await?;
+        let (mut framer, mut thrown_away) = (Framer::new(), 0);
+        while thrown_away < LINGER_BYTES {
+            match push(stream, &mut framer).await? {
+                0 => break,
+                read => thrown_away += read,
+            }
+            framer = Framer::new();
+        }
+        Ok::<_, io::Error>(())
+    });
+    let _ = waited.await;
+}

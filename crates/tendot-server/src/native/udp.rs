@@ -1,0 +1,193 @@
+//! Datagrams: each socket has a thread that takes them as they come and answers at once what takes no time.
+//!
+//! A thread that waits in the system for the next datagram needs half as many calls as one that is told when there is one.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use tendot_proto::endpoint::Transport;
+use tendot_proto::{Fragments, Reassembly, ResponseCode, limits};
+use tendot_store::Store;
+use tokio::runtime::Handle;
+use tokio::sync::Semaphore;
+
+use super::fair::is_light;
+use super::metrics::Dropped;
+use super::rate::AMPLIFICATION;
+use super::{Native, Reply};
+
+/// Answers of one socket that are being made elsewhere.
+const UNDER_WAY: usize = 512;
+
+/// Bytes of an answer that is sent at once; longer ones are sent by threads of their own, which are not many.
+const AT_ONCE: usize = 4 << 10;
+const SENDING: usize = 8;
+
+/// Bytes that are read of a datagram. No message has more than 512; of what is longer enough is seen to know it.
+const ROOM: usize = 2 << 10;
+
+/// How often it is looked whether the end was asked for, and how long a datagram may wait to be sent.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// Ports that nobody asks from, but where services answer whatever comes: echo, daytime, quote of the day, chargen, DNS,
+/// NTP, and our own kind.
+const NOT_ASKING: [u16; 8] = [0, 7, 13, 17, 19, 53, 123, 2641];
+
+/// One socket of several with the same address.
+pub(super) struct Datagrams<S> {
+    sender: Sender<S>,
+    reassembly: Reassembly,
+    room: Arc<Semaphore>,
+}
+
+impl<S: Store + 'static> Datagrams<S> {
+    /// With a share of the memory in which long requests are put together.
+    pub(super) fn new(native: Arc<Native<S>>, socket: UdpSocket, sockets: usize) -> Self {
+        let sender = Sender {
+            native,
+            socket: Arc::new(socket),
+            room: Arc::new(Semaphore::new(SENDING)),
+            runtime: Handle::current(),
+        };
+        Self {
+            sender,
+            reassembly: Reassembly::with_budget(Reassembly::BUDGET / sockets.max(1)),
+            room: Arc::new(Semaphore::new(UNDER_WAY)),
+        }
+    }
+
+    /// Ready when nothing is under way elsewhere.
+    pub(super) fn finished(&self) -> impl Future<Output = ()> + use<S> {
+        let (making, sending) = (Arc::clone(&self.room), Arc::clone(&self.sender.room));
+        async move {
+            for (room, all) in [(making, UNDER_WAY), (sending, SENDING)] {
+                let all = u32::try_from(all).unwrap_or(u32::MAX);
+                drop(room.acquire_many(all).await);
+            }
+        }
+    }
+
+    /// Answers what comes until the end.
+    pub(super) fn run(mut self, is_ending: &AtomicBool) -> io::Result<()> {
+        // What answers is made for it.
+        let runtime = self.sender.runtime.clone();
+        let _entered = runtime.enter();
+        let socket = Arc::clone(&self.sender.socket);
+        socket.set_read_timeout(Some(LOOK))?;
+        socket.set_write_timeout(Some(LOOK))?;
+        let mut room = [0; ROOM];
+        while !is_ending.load(Ordering::Relaxed) {
+            // An error is nobody's datagram: the time is over, or an answer came to where nobody was.
+            if let Ok((length, from)) = socket.recv_from(&mut room) {
+                self.take(&room[..length], from);
+            }
+        }
+        // What came before the end is answered; in a flood, there is no telling what did.
+        socket.set_nonblocking(true)?;
+        let last = Instant::now() + LOOK;
+        while Instant::now() < last
+            && let Ok((length, from)) = socket.recv_from(&mut room)
+        {
+            self.take(&room[..length], from);
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, datagram: &[u8], from: SocketAddr) {
+        let native = &self.sender.native;
+        if NOT_ASKING.contains(&from.port()) {
+            return native.metrics.dropped(Dropped::Port);
+        }
+        let message = match self.reassembly.insert(native.now(), from, datagram) {
+            Ok(Some(message)) => message,
+            Ok(None) => return,
+            Err(_) => return native.metrics.dropped(Dropped::Malformed),
+        };
+        if is_light(&message)
+            && let Some(reply) = native.answer_at_once(&message, Transport::Udp, from.ip())
+        {
+            return self.sender.send(reply, message.len(), from);
+        }
+        let Ok(permit) = Arc::clone(&self.room).try_acquire_owned() else {
+            return native.metrics.dropped(Dropped::Busy);
+        };
+        let (sender, message) = (self.sender.clone(), message.into_owned());
+        self.sender.runtime.spawn(async move {
+            let reply = sender.native.answer_fairly(&message, Transport::Udp, from.ip()).await;
+            sender.send(reply, message.len(), from);
+            drop(permit);
+        });
+    }
+}
+
+/// The way out.
+struct Sender<S> {
+    native: Arc<Native<S>>,
+    socket: Arc<UdpSocket>,
+    room: Arc<Semaphore>,
+    runtime: Handle,
+}
+
+impl<S> Clone for Sender<S> {
+    fn clone(&self) -> Self {
+        Self {
+            native: Arc::clone(&self.native),
+            socket: Arc::clone(&self.socket),
+            room: Arc::clone(&self.room),
+            runtime: self.runtime.clone(),
+        }
+    }
+}
+
+impl<S: Store + 'static> Sender<S> {
+    /// Sends the answer to a question of so many bytes, if its receiver may have it.
+    fn send(&self, reply: Reply, asked: usize, to: SocketAddr) {
+        let Some(answer) = allowed(&self.native, reply, asked, to.ip()) else { return };
+        if answer.len() <= AT_ONCE {
+            return self.send_all(&answer, to);
+        }
+        let Ok(permit) = Arc::clone(&self.room).try_acquire_owned() else {
+            return self.native.metrics.dropped(Dropped::Busy);
+        };
+        let sender = self.clone();
+        self.runtime.spawn_blocking(move || {
+            sender.send_all(&answer, to);
+            drop(permit);
+        });
+    }
+
+    fn send_all(&self, answer: &[u8], to: SocketAddr) {
+        let sent = if answer.len() <= limits::DATAGRAM {
+            self.socket.send_to(answer, to).is_ok()
+        } else {
+            let mut datagrams = Fragments::new(answer).into_iter().flatten();
+            datagrams.all(|datagram| self.socket.send_to(&datagram, to).is_ok())
+        };
+        if !sent {
+            self.native.metrics.dropped(Dropped::Unsent);
+        }
+    }
+}
+
+/// The answer, if its receiver may have it: see `rate.rs`.
+fn allowed<S: Store>(native: &Native<S>, reply: Reply, asked: usize, to: IpAddr) -> Option<Vec<u8>> {
+    let Some(answer) = reply.message else {
+        // The others have been counted.
+        if reply.code != ResponseCode::SERVER_TOO_BUSY {
+            native.metrics.dropped(Dropped::NotAnswered);
+        }
+        return None;
+    };
+    if let Some(limiter) = native.limiter.as_ref().filter(|limiter| !limiter.spares(to)) {
+        let datagrams = answer.len().saturating_sub(limits::ENVELOPE).div_ceil(limits::DATAGRAM_PAYLOAD);
+        if !limiter.takes_answer(to, datagrams.max(1), Instant::now()) && answer.len() > AMPLIFICATION * asked
+        {
+            native.metrics.dropped(Dropped::Rate);
+            return None;
+        }
+    }
+    Some(answer)
+}
