@@ -39,7 +39,7 @@ final class Question {
     String key;
     /** plain, encrypted, certified, or `encrypted certified`; without it there is no session. */
     String session;
-    /** certify, cacheCertify, authoritative, encrypt, restricted, digest, overwrite, mint. */
+    /** certify, cacheCertify, authoritative, encrypt, restricted, digest, overwrite. */
     List<String> flags = List.of();
 
     AbstractRequest request() throws Exception {
@@ -66,7 +66,6 @@ final class Question {
         request.ignoreRestrictedValues = !flags.contains("restricted");
         request.returnRequestDigest = flags.contains("digest");
         request.overwriteWhenExists = flags.contains("overwrite");
-        request.mintNewSuffix = flags.contains("mint");
         return request;
     }
 
