@@ -1,6 +1,6 @@
-//! Redirects and JSON over HTTP, as ratios to nginx that answers the same bytes from memory.
+//! Redirects and JSON over HTTP, as ratios to nginx, which answers the same bytes from memory, and to Handle.Net's server.
 //!
-//! Each server has one core for itself, `wrk` the other; rounds of both are interleaved, and the median counts.
+//! Each server has one core for itself, `wrk` the other; rounds of all are interleaved, and the median counts.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
 
+use crate::java::JavaServer;
 use crate::process::{Server, install, is_there, output, run};
 use crate::root;
 
@@ -19,6 +20,8 @@ const NAMES: usize = 10_000;
 const ROUNDS: usize = 5;
 const TENDOT: &str = "127.0.0.1:18080";
 const NGINX: &str = "127.0.0.1:18081";
+const JAVA_NATIVE: u16 = 18082;
+const JAVA: &str = "127.0.0.1:18083";
 
 #[allow(clippy::print_stdout, reason = "the report is what this command is for")]
 pub(crate) fn bench_http() -> Result<()> {
@@ -40,27 +43,35 @@ pub(crate) fn bench_http() -> Result<()> {
     let ready = started.elapsed();
     let _nginx = start_nginx(&folder, &names[0])?;
     println!("ready with {RECORDS} names after {} ms", ready.as_millis());
+    let _java = start_java(&folder)?;
+    let script = folder.join("names.lua");
+    fs::write(&script, lua(&names, "/"))?;
+    // Until its code is compiled.
+    for _ in 0..ROUNDS {
+        wrk(JAVA, &script)?;
+    }
 
     for (what, prefix) in [("redirect", "/"), ("JSON", "/api/handles/")] {
-        let script = folder.join("names.lua");
         fs::write(&script, lua(&names, prefix))?;
         let fixed = folder.join("fixed.lua");
         fs::write(&fixed, lua(&[if prefix == "/" { "redirect".into() } else { "json".into() }], "/"))?;
-        let (mut ours, mut theirs) = (Vec::new(), Vec::new());
+        let (mut ours, mut nginx, mut java) = (Vec::new(), Vec::new(), Vec::new());
         for _ in 0..ROUNDS {
             ours.push(wrk(TENDOT, &script)?);
-            theirs.push(wrk(NGINX, &fixed)?);
+            nginx.push(wrk(NGINX, &fixed)?);
+            java.push(wrk(JAVA, &script)?);
         }
-        let (ours, theirs) = (median(ours), median(theirs));
-        println!(
-            "{what}: {:.0}/s, nginx {:.0}/s: ratio {:.2}; p99 {:.0} µs, nginx {:.0} µs: ratio {:.2}",
-            ours.rate,
-            theirs.rate,
-            ours.rate / theirs.rate,
-            ours.p99,
-            theirs.p99,
-            ours.p99 / theirs.p99
-        );
+        let ours = median(ours);
+        println!("{what}: {:.0}/s, p99 {:.0} µs", ours.rate, ours.p99);
+        for (who, theirs) in [("nginx", median(nginx)), ("Java", median(java))] {
+            println!(
+                "  {who} {:.0}/s: ratio {:.2}; p99 {:.0} µs: ratio {:.2}",
+                theirs.rate,
+                ours.rate / theirs.rate,
+                theirs.p99,
+                ours.p99 / theirs.p99
+            );
+        }
     }
     println!("memory of its own: {}", memory(server.process.id())?);
     Ok(())
@@ -98,6 +109,21 @@ fn start_tendot(tendot: &Path, data: &Path) -> Result<Server> {
         .args(["serve", "--native", "off", "--http", TENDOT, "--data"])
         .arg(data);
     Server::start(&mut command)
+}
+
+/// The server of Handle.Net, with the same records.
+fn start_java(folder: &Path) -> Result<Server> {
+    let (_, port) = JAVA.split_once(':').context("no port")?;
+    let (java, records) = (folder.join("java"), folder.join("records.jsonl"));
+    JavaServer {
+        folder: &java,
+        native: JAVA_NATIVE,
+        http: port.parse()?,
+        admin: "300:0.NA/10.1000",
+        records: &records,
+        synced: false,
+    }
+    .start(Some("0"))
 }
 
 /// One worker, with the bytes of one of our answers in memory.

@@ -22,7 +22,7 @@ usage: cargo xtask COMMAND
   bench                   measure speed against other programs, as ratios
   bench-store [RECORDS]…  measure the embedded store against the bare engine and PostgreSQL, and write docs/speed.md;
                           with numbers of records, measure only these and write nothing
-  bench-http              measure redirects and JSON against nginx
+  bench-http              measure redirects and JSON against nginx and Handle.Net's server
   interop [TENDOT]        have Handle.Net's client ask this program, and its own server, the same
   unicode                 make the table of characters anew";
 
