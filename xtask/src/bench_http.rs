@@ -1,17 +1,18 @@
-//! Redirects and JSON over HTTP, as ratios to nginx that answers the same bytes from memory.
+//! Redirects and JSON over HTTP, as ratios to nginx, which answers the same bytes from memory, and to Handle.Net's server.
 //!
-//! Each server has one core for itself, `wrk` the other; rounds of both are interleaved, and the median counts.
+//! Each server has one core for itself, `wrk` the other; rounds of all are interleaved, and the median counts.
 
 use std::fmt::Write as _;
 use std::fs;
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
 
-use crate::process::{install, is_there, output, run};
+use crate::java::JavaServer;
+use crate::process::{Server, install, is_there, output, run};
 use crate::root;
 
 const RECORDS: &str = "1000000";
@@ -19,16 +20,8 @@ const NAMES: usize = 10_000;
 const ROUNDS: usize = 5;
 const TENDOT: &str = "127.0.0.1:18080";
 const NGINX: &str = "127.0.0.1:18081";
-
-/// A server that is ended with the benchmark.
-struct Server(Child);
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
+const JAVA_NATIVE: u16 = 18082;
+const JAVA: &str = "127.0.0.1:18083";
 
 #[allow(clippy::print_stdout, reason = "the report is what this command is for")]
 pub(crate) fn bench_http() -> Result<()> {
@@ -50,29 +43,37 @@ pub(crate) fn bench_http() -> Result<()> {
     let ready = started.elapsed();
     let _nginx = start_nginx(&folder, &names[0])?;
     println!("ready with {RECORDS} names after {} ms", ready.as_millis());
+    let _java = start_java(&folder)?;
+    let script = folder.join("names.lua");
+    fs::write(&script, lua(&names, "/"))?;
+    // Until its code is compiled.
+    for _ in 0..ROUNDS {
+        wrk(JAVA, &script)?;
+    }
 
     for (what, prefix) in [("redirect", "/"), ("JSON", "/api/handles/")] {
-        let script = folder.join("names.lua");
         fs::write(&script, lua(&names, prefix))?;
         let fixed = folder.join("fixed.lua");
         fs::write(&fixed, lua(&[if prefix == "/" { "redirect".into() } else { "json".into() }], "/"))?;
-        let (mut ours, mut theirs) = (Vec::new(), Vec::new());
+        let (mut ours, mut nginx, mut java) = (Vec::new(), Vec::new(), Vec::new());
         for _ in 0..ROUNDS {
             ours.push(wrk(TENDOT, &script)?);
-            theirs.push(wrk(NGINX, &fixed)?);
+            nginx.push(wrk(NGINX, &fixed)?);
+            java.push(wrk(JAVA, &script)?);
         }
-        let (ours, theirs) = (median(ours), median(theirs));
-        println!(
-            "{what}: {:.0}/s, nginx {:.0}/s: ratio {:.2}; p99 {:.0} µs, nginx {:.0} µs: ratio {:.2}",
-            ours.rate,
-            theirs.rate,
-            ours.rate / theirs.rate,
-            ours.p99,
-            theirs.p99,
-            ours.p99 / theirs.p99
-        );
+        let ours = median(ours);
+        println!("{what}: {:.0}/s, p99 {:.0} µs", ours.rate, ours.p99);
+        for (who, theirs) in [("nginx", median(nginx)), ("Java", median(java))] {
+            println!(
+                "  {who} {:.0}/s: ratio {:.2}; p99 {:.0} µs: ratio {:.2}",
+                theirs.rate,
+                ours.rate / theirs.rate,
+                theirs.p99,
+                ours.p99 / theirs.p99
+            );
+        }
     }
-    println!("memory of its own: {}", memory(server.0.id())?);
+    println!("memory of its own: {}", memory(server.process.id())?);
     Ok(())
 }
 
@@ -101,20 +102,28 @@ fn records(folder: &Path, tendot: &Path, data: &Path) -> Result<Vec<String>> {
 }
 
 fn start_tendot(tendot: &Path, data: &Path) -> Result<Server> {
-    let mut child = Command::new("taskset")
+    let mut command = Command::new("taskset");
+    command
         .args(["-c", "0"])
         .arg(tendot)
         .args(["serve", "--native", "off", "--http", TENDOT, "--data"])
-        .arg(data)
-        .stderr(Stdio::piped())
-        .spawn()?;
-    let mut said = BufReader::new(child.stderr.take().context("no stderr")?).lines();
-    let server = Server(child);
-    let ready = said.any(|line| line.is_ok_and(|line| line.starts_with("ready")));
-    ensure!(ready, "tendot did not start");
-    // Whatever else it says is not to stop it.
-    std::thread::spawn(move || said.for_each(drop));
-    Ok(server)
+        .arg(data);
+    Server::start(&mut command)
+}
+
+/// The server of Handle.Net, with the same records.
+fn start_java(folder: &Path) -> Result<Server> {
+    let (_, port) = JAVA.split_once(':').context("no port")?;
+    let (java, records) = (folder.join("java"), folder.join("records.jsonl"));
+    JavaServer {
+        folder: &java,
+        native: JAVA_NATIVE,
+        http: port.parse()?,
+        admin: "300:0.NA/10.1000",
+        records: &records,
+        synced: false,
+    }
+    .start(Some("0"))
 }
 
 /// One worker, with the bytes of one of our answers in memory.
@@ -142,9 +151,9 @@ fn start_nginx(folder: &Path, name: &str) -> Result<Server> {
     );
     let file = folder.join("nginx.conf");
     fs::write(&file, configuration)?;
-    let server = Server(
-        Command::new("taskset").args(["-c", "0", "nginx", "-c"]).arg(&file).stdout(Stdio::null()).spawn()?,
-    );
+    let process =
+        Command::new("taskset").args(["-c", "0", "nginx", "-c"]).arg(&file).stdout(Stdio::null()).spawn()?;
+    let server = Server { process, ready: String::new() };
     for _ in 0..100 {
         if std::net::TcpStream::connect(NGINX).is_ok() {
             return Ok(server);
