@@ -116,7 +116,8 @@ impl<S: Store> Http<S> {
 /// The headers and the body of an answer, side by side in memory: read at once, and freed at once.
 fn in_one_piece(response: &Answer) -> Option<(Headers, Bytes)> {
     let headers = response.headers();
-    let mut all = Vec::new();
+    let length: usize = headers.values().map(HeaderValue::len).sum();
+    let mut all = Vec::with_capacity(length + response.body().len());
     headers.values().for_each(|value| all.extend_from_slice(value.as_bytes()));
     all.extend_from_slice(response.body());
     let mut all = Bytes::from(all);
