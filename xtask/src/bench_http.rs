@@ -173,7 +173,7 @@ fn lua(names: &[String], prefix: &str) -> String {
                request = function()\n  at = at % #requests + 1\n  return requests[at]\nend\n\
                done = function(summary, latency)\n  io.write(string.format('measured %f %f %d\\n', \
                summary.requests / summary.duration * 1e6, latency:percentile(99), \
-               summary.errors.connect + summary.errors.read + summary.errors.write + summary.errors.timeout))\nend\n";
+               summary.errors.connect + summary.errors.read + summary.errors.write + summary.errors.timeout + summary.errors.status))\nend\n";
     script
 }
 
