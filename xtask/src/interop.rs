@@ -63,9 +63,10 @@ pub(crate) fn interop(tendot: Option<&str>) -> Result<()> {
 }
 
 fn start_java(folder: &Path, records: &Path) -> Result<(Server, Ports)> {
-    let [native, http] = [free_port()?, free_port()?];
-    let server = JavaServer { folder, native, http, admin: "300:0.NA/10.5555", records, synced: false };
-    // Its HTTP and HTTPS are at the same port, which its site says.
+    let [native, http, https] = [free_port()?, free_port()?, free_port()?];
+    let server =
+        JavaServer { folder, native, http, https, admin: "300:0.NA/10.5555", records, synced: false };
+    // Its site says where HTTPS is; ours does not.
     Ok((server.start(None)?, Ports { native, http, https: None, key: folder.join("pubkey.bin") }))
 }
 
