@@ -142,6 +142,8 @@ fn start_java(folder: &Path) -> Result<Server> {
 
 /// One worker, with the bytes of one of our answers in memory.
 fn start_nginx(folder: &Path, name: &str) -> Result<Server> {
+    // Else that one would be measured.
+    ensure!(std::net::TcpStream::connect(NGINX).is_err(), "somebody else answers at {NGINX}");
     let head = output(Command::new("curl").args(["-s", "-i", &format!("http://{TENDOT}/{name}")]))?;
     let (head, _) = head.split_once("\r\n\r\n").context("no answer")?;
     let json = output(Command::new("curl").args(["-s", &format!("http://{TENDOT}/api/handles/{name}")]))?;

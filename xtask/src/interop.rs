@@ -43,8 +43,8 @@ pub(crate) fn interop(tendot: Option<&str>) -> Result<()> {
     drop((java, ours_server));
 
     let (mut same, mut different) = (0, 0);
-    for ((question, theirs), (_, ours)) in theirs.iter().zip(&ours) {
-        let (mut theirs, ours) = (comparable(theirs), comparable(ours));
+    for ((question, they), (_, we)) in theirs.iter().zip(&ours) {
+        let (mut theirs, ours) = (comparable(they), comparable(we));
         // What we do otherwise on purpose is in docs/compatibility.md.
         if let Some(code) = question.get("otherwise") {
             ensure!(theirs["code"] != *code, "{question}: Java does the same");
@@ -54,7 +54,7 @@ pub(crate) fn interop(tendot: Option<&str>) -> Result<()> {
             same += 1;
         } else {
             different += 1;
-            println!("{question}\n  Java   {theirs}\n  tendot {ours}");
+            println!("{question}\n  Java   {they}\n  tendot {we}");
         }
     }
     println!("{same} answers are the same, {different} are not");
