@@ -21,7 +21,6 @@ const ROUNDS: usize = 5;
 const SECONDS: f64 = 4.0;
 const TENDOT: &str = "127.0.0.1:18080";
 const NGINX: &str = "127.0.0.1:18081";
-const JAVA_NATIVE: u16 = 18082;
 const JAVA: &str = "127.0.0.1:18083";
 
 /// Requests after which memory is looked at, and how often.
@@ -53,7 +52,7 @@ pub(crate) fn bench_http() -> Result<()> {
     let ready = started.elapsed();
     let _nginx = start_nginx(&folder, &names[0])?;
     tell(&mut report, &format!("- Ready with {RECORDS} names after {} ms.", ready.as_millis()));
-    let _java = start_java(&folder)?;
+    let java_server = start_java(&folder)?;
     let script = folder.join("names.lua");
     fs::write(&script, lua(&names, "/"))?;
     // Until its code is compiled.
@@ -66,11 +65,18 @@ pub(crate) fn bench_http() -> Result<()> {
         let fixed = folder.join("fixed.lua");
         fs::write(&fixed, lua(&[if prefix == "/" { "redirect".into() } else { "json".into() }], "/"))?;
         let (mut ours, mut nginx, mut java) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut our_time, mut java_time) = (0.0, 0.0);
         for _ in 0..ROUNDS {
+            let before = processor_time(&server)?;
             ours.push(wrk(TENDOT, &script)?);
+            our_time += processor_time(&server)? - before;
             nginx.push(wrk(NGINX, &fixed)?);
+            let before = processor_time(&java_server)?;
             java.push(wrk(JAVA, &script)?);
+            java_time += processor_time(&java_server)? - before;
         }
+        our_time /= ours.iter().map(|round| round.requests).sum::<f64>();
+        java_time /= java.iter().map(|round| round.requests).sum::<f64>();
         let ours = median(ours);
         for (who, theirs) in [("nginx", median(nginx)), ("Handle.Net's server", median(java))] {
             tell(
@@ -86,6 +92,14 @@ pub(crate) fn bench_http() -> Result<()> {
                 ),
             );
         }
+        // This holds on a busy machine, too.
+        let about = format!(
+            "- {what}: time of the processor for a request {:.1} µs, Handle.Net's server {:.1} µs: ratio {:.2}.",
+            our_time * 1e6,
+            java_time * 1e6,
+            java_time / our_time
+        );
+        tell(&mut report, &about);
     }
     let mut grown = Vec::new();
     for _ in 0..MEMORY_STEPS {
@@ -152,8 +166,9 @@ fn start_java(folder: &Path) -> Result<Server> {
     let (java, records) = (folder.join("java"), folder.join("records.jsonl"));
     JavaServer {
         folder: &java,
-        native: JAVA_NATIVE,
+        native: 18082,
         http: port.parse()?,
+        https: 18084,
         admin: "300:0.NA/10.1000",
         records: &records,
         synced: false,
@@ -163,6 +178,8 @@ fn start_java(folder: &Path) -> Result<Server> {
 
 /// One worker, with the bytes of one of our answers in memory.
 fn start_nginx(folder: &Path, name: &str) -> Result<Server> {
+    // Else that one would be measured.
+    ensure!(std::net::TcpStream::connect(NGINX).is_err(), "somebody else answers at {NGINX}");
     let head = output(Command::new("curl").args(["-s", "-i", &format!("http://{TENDOT}/{name}")]))?;
     let (head, _) = head.split_once("\r\n\r\n").context("no answer")?;
     let json = output(Command::new("curl").args(["-s", &format!("http://{TENDOT}/api/handles/{name}")]))?;
@@ -206,14 +223,15 @@ fn lua(names: &[String], prefix: &str) -> String {
     }
     script += "}\nlocal at, requests = 0, {}\ninit = function()\n  for i = 1, #paths do requests[i] = wrk.format('GET', paths[i]) end\nend\n\
                request = function()\n  at = at % #requests + 1\n  return requests[at]\nend\n\
-               done = function(summary, latency)\n  io.write(string.format('measured %f %f %d\\n', \
+               done = function(summary, latency)\n  io.write(string.format('measured %d %f %f %d\\n', summary.requests, \
                summary.requests / summary.duration * 1e6, latency:percentile(99), \
-               summary.errors.connect + summary.errors.read + summary.errors.write + summary.errors.timeout))\nend\n";
+               summary.errors.connect + summary.errors.read + summary.errors.write + summary.errors.timeout + summary.errors.status))\nend\n";
     script
 }
 
 #[derive(Clone, Copy)]
 struct Measured {
+    requests: f64,
     rate: f64,
     p99: f64,
 }
@@ -228,17 +246,26 @@ fn wrk(address: &str, script: &Path) -> Result<Measured> {
     let line =
         said.lines().find_map(|line| line.strip_prefix("measured ")).context("wrk measured nothing")?;
     let numbers: Vec<f64> = line.split(' ').map(str::parse).collect::<Result<_, _>>()?;
-    let &[rate, p99, errors] = &numbers[..] else { anyhow::bail!("`{line}`") };
+    let &[requests, rate, p99, errors] = &numbers[..] else { anyhow::bail!("`{line}`") };
     ensure!(errors == 0.0, "{errors} requests failed");
-    Ok(Measured { rate, p99 })
+    Ok(Measured { requests, rate, p99 })
 }
 
 /// The median of the rates, and that of the times.
 fn median(mut all: Vec<Measured>) -> Measured {
     all.sort_by(|one, two| one.rate.total_cmp(&two.rate));
-    let rate = all[all.len() / 2].rate;
+    let Measured { requests, rate, .. } = all[all.len() / 2];
     all.sort_by(|one, two| one.p99.total_cmp(&two.p99));
-    Measured { rate, p99: all[all.len() / 2].p99 }
+    Measured { requests, rate, p99: all[all.len() / 2].p99 }
+}
+
+/// Seconds that the process has had of a core, with all its threads.
+fn processor_time(server: &Server) -> Result<f64> {
+    let stat = fs::read_to_string(format!("/proc/{}/stat", server.process.id()))?;
+    let (_, fields) = stat.rsplit_once(") ").context("no stat")?;
+    // utime and stime, in hundredths.
+    let ticks = fields.split(' ').skip(11).take(2).map(str::parse::<f64>).collect::<Result<Vec<_>, _>>()?;
+    Ok(ticks.iter().sum::<f64>() / 100.0)
 }
 
 fn memory(process: u32) -> Result<String> {

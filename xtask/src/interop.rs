@@ -1,4 +1,4 @@
-//! The client of Handle.Net asks our server and its own the same, and has to be told the same.
+//! The client of Handle.Net asks our server and its own the same, and has to be told the same; and so does ours.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -11,7 +11,7 @@ use anyhow::{Context as _, Result, ensure};
 use serde_json::{Value, json};
 
 use crate::java::{JavaServer, client, site_key};
-use crate::process::{Server, run};
+use crate::process::{Server, output, run};
 use crate::root;
 
 /// Compares the answers of `tendot`, or of the one that is built here, with those of the Java server.
@@ -31,13 +31,20 @@ pub(crate) fn interop(tendot: Option<&str>) -> Result<()> {
     let records = root().join("conformance/vectors/handle-net/records.jsonl");
     let (java, theirs) = start_java(&folder.join("java"), &records)?;
     let (ours_server, ours) = start_tendot(&tendot, &folder, &records)?;
-    let theirs = ask_all(theirs)?;
-    let ours = ask_all(ours)?;
+    for line in BufReader::new(fs::File::open(&records)?).lines() {
+        let record: Value = serde_json::from_str(&line?)?;
+        let name = record["handle"].as_str().context("a line has no handle")?;
+        let [theirs, ours] = [resolve(&tendot, &theirs, name)?, resolve(&tendot, &ours, name)?];
+        ensure!(theirs == ours, "our client found {theirs:?} at the Java server, and {ours:?} at tendot");
+    }
+    administer(&folder.join("java/resolver/bootstrap_handles"))?;
+    let theirs = ask_all(&theirs)?;
+    let ours = ask_all(&ours)?;
     drop((java, ours_server));
 
     let (mut same, mut different) = (0, 0);
-    for ((question, theirs), (_, ours)) in theirs.iter().zip(&ours) {
-        let (mut theirs, ours) = (comparable(theirs), comparable(ours));
+    for ((question, they), (_, we)) in theirs.iter().zip(&ours) {
+        let (mut theirs, ours) = (comparable(they), comparable(we));
         // What we do otherwise on purpose is in docs/compatibility.md.
         if let Some(code) = question.get("otherwise") {
             ensure!(theirs["code"] != *code, "{question}: Java does the same");
@@ -47,7 +54,7 @@ pub(crate) fn interop(tendot: Option<&str>) -> Result<()> {
             same += 1;
         } else {
             different += 1;
-            println!("{question}\n  Java   {theirs}\n  tendot {ours}");
+            println!("{question}\n  Java   {they}\n  tendot {we}");
         }
     }
     println!("{same} answers are the same, {different} are not");
@@ -56,10 +63,11 @@ pub(crate) fn interop(tendot: Option<&str>) -> Result<()> {
 }
 
 fn start_java(folder: &Path, records: &Path) -> Result<(Server, Ports)> {
-    let [native, http] = [free_port()?, free_port()?];
-    let server = JavaServer { folder, native, http, admin: "300:0.NA/10.5555", records, synced: false };
-    // Its HTTP and HTTPS are at the same port, which its site says.
-    Ok((server.start(None)?, Ports { native, https: None }))
+    let [native, http, https] = [free_port()?, free_port()?, free_port()?];
+    let server =
+        JavaServer { folder, native, http, https, admin: "300:0.NA/10.5555", records, synced: false };
+    // Its site says where HTTPS is; ours does not.
+    Ok((server.start(None)?, Ports { native, http, https: None, key: folder.join("pubkey.bin") }))
 }
 
 fn start_tendot(tendot: &Path, folder: &Path, records: &Path) -> Result<(Server, Ports)> {
@@ -88,27 +96,61 @@ fn start_tendot(tendot: &Path, folder: &Path, records: &Path) -> Result<(Server,
             .args(["--set", &format!("http.tls.certificate={}", certificate.display())])
             .args(["--set", &format!("http.tls.key={}", key.display())]),
     )?;
-    Ok((server, Ports { native, https: Some(https) }))
+    Ok((server, Ports { native, http, https: Some(https), key: data.join("pubkey.bin") }))
 }
 
+/// Where a server is, and the file of its public key.
 struct Ports {
     native: u16,
+    http: u16,
     https: Option<u16>,
+    key: PathBuf,
 }
 
 fn free_port() -> Result<u16> {
     Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
 }
 
+/// What our client finds there, in every way.
+fn resolve(tendot: &Path, ports: &Ports, name: &str) -> Result<Vec<Value>> {
+    let (native, http) =
+        (format!("hdl://127.0.0.1:{}", ports.native), format!("http://127.0.0.1:{}", ports.http));
+    let key = ports.key.to_string_lossy();
+    let ways: [(&str, &[&str]); 5] = [
+        (&native, &["--udp"]),
+        (&native, &["--tcp"]),
+        (&native, &["--udp", "--certified", "--server-key", &key]),
+        (&native, &["--tcp", "--auth", "--certified", "--server-key", &key]),
+        (&http, &[]),
+    ];
+    let mut found = Vec::new();
+    for (server, way) in ways {
+        let arguments = ["resolve", "--json", "--server", server];
+        let answer = output(Command::new(tendot).args(arguments).args(way).arg(name))?;
+        let mut answer: Value = serde_json::from_str(&answer)?;
+        found.push(answer["values"].take());
+    }
+    Ok(found)
+}
+
+/// Our client does all that an administrator can do, at the server of this root.
+fn administer(root_file: &Path) -> Result<()> {
+    run(Command::new("cargo")
+        .args(["run", "--quiet", "-p", "tendot-client", "--example", "administer", "--"])
+        .arg(root_file)
+        .args(["10.5555", "300:0.NA/10.5555", &private_key()])
+        .current_dir(root()))
+}
+
 /// Asks one server everything; each question with its answer.
-fn ask_all(ports: Ports) -> Result<Vec<(Value, Value)>> {
+fn ask_all(ports: &Ports) -> Result<Vec<(Value, Value)>> {
     let mut process =
         client(ports.native, ports.https)?.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
     let mut input = process.stdin.take().context("no stdin")?;
-    let mut output = BufReader::new(process.stdout.take().context("no stdout")?).lines();
+    let mut answered = BufReader::new(process.stdout.take().context("no stdout")?).lines();
     let mut ask = |question: &Value| -> Result<Value> {
         writeln!(input, "{question}")?;
-        let line = output.next().context("the Java client ended")??;
+        let line = answered.next().context("the Java client ended")??;
         Ok(serde_json::from_str(&line)?)
     };
     let site = ask(&json!({"op": "site"}))?["site"].clone();

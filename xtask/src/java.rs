@@ -16,6 +16,7 @@ pub(crate) struct JavaServer<'a> {
     pub(crate) folder: &'a Path,
     pub(crate) native: u16,
     pub(crate) http: u16,
+    pub(crate) https: u16,
     /// Who may do everything.
     pub(crate) admin: &'a str,
     /// What it is filled with at its first start, a record a line; their prefixes are homed.
@@ -37,7 +38,8 @@ impl JavaServer<'_> {
             None => Command::new("java"),
         };
         command.arg("-cp").arg(peer).arg("Server").arg(self.folder);
-        command.args([&self.native.to_string(), &self.http.to_string(), self.admin]).arg(self.records);
+        command.args([self.native, self.http, self.https].map(|port| port.to_string()));
+        command.arg(self.admin).arg(self.records);
         if self.synced {
             command.arg("--synced");
         }

@@ -31,24 +31,26 @@ import net.handle.server.Main;
 
 /** Starts the server of Handle.Net on 127.0.0.1, with a root of its own, and says `ready` when it answers. */
 final class Server {
-    private static final String USAGE = "usage: Server FOLDER NATIVE-PORT HTTP-PORT ADMIN RECORDS [--synced]";
+    private static final String USAGE = "usage: Server FOLDER NATIVE-PORT HTTP-PORT HTTPS-PORT ADMIN RECORDS [--synced]";
 
     private final Path folder;
     private final int nativePort;
     private final int httpPort;
+    private final int httpsPort;
     /** Who may do everything, such as `300:0.NA/10.5555`. */
     private final String admin;
 
-    private Server(Path folder, int nativePort, int httpPort, String admin) {
+    private Server(Path folder, int nativePort, int httpPort, int httpsPort, String admin) {
         this.folder = folder;
         this.nativePort = nativePort;
         this.httpPort = httpPort;
+        this.httpsPort = httpsPort;
         this.admin = admin;
     }
 
     public static void main(String[] arguments) throws Exception {
-        boolean synced = arguments.length == 6 && arguments[5].equals("--synced");
-        if (arguments.length != 5 && !synced) {
+        boolean synced = arguments.length == 7 && arguments[6].equals("--synced");
+        if (arguments.length != 6 && !synced) {
             System.err.println(USAGE);
             System.exit(2);
         }
@@ -56,12 +58,13 @@ final class Server {
                 Path.of(arguments[0]).toAbsolutePath(),
                 Integer.parseInt(arguments[1]),
                 Integer.parseInt(arguments[2]),
-                arguments[3]);
+                Integer.parseInt(arguments[3]),
+                arguments[4]);
         Files.createDirectories(server.folder.resolve("resolver"));
         // Later it is the server's, and goes to its log.
         PrintStream talk = System.err;
         server.describe();
-        server.load(Path.of(arguments[4]));
+        server.load(Path.of(arguments[5]));
         server.start(synced);
         talk.println("ready");
     }
@@ -85,7 +88,7 @@ final class Server {
             new Interface(Interface.ST_ADMIN_AND_QUERY, Interface.SP_HDL_TCP, nativePort),
             new Interface(Interface.ST_QUERY, Interface.SP_HDL_UDP, nativePort),
             new Interface(Interface.ST_ADMIN_AND_QUERY, Interface.SP_HDL_HTTP, httpPort),
-            new Interface(Interface.ST_ADMIN_AND_QUERY, Interface.SP_HDL_HTTPS, httpPort),
+            new Interface(Interface.ST_ADMIN_AND_QUERY, Interface.SP_HDL_HTTPS, httpsPort),
         };
         SiteInfo site = new SiteInfo();
         site.serialNumber = 1;
@@ -152,19 +155,24 @@ final class Server {
 
     private void start(boolean synced) throws Exception {
         StreamVector doors = new StreamVector();
-        doors.addAll(List.of("hdl_udp", "hdl_tcp", "hdl_http"));
+        doors.addAll(List.of("hdl_udp", "hdl_tcp", "hdl_http", "hdl_https"));
         StreamTable settings = new StreamTable();
         settings.put("server_type", "server");
         settings.put("interfaces", doors);
         settings.put("hdl_udp_config", door(nativePort));
         settings.put("hdl_tcp_config", door(nativePort));
-        settings.put("hdl_http_config", door(httpPort));
+        // By default HTTP and HTTPS share a port. Then a connection that asks nothing, as `wrk` makes one first, costs a core
+        // ever after: the server looks for its first byte again and again.
+        StreamTable http = door(httpPort);
+        http.put("http_only", "yes");
+        settings.put("hdl_http_config", http);
+        settings.put("hdl_https_config", door(httpsPort));
         settings.put("server_config", settings(synced));
         settings.put("no_udp_resolution", "yes");
         Main main = new Main(folder.toFile(), settings);
         main.initialize();
         main.start();
-        for (int port : new int[] {nativePort, httpPort}) {
+        for (int port : new int[] {nativePort, httpPort, httpsPort}) {
             await(port);
         }
     }
