@@ -22,10 +22,6 @@ use clap::Parser as _;
 use crate::args::{Arguments, Command};
 use crate::failure::Failure;
 
-/// Answers are many small pieces of memory: with the system's allocator, one that is kept takes a quarter more of our time.
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
 /// How a command ended.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Answer {
