@@ -32,7 +32,7 @@ pub(crate) fn bench_http() -> Result<()> {
         "# How fast HTTP is\n\nMade by `cargo xtask bench-http`. Ratios count: all are of one run, on two shared cores. 1,000,000 \
          names are in the embedded store, and 10,000 of them are asked for, by `wrk` with 32 connections on one core; each server \
          has the other for itself. Rounds are interleaved, the median of five counts. nginx has the bytes of one of our answers \
-         in memory. Handle.Net's server is that of DSpace (9.2), with its records in memory.\n\n",
+         in memory. Handle.Net's server is that of DSpace (9.2), with its own store (JE).\n\n",
     );
     if !is_there("wrk") && Command::new("wrk").arg("-v").output().is_err() {
         install(&["wrk"])?;
