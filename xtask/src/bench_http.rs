@@ -15,10 +15,10 @@ use crate::java::JavaServer;
 use crate::process::{Server, install, is_there, output, run};
 use crate::root;
 
-const RECORDS: &str = "1000000";
+pub(crate) const RECORDS: &str = "1000000";
 const NAMES: usize = 10_000;
-const ROUNDS: usize = 5;
-const SECONDS: f64 = 4.0;
+pub(crate) const ROUNDS: usize = 5;
+pub(crate) const SECONDS: f64 = 4.0;
 const TENDOT: &str = "127.0.0.1:18080";
 const NGINX: &str = "127.0.0.1:18081";
 const JAVA: &str = "127.0.0.1:18083";
@@ -146,14 +146,14 @@ pub(crate) fn bench_http() -> Result<()> {
 
 /// Says a line of the report at once.
 #[allow(clippy::print_stdout, reason = "the report is what this command is for")]
-fn tell(report: &mut String, line: &str) {
+pub(crate) fn tell(report: &mut String, line: &str) {
     println!("{line}");
     report.push_str(line);
     report.push('\n');
 }
 
 /// Makes the store unless it is there, and gives names that are in it, at random.
-fn records(folder: &Path, tendot: &Path, data: &Path) -> Result<Vec<String>> {
+pub(crate) fn records(folder: &Path, tendot: &Path, data: &Path) -> Result<Vec<String>> {
     let lines = folder.join("records.jsonl");
     if !data.join("data.mdb").exists() || !lines.exists() {
         let bench = root().join("bench");
@@ -256,10 +256,10 @@ fn lua(names: &[String], prefix: &str) -> String {
 }
 
 #[derive(Clone, Copy)]
-struct Measured {
-    requests: f64,
-    rate: f64,
-    p99: f64,
+pub(crate) struct Measured {
+    pub(crate) requests: f64,
+    pub(crate) rate: f64,
+    pub(crate) p99: f64,
 }
 
 fn wrk(address: &str, script: &Path) -> Result<Measured> {
@@ -278,7 +278,7 @@ fn wrk(address: &str, script: &Path) -> Result<Measured> {
 }
 
 /// The median of the rates, and that of the times.
-fn median(mut all: Vec<Measured>) -> Measured {
+pub(crate) fn median(mut all: Vec<Measured>) -> Measured {
     all.sort_by(|one, two| one.rate.total_cmp(&two.rate));
     let Measured { requests, rate, .. } = all[all.len() / 2];
     all.sort_by(|one, two| one.p99.total_cmp(&two.p99));
@@ -286,7 +286,7 @@ fn median(mut all: Vec<Measured>) -> Measured {
 }
 
 /// Seconds that the process has had of a core, with all its threads.
-fn processor_time(server: &Server) -> Result<f64> {
+pub(crate) fn processor_time(server: &Server) -> Result<f64> {
     let stat = fs::read_to_string(format!("/proc/{}/stat", server.process.id()))?;
     let (_, fields) = stat.rsplit_once(") ").context("no stat")?;
     // utime and stime, in hundredths.
