@@ -1,4 +1,4 @@
-//! A socket that answers from where it was asked.
+//! A socket that takes many datagrams at once, and answers from where it was asked.
 //!
 //! One that is bound to all addresses of the machine would answer from the one that the way out begins with; who asked at
 //! another takes no answer from there.
@@ -10,8 +10,15 @@ use std::os::fd::AsRawFd as _;
 use nix::cmsg_space;
 use nix::libc::{in_addr, in_pktinfo, in6_addr, in6_pktinfo};
 use nix::sys::socket::{
-    ControlMessage, ControlMessageOwned, MsgFlags, SockaddrStorage, recvmsg, sendmsg, setsockopt, sockopt,
+    ControlMessage, ControlMessageOwned, MsgFlags, MultiHeaders, RecvMsg, SockaddrStorage, recvmmsg, sendmsg,
+    setsockopt, sockopt,
 };
+
+/// Datagrams that are taken at once.
+pub(super) const TOGETHER: usize = 32;
+
+/// Bytes that are read of a datagram. No message has more than 512; of what is longer enough is seen to know it.
+const ROOM: usize = 2 << 10;
 
 pub(super) struct DatagramSocket {
     socket: UdpSocket,
@@ -26,15 +33,11 @@ pub(super) struct Asker {
 }
 
 /// Where datagrams are put.
-pub(super) struct Room {
-    bytes: Vec<u8>,
-    beside: Vec<u8>,
-}
+pub(super) struct Room(Vec<u8>);
 
 impl Room {
-    /// For so many bytes; what is longer is cut.
-    pub(super) fn new(bytes: usize) -> Self {
-        Self { bytes: vec![0; bytes], beside: cmsg_space!(in6_pktinfo) }
+    pub(super) fn new() -> Self {
+        Self(vec![0; TOGETHER * ROOM])
     }
 }
 
@@ -55,28 +58,19 @@ impl DatagramSocket {
         &self.socket
     }
 
-    pub(super) fn receive<'a>(&self, room: &'a mut Room) -> io::Result<(&'a [u8], Asker)> {
-        let Room { bytes, beside } = room;
-        let (length, asker) = if self.is_everywhere {
-            let mut parts = [IoSliceMut::new(bytes)];
-            let number = self.socket.as_raw_fd();
-            let received = recvmsg::<SockaddrStorage>(number, &mut parts, Some(beside), MsgFlags::empty())?;
-            let at = received.cmsgs()?.find_map(|message| match message {
-                ControlMessageOwned::Ipv4PacketInfo(found) => {
-                    Some(Ipv4Addr::from(found.ipi_spec_dst.s_addr.to_ne_bytes()).into())
-                }
-                ControlMessageOwned::Ipv6PacketInfo(found) => {
-                    Some(Ipv6Addr::from(found.ipi6_addr.s6_addr).into())
-                }
-                _ => None,
-            });
-            let address = received.address.as_ref().and_then(address_of).ok_or(io::ErrorKind::InvalidData)?;
-            (received.bytes, Asker { address, at })
-        } else {
-            let (length, address) = self.socket.recv_from(bytes)?;
-            (length, Asker { address, at: None })
-        };
-        Ok((bytes.get(..length).unwrap_or_default(), asker))
+    /// Waits for a datagram, and gives it and what else has come to `each`.
+    pub(super) fn receive(&self, room: &mut Room, mut each: impl FnMut(&[u8], Asker)) -> io::Result<()> {
+        let mut slices: Vec<_> = room.0.chunks_exact_mut(ROOM).map(|room| [IoSliceMut::new(room)]).collect();
+        // Anew each time: how much of it was used is written into it.
+        let beside = self.is_everywhere.then(|| cmsg_space!(in6_pktinfo));
+        let mut headers = MultiHeaders::<SockaddrStorage>::preallocate(TOGETHER, beside);
+        let (number, flags) = (self.socket.as_raw_fd(), MsgFlags::MSG_WAITFORONE);
+        for received in recvmmsg(number, &mut headers, &mut slices, flags, None)? {
+            let Some(address) = received.address.as_ref().and_then(address_of) else { continue };
+            let at = if self.is_everywhere { asked_at(&received) } else { None };
+            each(received.iovs().next().unwrap_or_default(), Asker { address, at });
+        }
+        Ok(())
     }
 
     pub(super) fn send(&self, datagram: &[u8], to: Asker) -> io::Result<()> {
@@ -98,6 +92,16 @@ impl DatagramSocket {
         };
         Ok(())
     }
+}
+
+fn asked_at(received: &RecvMsg<'_, '_, SockaddrStorage>) -> Option<IpAddr> {
+    received.cmsgs().ok()?.find_map(|message| match message {
+        ControlMessageOwned::Ipv4PacketInfo(found) => {
+            Some(Ipv4Addr::from(found.ipi_spec_dst.s_addr.to_ne_bytes()).into())
+        }
+        ControlMessageOwned::Ipv6PacketInfo(found) => Some(Ipv6Addr::from(found.ipi6_addr.s6_addr).into()),
+        _ => None,
+    })
 }
 
 fn address_of(address: &SockaddrStorage) -> Option<SocketAddr> {

@@ -1,6 +1,7 @@
 //! Datagrams: each socket has a thread that takes them as they come and answers at once what takes no time.
 //!
 //! A thread that waits in the system for the next datagram needs half as many calls as one that is told when there is one.
+//! Under load it finds many, and sends all answers after it has made them: who waits for one of them is woken once.
 
 use std::io;
 use std::net::{IpAddr, UdpSocket};
@@ -14,7 +15,7 @@ use tendot_store::Store;
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 
-use super::datagram_socket::{Asker, DatagramSocket, Room};
+use super::datagram_socket::{Asker, DatagramSocket, Room, TOGETHER};
 use super::fair::is_light;
 use super::metrics::Dropped;
 use super::rate::AMPLIFICATION;
@@ -26,9 +27,6 @@ const UNDER_WAY: usize = 512;
 /// Bytes of an answer that is sent at once; longer ones are sent by threads of their own, which are not many.
 const AT_ONCE: usize = 4 << 10;
 const SENDING: usize = 8;
-
-/// Bytes that are read of a datagram. No message has more than 512; of what is longer enough is seen to know it.
-const ROOM: usize = 2 << 10;
 
 /// How often it is looked whether the end was asked for, and how long a datagram may wait to be sent.
 const LOOK: Duration = Duration::from_millis(100);
@@ -42,6 +40,8 @@ pub(super) struct Datagrams<S> {
     sender: Sender<S>,
     reassembly: Reassembly,
     room: Arc<Semaphore>,
+    /// Answers to what was taken at once, not yet sent.
+    made: Vec<(Vec<u8>, Asker)>,
 }
 
 impl<S: Store + 'static> Datagrams<S> {
@@ -57,6 +57,7 @@ impl<S: Store + 'static> Datagrams<S> {
             sender,
             reassembly: Reassembly::with_budget(Reassembly::BUDGET / sockets.max(1)),
             room: Arc::new(Semaphore::new(UNDER_WAY)),
+            made: Vec::with_capacity(TOGETHER),
         })
     }
 
@@ -79,20 +80,22 @@ impl<S: Store + 'static> Datagrams<S> {
         let socket = Arc::clone(&self.sender.socket);
         socket.socket().set_read_timeout(Some(LOOK))?;
         socket.socket().set_write_timeout(Some(LOOK))?;
-        let mut room = Room::new(ROOM);
+        let mut room = Room::new();
         while !is_ending.load(Ordering::Relaxed) {
             // An error is nobody's datagram: the time is over, or an answer came to where nobody was.
-            if let Ok((datagram, from)) = socket.receive(&mut room) {
-                self.take(datagram, from);
-            }
+            let _ = self.answer(&socket, &mut room);
         }
         // What came before the end is answered; in a flood, there is no telling what did.
         socket.socket().set_nonblocking(true)?;
         let last = Instant::now() + LOOK;
-        while Instant::now() < last
-            && let Ok((datagram, from)) = socket.receive(&mut room)
-        {
-            self.take(datagram, from);
+        while Instant::now() < last && self.answer(&socket, &mut room).is_ok() {}
+        Ok(())
+    }
+
+    fn answer(&mut self, socket: &DatagramSocket, room: &mut Room) -> io::Result<()> {
+        socket.receive(room, |datagram, from| self.take(datagram, from))?;
+        for (answer, to) in self.made.drain(..) {
+            self.sender.send_all(&answer, to);
         }
         Ok(())
     }
@@ -111,7 +114,11 @@ impl<S: Store + 'static> Datagrams<S> {
         if is_light(&message)
             && let Some(reply) = native.answer_at_once(&message, Transport::Udp, client)
         {
-            return self.sender.send(reply, message.len(), from);
+            let Some(answer) = allowed(native, reply, message.len(), client) else { return };
+            if answer.len() <= AT_ONCE {
+                return self.made.push((answer, from));
+            }
+            return self.sender.send_apart(answer, from);
         }
         let Ok(permit) = Arc::clone(&self.room).try_acquire_owned() else {
             return native.metrics.dropped(Dropped::Busy);
@@ -151,6 +158,10 @@ impl<S: Store + 'static> Sender<S> {
         if answer.len() <= AT_ONCE {
             return self.send_all(&answer, to);
         }
+        self.send_apart(answer, to);
+    }
+
+    fn send_apart(&self, answer: Vec<u8>, to: Asker) {
         let Ok(permit) = Arc::clone(&self.room).try_acquire_owned() else {
             return self.native.metrics.dropped(Dropped::Busy);
         };

@@ -191,6 +191,7 @@ fn native<S: Store + 'static>(
     let site = own_site(settings.store_directory().as_deref(), &reached)?;
     let mut native = Native::new(Arc::clone(registry), site)
         .small_group(settings.small_group)
+        .keeps(usize::try_from(settings.native_kept.0).unwrap_or(usize::MAX))
         .logs_requests(settings.log_requests);
     if let Some(rates) = settings.native_rates() {
         native = native.rates(rates);

@@ -117,6 +117,8 @@ settings! {
         "What our site says of itself.";
     small_group: bool = "native.small_group", "true",
         "Whether sessions are made in the group of 1024 bits, the only one that clients of Handle.Net 9 know.";
+    native_kept: Memory = "native.kept", "16MiB",
+        "Memory for answers that are given again as long as their records are the same.";
     native_connections: u32 = "native.limits.connections", "10000",
         "Connections at the same time; those that ask nothing go when others have no room.";
     native_connections_per_client: u32 = "native.limits.connections_per_client", "100",
