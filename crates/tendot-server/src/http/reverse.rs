@@ -1,11 +1,12 @@
 //! `/hrls/handles`: names by what their records say, as the "Handle Reverse Lookup Servlet" of EUDAT has it, which pyhandle
 //! asks.
 //!
-//! All records may have to be looked at. That is done in slices, each on a thread where nobody waits, and one look-up at a
-//! time: it ends when the page is full, when its time is over, and when who asked is gone.
+//! All records may have to be looked at. That is done one look-up at a time, in slices, by a thread that gives way to all
+//! others: it ends when the page is full, when its time is over, and when who asked is gone.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::thread::Builder;
 use std::time::Duration;
 
 use data_encoding::BASE64;
@@ -13,11 +14,12 @@ use http::StatusCode;
 use http::header::{HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
 use serde::Serialize;
 use tendot_proto::{Value, Work};
-use tendot_registry::{Caller, Error, Match, Search};
+use tendot_registry::{Caller, Error, Match, Registry, Search};
 use tendot_store::Store;
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
-use tokio::time::{Instant, timeout};
+use tokio::sync::mpsc::{Receiver, channel};
+use tokio::time::{Instant, timeout, timeout_at};
 use utoipa::ToSchema;
 use utoipa::openapi::ObjectBuilder;
 use utoipa::openapi::schema::Type;
@@ -45,6 +47,9 @@ impl Searches {
 
 /// Steps of a slice: some milliseconds.
 const SLICE: u32 = 5_000;
+
+/// How far a look-up gives way: beside what resolves names, it has a tenth of a core that both want.
+const NICE: i32 = 10;
 
 /// Names of an answer, unless asked for more, and at most.
 const NAMES: usize = 1_000;
@@ -142,27 +147,19 @@ impl<S: Store + 'static> Http<S> {
     /// All of a page.
     async fn gather(&self, asked: Asked, caller: Caller) -> Result<Vec<Match>, Unfound> {
         let Asked { search, mut skip, limit } = asked;
-        let (search, time) = (Arc::new(search), self.searches.time);
+        let time = self.searches.time;
         let waited = timeout(time, self.searches.place.acquire()).await;
         let Ok(Ok(_place)) = waited else { return Err(Unfound::Busy) };
-        let begun = Instant::now();
-        let (mut found, mut bytes, mut after) = (Vec::new(), 0, None);
+        let until = Instant::now() + time;
+        let mut slices = look(Arc::clone(&self.registry), search, caller).ok_or(Unfound::Busy)?;
+        let (mut found, mut bytes) = (Vec::new(), 0);
         while found.len() < limit {
-            if begun.elapsed() > time {
-                return Err(Unfound::TooLong(time));
-            }
-            let (registry, search, caller) =
-                (Arc::clone(&self.registry), Arc::clone(&search), caller.clone());
-            let slice = tokio::task::spawn_blocking(move || {
-                let work = &mut Work::new(SLICE);
-                Handle::current().block_on(registry.search(&search, after.as_deref(), &caller, work))
-            });
-            // It is not ended, and does not panic.
-            let Ok(matches) = slice.await else { return Err(Unfound::Busy) };
-            let matches = matches.map_err(Unfound::Refused)?;
-            let before = skip.min(matches.records.len());
+            let slice = timeout_at(until, slices.recv()).await.map_err(|_| Unfound::TooLong(time))?;
+            let Some(slice) = slice else { break };
+            let records = slice.map_err(Unfound::Refused)?;
+            let before = skip.min(records.len());
             skip -= before;
-            for record in matches.records.into_iter().skip(before).take(limit - found.len()) {
+            for record in records.into_iter().skip(before).take(limit - found.len()) {
                 let values = record.values.iter().map(|value| value.data.len() + value.value_type.len());
                 bytes += record.name.len() + values.sum::<usize>();
                 found.push(record);
@@ -170,13 +167,38 @@ impl<S: Store + 'static> Http<S> {
             if bytes > BYTES {
                 return Err(Unfound::TooLarge);
             }
-            after = matches.next;
-            if after.is_none() {
-                break;
-            }
         }
         Ok(found)
     }
+}
+
+/// Looks at all records, slice by slice, until there are no more or nobody takes what is found; none if the system has no
+/// thread for it.
+fn look<S: Store + 'static>(
+    registry: Arc<Registry<S>>,
+    search: Search,
+    caller: Caller,
+) -> Option<Receiver<Result<Vec<Match>, Error>>> {
+    let (sender, receiver) = channel(1);
+    let runtime = Handle::current();
+    let look = move || {
+        let mut after = None;
+        // Names are resolved first wherever there is not enough for both.
+        let _ = rustix::process::nice(NICE);
+        loop {
+            let work = &mut Work::new(SLICE);
+            let slice = runtime.block_on(registry.search(&search, after.as_deref(), &caller, work));
+            let (slice, next) = match slice {
+                Ok(matches) => (Ok(matches.records), matches.next),
+                Err(error) => (Err(error), None),
+            };
+            if sender.blocking_send(slice).is_err() || next.is_none() {
+                break;
+            }
+            after = next;
+        }
+    };
+    Builder::new().name("search".into()).spawn(look).is_ok().then_some(receiver)
 }
 
 fn read(prefix: &str, request: &Request<'_>) -> Result<Asked, String> {
