@@ -178,7 +178,7 @@ fn records() -> String {
         json!({"handle": "0.NA/21.T14999", "values": [admin(WRITER, "011111110011")]}),
         json!({"handle": "21.T14999/B2HANDLE_INTEGRATION_TESTS",
             "values": [admin(WRITER, "011111110011"), secret(300, "write"), secret(301, "search")]}),
-        // In the order in which a server with SQL has them, which the test expects.
+        // By index, as the test expects them.
         json!({"handle": "21.T14999/READ", "values": [text(4, "TEST4", "val4"), admin(WRITER, "011111110011"),
             text(111, "TEST1", "val1"), text(333, "TEST3", "val3"), text(2222, "TEST2", "val2")]}),
         json!({"handle": "21.T14999/DKRZ-1", "values": [text(1, "URL", "https://www.dkrz.de/one")]}),
