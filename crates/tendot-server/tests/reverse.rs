@@ -182,6 +182,16 @@ impl Store for Gated {
     }
 }
 
+/// How far threads of this name give way.
+fn niceness(name: &str) -> Vec<i32> {
+    let tasks = std::fs::read_dir("/proc/self/task").unwrap().map(|task| task.unwrap().path().join("stat"));
+    let stats = tasks.filter_map(|path| std::fs::read_to_string(path).ok());
+    let of_it = stats.filter(|stat| stat.contains(&format!("({name})")));
+    of_it
+        .map(|stat| stat.rsplit(')').next().unwrap().split_whitespace().nth(16).unwrap().parse().unwrap())
+        .collect()
+}
+
 /// While somebody searches, names are resolved; a search has its time, and others wait for theirs; and if who searches goes
 /// away, the search ends and makes room.
 #[test]
@@ -209,6 +219,9 @@ fn attack_a_search_that_takes_long() {
     let mut codes = std::thread::scope(|scope| {
         let first = scope.spawn(code);
         wait(1);
+        if cfg!(target_os = "linux") {
+            assert!(niceness("search").contains(&10));
+        }
         // The next has the place when the time of the first is over, and the last has waited in vain by then.
         let others = [scope.spawn(code), scope.spawn(code)];
         for _ in 0..100 {

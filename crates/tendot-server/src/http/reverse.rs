@@ -49,6 +49,7 @@ impl Searches {
 const SLICE: u32 = 5_000;
 
 /// How far a look-up gives way: beside what resolves names, it has a tenth of a core that both want.
+#[cfg(target_os = "linux")]
 const NICE: i32 = 10;
 
 /// Names of an answer, unless asked for more, and at most.
@@ -183,7 +184,8 @@ fn look<S: Store + 'static>(
     let runtime = Handle::current();
     let look = move || {
         let mut after = None;
-        // Names are resolved first wherever there is not enough for both.
+        // Names are resolved first wherever there is not enough for both. Elsewhere it would be the whole process.
+        #[cfg(target_os = "linux")]
         let _ = rustix::process::nice(NICE);
         loop {
             let work = &mut Work::new(SLICE);
