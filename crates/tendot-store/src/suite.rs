@@ -252,6 +252,7 @@ pub async fn visits(store: &impl Store) {
             loop {
                 let before = seen.len();
                 let visit = |entry: &Entry| {
+                    assert!(seen.len() - before < limit, "more were not wanted");
                     assert_eq!(entry.state == State::Tombstone, &*entry.name == "10.1/c");
                     assert_eq!(&*entry.values[0].data, entry.name.as_bytes());
                     seen.push(entry.name.clone());
