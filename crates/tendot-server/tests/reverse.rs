@@ -235,7 +235,7 @@ fn attack_a_search_that_takes_long() {
     assert_eq!(visits.load(Ordering::SeqCst), 2);
     let begin = || {
         let mut stream = service.connect();
-        let target = "GET /hrls/handles?URL=* HTTP/1.1\r\nHost: localhost\r\n";
+        let target = "GET /hrls/handles?URL=* HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n";
         write!(stream, "{target}Authorization: Bearer {TOKEN}\r\n\r\n").unwrap();
         stream
     };
@@ -243,9 +243,15 @@ fn attack_a_search_that_takes_long() {
     let gone = begin();
     wait(3);
     drop(gone);
-    let _next = begin();
+    let mut next = begin();
     wait(4);
     assert!(begun.elapsed() < time, "its time was over before it went");
     drop(closed);
-    assert_eq!(find(&service, "/hrls/handles?URL=*&limit=1").status, 200);
+    assert!(server::rest(&mut next).starts_with("HTTP/1.1 200 "));
+    // Those that nobody waits for do not go on after their first slice.
+    std::thread::sleep(Duration::from_millis(200));
+    let all = visits.load(Ordering::SeqCst);
+    assert_eq!(find(&service, "/hrls/handles?URL=*").status, 200);
+    let slices = visits.load(Ordering::SeqCst) - all;
+    assert!(slices > 2 && all == 3 + slices, "{slices} slices, {all} in all");
 }
