@@ -6,7 +6,7 @@
 //! with `form.rs` (how names are written in paths), `places.rs` and `location.rs` (which of several places wins),
 //! `negotiate.rs` (what the client would rather have), `address.rs` (what is redirected to) and `link.rs` (what else is
 //! said of the thing); `explain.rs` tells why it led there, and `near.rs` what may have been meant. Names are looked up in
-//! `search.rs`, those that are not kept here by way of `upstream.rs`. A record as JSON is in `api/`, and what people see in
+//! `search.rs`, those that are not kept here by way of `upstream.rs`, and by what they say in `reverse.rs`. A record as JSON is in `api/`, and what people see in
 //! `page/`.
 
 mod address;
@@ -44,6 +44,7 @@ mod redirect;
 mod refusal;
 mod request;
 mod request_id;
+mod reverse;
 mod route;
 mod search;
 mod shown;
@@ -80,6 +81,7 @@ pub(crate) use rate::Table;
 pub use rate::{Rate, Rates};
 use request::Request;
 use request_id::{REQUEST_ID, RequestIds};
+use reverse::Searches;
 use route::Route;
 use shown::Shown;
 use tendot_names::Reader;
@@ -111,6 +113,7 @@ pub struct Http<S> {
     limiter: Option<Limiter>,
     kept: Option<Kept>,
     bodies: Bodies,
+    searches: Searches,
     ids: RequestIds,
     metrics: Arc<Metrics>,
     figures: Arc<Vec<Figure>>,
@@ -142,6 +145,7 @@ impl<S: Store + 'static> Http<S> {
             limiter: None,
             kept: Some(Kept::new(KEPT)),
             bodies: Bodies::new(Duration::from_secs(10)),
+            searches: Searches::new(Duration::from_secs(10)),
             ids: RequestIds::new(),
             metrics: Arc::new(Metrics::new()),
             figures: Arc::default(),
@@ -196,6 +200,13 @@ impl<S: Store + 'static> Http<S> {
     #[must_use]
     pub const fn body_time(mut self, time: Duration) -> Self {
         self.bodies = Bodies::new(time);
+        self
+    }
+
+    /// Names are looked up by what their records say for this long at most: 10 s, unless told otherwise.
+    #[must_use]
+    pub fn search_time(mut self, time: Duration) -> Self {
+        self.searches = Searches::new(time);
         self
     }
 
@@ -383,6 +394,7 @@ impl<S: Store + 'static> Http<S> {
             Route::Agencies => self.agencies(rest, request).await,
             Route::Handle => self.get_handle(rest, request, now).await,
             Route::Site => self.get_site(request),
+            Route::Reverse | Route::ReverseUnder => self.reverse(rest, request).await,
             Route::Name => self.redirect(rest, request, now).await,
         }
     }

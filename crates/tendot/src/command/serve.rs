@@ -99,6 +99,7 @@ async fn serve<S: Store + 'static>(
     let mut http = Http::new(registry)
         .trust(settings.trust())
         .body_time(settings.body_time)
+        .search_time(settings.search_time)
         .keeps(usize::try_from(settings.kept.0).unwrap_or(usize::MAX))
         .metrics_for(settings.metrics_for.clone())
         .logs_requests(settings.log_requests)

@@ -153,6 +153,10 @@ settings! {
         "Requests a second of one /24 of IPv4 or /48 of IPv6.";
     network_burst: u32 = "rate.network.burst", "10000",
         "Requests of it at once, after a rest.";
+    searchers: Vec<Reference<'static>> = "search.allowed", "",
+        "Who may look names up by what their records say (`/hrls/handles`), such as `300:0.NA/10.1000`, beside `native.admins`. Their keys have to be in records of ours.";
+    search_time: Duration = "search.time", "10s",
+        "The longest that a look-up takes, and the longest that it waits for others.";
     log_format: LogFormat = "log.format", "auto",
         "How lines of the log are written to stderr: `text`, `json`, or `auto`, which is text on a terminal and else JSON.";
     log_level: Level = "log.level", "info",
@@ -299,6 +303,7 @@ impl Settings {
         RegistrySettings {
             server_admins: self.admins.clone(),
             server_admins_full_access: self.admins_full_access,
+            searchers: self.searchers.clone(),
             ..RegistrySettings::default()
         }
     }

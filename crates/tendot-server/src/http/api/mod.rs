@@ -6,7 +6,7 @@ mod form;
 mod handles;
 mod site;
 
-pub(crate) use body::unknown;
+pub(crate) use body::{CHALLENGE, unknown};
 pub(crate) use form::ValueForm;
 pub(crate) use handles::describe as describe_handles;
 pub(crate) use site::describe as describe_site;
