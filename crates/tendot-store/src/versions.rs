@@ -41,7 +41,7 @@ impl Versions {
             name: self.names.get(counter)?.load(Ordering::SeqCst),
             prefixes: self.prefixes.load(Ordering::SeqCst),
         };
-        (version.name % 2 == 0 && version.prefixes % 2 == 0).then_some(version)
+        (version.name.is_multiple_of(2) && version.prefixes.is_multiple_of(2)).then_some(version)
     }
 
     /// Whether nothing has changed since: what was read then would be read now.

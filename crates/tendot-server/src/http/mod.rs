@@ -354,6 +354,7 @@ impl<S: Store + 'static> Http<S> {
             Route::Agencies => self.agencies(rest, request).await,
             Route::Handle => self.get_handle(rest, request, now).await,
             Route::Site => self.get_site(request),
+            Route::History => self.get_history(rest, request).await,
             Route::Name => self.redirect(rest, request, now).await,
         }
     }

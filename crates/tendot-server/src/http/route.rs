@@ -21,12 +21,13 @@ pub(super) enum Route {
     Agencies,
     Handle,
     Site,
+    History,
     Name,
 }
 
 /// All paths; the first that fits is taken, and the page has them from the last on. A part in braces, at the end, stands
 /// for all the rest.
-pub(super) const ROUTES: [(&str, Route); 17] = [
+pub(super) const ROUTES: [(&str, Route); 18] = [
     ("/static/style.css", Route::Style),
     ("/favicon.svg", Route::Icon),
     ("/favicon.ico", Route::Icon),
@@ -42,6 +43,7 @@ pub(super) const ROUTES: [(&str, Route); 17] = [
     ("/ra/{names}", Route::Agencies),
     ("/doiRA/{names}", Route::Agencies),
     ("/api/site", Route::Site),
+    ("/api/v1/history/{name}", Route::History),
     ("/api/handles/{name}", Route::Handle),
     ("/{name}", Route::Name),
 ];
@@ -112,6 +114,7 @@ impl Route {
             Self::Agencies => agency::describe(),
             Self::Handle => api::describe_handles(),
             Self::Site => api::describe_site(),
+            Self::History => api::describe_history(),
             Self::Name => redirect::describe(),
         }
     }
@@ -136,6 +139,8 @@ mod tests {
         check("/api/handles", None);
         check("/api/site", Some((Route::Site, "")));
         check("/api/site/", Some((Route::Site, "")));
+        check("/api/v1/history/10.1//x", Some((Route::History, "10.1//x")));
+        check("/api/v1/history", None);
         check("/api/", None);
         check("/api", Some((Route::Name, "/api")));
         check("*", Some((Route::Name, "*")));

@@ -103,6 +103,8 @@ impl Tables {
     }
 }
 
+type KeyAndValue<'a> = (&'a [u8], &'a [u8]);
+
 /// One name, and where its history is.
 pub(super) struct Name<'a> {
     tables: &'a Tables,
@@ -139,7 +141,7 @@ impl<'a> Name<'a> {
     /// What was found, if it is of this name: the number, and the record that was there before.
     fn own(
         &self,
-        found: Result<Option<(&'a [u8], &'a [u8])>, heed::Error>,
+        found: Result<Option<KeyAndValue<'a>>, heed::Error>,
     ) -> Result<Option<(u64, &'a [u8])>, StoreError> {
         let found = found.map_err(|error| failed("reading the history", error))?;
         let Some((entry_key, value)) = found else { return Ok(None) };

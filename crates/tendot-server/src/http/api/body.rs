@@ -131,7 +131,7 @@ pub(super) fn unanswered(error: &UpstreamError, name: &str, form: &Form<'_>) -> 
     print(error.status(), &body, form)
 }
 
-const CHALLENGE: HeaderValue = HeaderValue::from_static("Basic realm=\"handle\", Bearer");
+pub(super) const CHALLENGE: HeaderValue = HeaderValue::from_static("Basic realm=\"handle\", Bearer");
 
 /// Somebody who is not believed to be who they say.
 pub(super) fn unknown_caller(error: AuthenticationError, name: &str, request: &Request<'_>) -> Answer {
