@@ -19,7 +19,7 @@ const ENTER: &str = "\u{E007}";
 const TAB: &str = "\u{E004}";
 
 /// All pages that differ in how they are made.
-const PAGES: [&str; 10] = [
+const PAGES: [&str; 11] = [
     "/",
     "/docs",
     "/10.5555/ONE?noredirect",
@@ -30,6 +30,7 @@ const PAGES: [&str; 10] = [
     "/10.5555",
     "/10.5555/a%zzb",
     "/10.5555/LOC?explain&locatt=country:gb",
+    "/10.5555/WIDE?history",
 ];
 
 #[test]
