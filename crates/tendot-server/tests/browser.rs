@@ -188,7 +188,9 @@ fn edits(target: SocketAddr) -> Vec<Edit> {
             vec![url("https://example.org/loc".into()), Value::new(2, "10320/loc", locations)],
         ),
         put("10.5555/SCRIPT", vec![url("javascript:alert(1)".into())]),
-        put("10.5555/WIDE", wide),
+        put("10.5555/WIDE", wide.clone()),
+        // So that its history has all of it.
+        Edit::Put { name: "10.5555/WIDE".into(), values: wide, expect: Expect::Live },
         Edit::Home { prefix: "10.5555".into() },
     ]
 }
