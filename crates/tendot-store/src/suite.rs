@@ -553,6 +553,22 @@ pub async fn histories(store: &impl Store) {
     }
     assert_eq!(store.history(&key(&long("2")), ALL, 10).await.unwrap().items, []);
     assert_eq!(store.history(&key("10.1000/Ab"), ALL, 10).await.unwrap().items, []);
+    // Many that came to be together, and again after they were removed.
+    let names: Vec<String> = (0..200).map(|number| format!("10.1000/many-{number}")).collect();
+    for count in [1, 64, 65, 200] {
+        let of_all = |edit: &dyn Fn(&str) -> Edit| names.iter().take(count).map(|name| edit(name)).collect();
+        commit(store, of_all(&|name| put(name, "a", Expect::Absent))).await.unwrap();
+        commit(store, of_all(&|name| put(name, "b", Expect::Live))).await.unwrap();
+        commit(store, of_all(&remove)).await.unwrap();
+        let expected = [(Create, None), (Update, live("a")), (Remove, live("b"))];
+        for name in names.iter().take(count) {
+            let history =
+                store.history(&key(name), Order::NewestFirst { before: u64::MAX }, 3).await.unwrap();
+            let found: Vec<_> = history.items.iter().rev().map(told).collect();
+            assert_eq!(found, expected, "{name} of {count}");
+            assert!(history.items.iter().all(|past| *past.line.name == **name));
+        }
+    }
     // What is gone has its history still.
     commit(store, vec![put("10.1000/gone", "a", Expect::Absent)]).await.unwrap();
     commit(store, vec![remove("10.1000/gone")]).await.unwrap();

@@ -1,7 +1,7 @@
 //! What was under a name before each of its changes: see `docs/storage-format.md`.
 //!
-//! Most changes have an entry of their own, with the record as it was. A record that an import made has none: that it came
-//! to be shows by its revision, in what came after it or in the record itself, and the log has the import's line.
+//! Most changes have an entry of their own, with the record as it was. Where there was none, as a rule there is no entry: that
+//! a record came to be shows by its revision, in what came after it or in the record itself, and the log has the line.
 
 use heed::{RoTxn, RwTxn};
 
@@ -13,6 +13,9 @@ use crate::{Before, EditKind, Entry, History, Key, Logged, Order, Past, StoreErr
 /// Between a record's key and the number: in no UTF-8 text and in no shortened key's place, so that what is of one name
 /// stands together.
 const MARK: u8 = 0xfe;
+
+/// Lines of a change at most for creations without an entry.
+pub(super) const LINES: usize = 64;
 
 /// The setting that tells the last line of the log that may have no entry.
 pub(super) const SINCE: &[u8] = b"history";
@@ -168,7 +171,7 @@ impl<'a> Name<'a> {
         let made = self
             .revision_after(at)?
             .filter(|made| first.as_ref().is_none_or(|first: &Past| first.line.revision != *made));
-        let second = made.map(|made| self.line_of(made)).transpose()?.flatten().map(|line| {
+        let second = made.map(|made| self.line_of(made, at)).transpose()?.flatten().map(|line| {
             let is_new = line.kind == EditKind::Create || line.sequence > self.since;
             Past { line, before: if is_new { Before::Nothing } else { Before::Unknown } }
         });
@@ -187,18 +190,23 @@ impl<'a> Name<'a> {
         }
     }
 
-    /// The line of the change that made the record what it was: revisions grow with the log.
-    fn line_of(&self, revision: u64) -> Result<Option<Logged>, StoreError> {
-        let (mut low, mut high) = (1, self.tables.counter(self.txn, b"sequence")?.saturating_add(1));
+    /// The line between an entry and the next one that made the record what it was: revisions grow with the log.
+    fn line_of(&self, revision: u64, at: Option<u64>) -> Result<Option<Logged>, StoreError> {
+        let first = at.unwrap_or_default().saturating_add(1);
+        let end = match self.following(at)? {
+            Some((sequence, _)) => sequence,
+            None => self.tables.counter(self.txn, b"sequence")?.saturating_add(1),
+        };
+        let (mut low, mut high) = (first, end);
         while low < high {
             let middle = low + (high - low) / 2;
             match self.tables.line(self.txn, middle)? {
-                Some(line) if line.revision < revision => low = middle + 1,
+                Some(line) if line.revision <= revision => low = middle + 1,
                 _ => high = middle,
             }
         }
-        let mut found = None;
-        for sequence in (low..).take(LOOKED_AT) {
+        // From the last on: that of an import stands after those of all prefixes that it homed.
+        for sequence in (first..low).rev().take(LOOKED_AT) {
             let line = self.tables.line(self.txn, sequence)?.filter(|line| line.revision == revision);
             let Some(line) = line else { break };
             let is_it = match line.kind {
@@ -207,10 +215,10 @@ impl<'a> Name<'a> {
                 kind => is_of_record(kind) && Key::new(&line.name).is_ok_and(|key| key == *self.key),
             };
             if is_it {
-                found = Some(line);
+                return Ok(Some(line));
             }
         }
-        Ok(found)
+        Ok(None)
     }
 }
 

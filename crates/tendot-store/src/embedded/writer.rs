@@ -334,8 +334,17 @@ impl Writing {
 
     /// Writes what the lines of a change are about to replace.
     fn write_history(&mut self, txn: &mut RwTxn<'_>, lines: &[Line]) -> Result<(), heed::Error> {
-        for (line, sequence) in lines.iter().zip(self.sequence + 1..) {
+        for (number, (line, sequence)) in lines.iter().zip(self.sequence + 1..).enumerate() {
             let Some((key, entry)) = &line.old else { continue };
+            // A record that came to be is found by its revision: most deposits are that, and cost nothing more. Not so if
+            // the revision tells of another line, too, or if there are many to look through.
+            let is_of_key = |line: &Line| line.old.as_ref().is_some_and(|(other, _)| other == key);
+            if line.kind == EditKind::Create
+                && lines.len() <= history::LINES
+                && !lines.iter().take(number).any(is_of_key)
+            {
+                continue;
+            }
             let record_key = key::record_key(key);
             let old = match entry {
                 Some(entry) => history::old(&self.tables, txn, &record_key, entry, &mut self.sharing)?,
