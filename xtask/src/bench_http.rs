@@ -1,37 +1,39 @@
-//! Redirects and JSON over HTTP, as ratios to nginx that answers the same bytes from memory.
+//! Redirects and JSON over HTTP, as ratios to nginx, which answers the same bytes from memory, and to Handle.Net's server.
 //!
-//! Each server has one core for itself, `wrk` the other; rounds of both are interleaved, and the median counts.
+//! Each server has one core for itself, `wrk` the other; rounds of all are interleaved, and the median counts.
 
 use std::fmt::Write as _;
 use std::fs;
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
 
-use crate::process::{install, is_there, output, run};
+use crate::java::JavaServer;
+use crate::process::{Server, install, is_there, output, run};
 use crate::root;
 
 const RECORDS: &str = "1000000";
 const NAMES: usize = 10_000;
 const ROUNDS: usize = 5;
+const SECONDS: f64 = 4.0;
 const TENDOT: &str = "127.0.0.1:18080";
 const NGINX: &str = "127.0.0.1:18081";
+const JAVA: &str = "127.0.0.1:18083";
 
-/// A server that is ended with the benchmark.
-struct Server(Child);
+/// Requests after which memory is looked at, and how often.
+const MEMORY_STEP: f64 = 1e6;
+const MEMORY_STEPS: u32 = 10;
 
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-#[allow(clippy::print_stdout, reason = "the report is what this command is for")]
 pub(crate) fn bench_http() -> Result<()> {
+    let mut report = String::from(
+        "# How fast HTTP is\n\nMade by `cargo xtask bench-http`. Ratios count: all are of one run, on two shared cores. 1,000,000 \
+         names are in the embedded store, and 10,000 of them are asked for, by `wrk` with 32 connections on one core; each server \
+         has the other for itself. Rounds are interleaved, the median of five counts. nginx has the bytes of one of our answers \
+         in memory. Handle.Net's server is that of DSpace (9.2), with its own store (JE).\n\n",
+    );
     if !is_there("wrk") && Command::new("wrk").arg("-v").output().is_err() {
         install(&["wrk"])?;
     }
@@ -49,31 +51,79 @@ pub(crate) fn bench_http() -> Result<()> {
     let server = start_tendot(&tendot, &data)?;
     let ready = started.elapsed();
     let _nginx = start_nginx(&folder, &names[0])?;
-    println!("ready with {RECORDS} names after {} ms", ready.as_millis());
+    tell(&mut report, &format!("- Ready with {RECORDS} names after {} ms.", ready.as_millis()));
+    let java_server = start_java(&folder)?;
+    let script = folder.join("names.lua");
+    fs::write(&script, lua(&names, "/"))?;
+    // Until its code is compiled.
+    for _ in 0..ROUNDS {
+        wrk(JAVA, &script)?;
+    }
 
     for (what, prefix) in [("redirect", "/"), ("JSON", "/api/handles/")] {
-        let script = folder.join("names.lua");
         fs::write(&script, lua(&names, prefix))?;
         let fixed = folder.join("fixed.lua");
         fs::write(&fixed, lua(&[if prefix == "/" { "redirect".into() } else { "json".into() }], "/"))?;
-        let (mut ours, mut theirs) = (Vec::new(), Vec::new());
+        let (mut ours, mut nginx, mut java) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut our_time, mut java_time) = (0.0, 0.0);
         for _ in 0..ROUNDS {
+            let before = processor_time(&server)?;
             ours.push(wrk(TENDOT, &script)?);
-            theirs.push(wrk(NGINX, &fixed)?);
+            our_time += processor_time(&server)? - before;
+            nginx.push(wrk(NGINX, &fixed)?);
+            let before = processor_time(&java_server)?;
+            java.push(wrk(JAVA, &script)?);
+            java_time += processor_time(&java_server)? - before;
         }
-        let (ours, theirs) = (median(ours), median(theirs));
-        println!(
-            "{what}: {:.0}/s, nginx {:.0}/s: ratio {:.2}; p99 {:.0} µs, nginx {:.0} µs: ratio {:.2}",
-            ours.rate,
-            theirs.rate,
-            ours.rate / theirs.rate,
-            ours.p99,
-            theirs.p99,
-            ours.p99 / theirs.p99
+        our_time /= ours.iter().map(|round| round.requests).sum::<f64>();
+        java_time /= java.iter().map(|round| round.requests).sum::<f64>();
+        let ours = median(ours);
+        for (who, theirs) in [("nginx", median(nginx)), ("Handle.Net's server", median(java))] {
+            tell(
+                &mut report,
+                &format!(
+                    "- {what}: {:.2} × {who} ({:.0}/s and {:.0}/s), p99 {:.2} × ({:.0} µs and {:.0} µs).",
+                    ours.rate / theirs.rate,
+                    ours.rate,
+                    theirs.rate,
+                    ours.p99 / theirs.p99,
+                    ours.p99,
+                    theirs.p99
+                ),
+            );
+        }
+        // This holds on a busy machine, too.
+        let about = format!(
+            "- {what}: time of the processor for a request {:.1} µs, Handle.Net's server {:.1} µs: ratio {:.2}.",
+            our_time * 1e6,
+            java_time * 1e6,
+            java_time / our_time
         );
+        tell(&mut report, &about);
     }
-    println!("memory of its own: {}", memory(server.0.id())?);
+    let mut grown = Vec::new();
+    for _ in 0..MEMORY_STEPS {
+        let mut asked = 0.0;
+        while asked < MEMORY_STEP {
+            asked += wrk(TENDOT, &script)?.rate * SECONDS;
+        }
+        grown.push(memory(server.process.id())?);
+    }
+    let about = format!(
+        "- Memory of its own (RssAnon) after each million of 10 more requests: {}.",
+        grown.join(", ")
+    );
+    tell(&mut report, &about);
+    fs::write(root().join("docs/speed-http.md"), report)?;
     Ok(())
+}
+
+/// Says a line of the report at once.
+#[allow(clippy::print_stdout, reason = "the report is what this command is for")]
+fn tell(report: &mut String, line: &str) {
+    println!("{line}");
+    report.push_str(line);
+    report.push('\n');
 }
 
 /// Makes the store unless it is there, and gives names that are in it, at random.
@@ -101,24 +151,35 @@ fn records(folder: &Path, tendot: &Path, data: &Path) -> Result<Vec<String>> {
 }
 
 fn start_tendot(tendot: &Path, data: &Path) -> Result<Server> {
-    let mut child = Command::new("taskset")
+    let mut command = Command::new("taskset");
+    command
         .args(["-c", "0"])
         .arg(tendot)
         .args(["serve", "--native", "off", "--http", TENDOT, "--data"])
-        .arg(data)
-        .stderr(Stdio::piped())
-        .spawn()?;
-    let mut said = BufReader::new(child.stderr.take().context("no stderr")?).lines();
-    let server = Server(child);
-    let ready = said.any(|line| line.is_ok_and(|line| line.starts_with("ready")));
-    ensure!(ready, "tendot did not start");
-    // Whatever else it says is not to stop it.
-    std::thread::spawn(move || said.for_each(drop));
-    Ok(server)
+        .arg(data);
+    Server::start(&mut command)
+}
+
+/// The server of Handle.Net, with the same records.
+fn start_java(folder: &Path) -> Result<Server> {
+    let (_, port) = JAVA.split_once(':').context("no port")?;
+    let (java, records) = (folder.join("java"), folder.join("records.jsonl"));
+    JavaServer {
+        folder: &java,
+        native: 18082,
+        http: port.parse()?,
+        https: 18084,
+        admin: "300:0.NA/10.1000",
+        records: &records,
+        synced: false,
+    }
+    .start(Some("0"))
 }
 
 /// One worker, with the bytes of one of our answers in memory.
 fn start_nginx(folder: &Path, name: &str) -> Result<Server> {
+    // Else that one would be measured.
+    ensure!(std::net::TcpStream::connect(NGINX).is_err(), "somebody else answers at {NGINX}");
     let head = output(Command::new("curl").args(["-s", "-i", &format!("http://{TENDOT}/{name}")]))?;
     let (head, _) = head.split_once("\r\n\r\n").context("no answer")?;
     let json = output(Command::new("curl").args(["-s", &format!("http://{TENDOT}/api/handles/{name}")]))?;
@@ -142,9 +203,9 @@ fn start_nginx(folder: &Path, name: &str) -> Result<Server> {
     );
     let file = folder.join("nginx.conf");
     fs::write(&file, configuration)?;
-    let server = Server(
-        Command::new("taskset").args(["-c", "0", "nginx", "-c"]).arg(&file).stdout(Stdio::null()).spawn()?,
-    );
+    let process =
+        Command::new("taskset").args(["-c", "0", "nginx", "-c"]).arg(&file).stdout(Stdio::null()).spawn()?;
+    let server = Server { process, ready: String::new() };
     for _ in 0..100 {
         if std::net::TcpStream::connect(NGINX).is_ok() {
             return Ok(server);
@@ -162,14 +223,15 @@ fn lua(names: &[String], prefix: &str) -> String {
     }
     script += "}\nlocal at, requests = 0, {}\ninit = function()\n  for i = 1, #paths do requests[i] = wrk.format('GET', paths[i]) end\nend\n\
                request = function()\n  at = at % #requests + 1\n  return requests[at]\nend\n\
-               done = function(summary, latency)\n  io.write(string.format('measured %f %f %d\\n', \
+               done = function(summary, latency)\n  io.write(string.format('measured %d %f %f %d\\n', summary.requests, \
                summary.requests / summary.duration * 1e6, latency:percentile(99), \
-               summary.errors.connect + summary.errors.read + summary.errors.write + summary.errors.timeout))\nend\n";
+               summary.errors.connect + summary.errors.read + summary.errors.write + summary.errors.timeout + summary.errors.status))\nend\n";
     script
 }
 
 #[derive(Clone, Copy)]
 struct Measured {
+    requests: f64,
     rate: f64,
     p99: f64,
 }
@@ -177,24 +239,33 @@ struct Measured {
 fn wrk(address: &str, script: &Path) -> Result<Measured> {
     let said = output(
         Command::new("taskset")
-            .args(["-c", "1", "wrk", "-t1", "-c32", "-d4s", "-s"])
+            .args(["-c", "1", "wrk", "-t1", "-c32", &format!("-d{SECONDS}s"), "-s"])
             .arg(script)
             .arg(format!("http://{address}/")),
     )?;
     let line =
         said.lines().find_map(|line| line.strip_prefix("measured ")).context("wrk measured nothing")?;
     let numbers: Vec<f64> = line.split(' ').map(str::parse).collect::<Result<_, _>>()?;
-    let &[rate, p99, errors] = &numbers[..] else { anyhow::bail!("`{line}`") };
+    let &[requests, rate, p99, errors] = &numbers[..] else { anyhow::bail!("`{line}`") };
     ensure!(errors == 0.0, "{errors} requests failed");
-    Ok(Measured { rate, p99 })
+    Ok(Measured { requests, rate, p99 })
 }
 
 /// The median of the rates, and that of the times.
 fn median(mut all: Vec<Measured>) -> Measured {
     all.sort_by(|one, two| one.rate.total_cmp(&two.rate));
-    let rate = all[all.len() / 2].rate;
+    let Measured { requests, rate, .. } = all[all.len() / 2];
     all.sort_by(|one, two| one.p99.total_cmp(&two.p99));
-    Measured { rate, p99: all[all.len() / 2].p99 }
+    Measured { requests, rate, p99: all[all.len() / 2].p99 }
+}
+
+/// Seconds that the process has had of a core, with all its threads.
+fn processor_time(server: &Server) -> Result<f64> {
+    let stat = fs::read_to_string(format!("/proc/{}/stat", server.process.id()))?;
+    let (_, fields) = stat.rsplit_once(") ").context("no stat")?;
+    // utime and stime, in hundredths.
+    let ticks = fields.split(' ').skip(11).take(2).map(str::parse::<f64>).collect::<Result<Vec<_>, _>>()?;
+    Ok(ticks.iter().sum::<f64>() / 100.0)
 }
 
 fn memory(process: u32) -> Result<String> {

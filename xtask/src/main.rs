@@ -5,6 +5,8 @@ mod bench_http;
 mod bench_postgres;
 mod bench_store;
 mod fuzz;
+mod interop;
+mod java;
 mod process;
 mod test;
 mod unicode;
@@ -20,7 +22,8 @@ usage: cargo xtask COMMAND
   bench                   measure speed against other programs, as ratios
   bench-store [RECORDS]…  measure the embedded store against the bare engine and PostgreSQL, and write docs/speed.md;
                           with numbers of records, measure only these and write nothing
-  bench-http              measure redirects and JSON against nginx
+  bench-http              measure redirects and JSON against nginx and Handle.Net's server
+  interop [TENDOT]        have Handle.Net's client ask this program, and its own server, the same
   unicode                 make the table of characters anew";
 
 fn root() -> &'static Path {
@@ -42,6 +45,8 @@ fn main() -> anyhow::Result<()> {
             bench_store::bench_store(&sizes?)
         }
         ["bench-http"] => bench_http::bench_http(),
+        ["interop"] => interop::interop(None),
+        ["interop", tendot] => interop::interop(Some(tendot)),
         ["unicode"] => unicode::unicode(),
         _ => anyhow::bail!("{USAGE}"),
     }

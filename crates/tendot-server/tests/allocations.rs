@@ -63,7 +63,7 @@ fn cost(http: &Http<Memory>) -> (usize, usize) {
 #[test]
 fn names_that_are_kept_here() {
     let alone = http();
-    let upstream = Upstream::Http(HttpUpstream::new("http://127.0.0.1:9").unwrap());
+    let upstream = Upstream::Http(Box::new(HttpUpstream::new("http://127.0.0.1:9").unwrap()));
     let with_upstream = http().upstream(upstream, CacheSettings::default());
     let expected = cost(&alone);
     assert!(expected.0 > 0);

@@ -60,7 +60,7 @@ impl Files {
 fn attack_c6_an_upstream_that_nobody_vouches_for() {
     let there = start(Limits::default(), Some(Arc::new(Files::new().read().unwrap())), |http| http);
     let base = format!("https://localhost:{}", there.address.port());
-    let upstream = Upstream::Http(HttpUpstream::new(&base).unwrap());
+    let upstream = Upstream::Http(Box::new(HttpUpstream::new(&base).unwrap()));
     let here = start(Limits::default(), None, |http| http.upstream(upstream, CacheSettings::default()));
     let found = here.ask("GET", "/api/handles/10.7777/ONE", "");
     let said = String::from_utf8_lossy(&found.body).into_owned();

@@ -38,7 +38,9 @@ fn asking_at(socket: TcpListener, upstream: SocketAddr, settings: CacheSettings)
         Edit::Home { prefix: "10.5555".into() },
     ];
     let upstream = HttpUpstream::new(&format!("http://{upstream}")).unwrap();
-    start_at(socket, edits, Limits::default(), None, |http| http.upstream(Upstream::Http(upstream), settings))
+    start_at(socket, edits, Limits::default(), None, |http| {
+        http.upstream(Upstream::Http(Box::new(upstream)), settings)
+    })
 }
 
 fn asking(upstream: SocketAddr) -> Service {

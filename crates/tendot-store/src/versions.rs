@@ -14,6 +14,23 @@ const COUNTERS: usize = 4096;
 /// Counters of the changes of a store, for those who keep what they made of its records.
 ///
 /// A counter is odd while a change is being made durable: then it is not known what the next read finds.
+///
+/// ```
+/// use tendot_store::{Change, Edit, Expect, Key, Memory, Store};
+///
+/// # pollster::block_on(async {
+/// let (store, key) = (Memory::new(), Key::new("10.1000/1")?);
+/// let Some(versions) = store.versions() else { return Ok(()) };
+/// let Some(before) = versions.of(&key) else { return Ok(()) };
+/// // Here the record is read, and something made of it. That is right as long as nothing has changed.
+/// assert!(versions.is_current(before));
+///
+/// let put = Edit::Put { name: "10.1000/1".into(), values: Vec::new(), expect: Expect::Any };
+/// store.commit(Change { by: "operator".into(), at: 0, edits: vec![put] }).await?;
+/// assert!(!versions.is_current(before));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # }).unwrap();
+/// ```
 pub struct Versions {
     names: Box<[AtomicU64]>,
     /// Homed prefixes and their records, on which the answers for all names below depend.

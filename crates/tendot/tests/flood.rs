@@ -185,10 +185,7 @@ fn said(child: Child) -> String {
 fn attack_u1_u2_forged_senders() {
     let is_root =
         std::fs::metadata("/proc/self").is_ok_and(|own| std::os::unix::fs::MetadataExt::uid(&own) == 0);
-    if !is_root {
-        eprintln!("namespaces need root: nothing was tried");
-        return;
-    }
+    assert!(is_root, "namespaces need root: run this test as root");
     if Command::new("ip").arg("-V").output().is_err() {
         assert!(Command::new("apt-get").args(["install", "-y", "iproute2"]).status().unwrap().success());
     }

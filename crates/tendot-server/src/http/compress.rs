@@ -30,14 +30,23 @@ pub(super) fn is_worth_it(request: &HeaderMap, response: &mut Response<Bytes>) -
     could_be && takes_gzip(request)
 }
 
-/// Compresses an answer.
+/// Compresses an answer, also a large one.
 pub(super) async fn compress(response: &mut Response<Bytes>) {
+    if response.body().len() < LARGE {
+        return at_once(response);
+    }
     let body = response.body().clone();
-    let compressed = if body.len() < LARGE {
-        gzip(&body)
-    } else {
-        tokio::task::spawn_blocking(move || gzip(&body)).await.ok().flatten()
-    };
+    let compressed = tokio::task::spawn_blocking(move || gzip(&body)).await;
+    replace(response, compressed.ok().flatten());
+}
+
+/// Compresses an answer that is not large.
+pub(super) fn at_once(response: &mut Response<Bytes>) {
+    let compressed = gzip(response.body());
+    replace(response, compressed);
+}
+
+fn replace(response: &mut Response<Bytes>, compressed: Option<Vec<u8>>) {
     let Some(compressed) = compressed.filter(|smaller| smaller.len() < response.body().len()) else { return };
     *response.body_mut() = compressed.into();
     let headers = response.headers_mut();

@@ -21,6 +21,7 @@ use tokio::sync::watch;
 use tokio::time::{MissedTickBehavior, interval, timeout};
 
 use super::Tls;
+use super::answer::Answer;
 use super::client::Peer;
 use super::listen::{Doors, Limits};
 use super::pace::Paced;
@@ -93,10 +94,7 @@ async fn serve<S: Store + 'static, T: AsyncRead + AsyncWrite + Unpin + Send + 's
     mut closed: watch::Receiver<bool>,
 ) {
     let life = Arc::new(Life::default());
-    let service = service_fn(|request: Request<Incoming>| {
-        let (doors, life) = (Arc::clone(doors), Arc::clone(&life));
-        async move { Ok::<_, Infallible>(answer(&doors, life, request, peer).await) }
-    });
+    let service = service_fn(|request: Request<Incoming>| answer(doors, &life, request, peer));
     let connection = doors.builder.serve_connection(TokioIo::new(stream), service);
     tokio::pin!(connection);
     let mut look = interval(doors.limits.write_time.min(doors.limits.idle_time).max(TICK) / 2);
@@ -137,21 +135,48 @@ async fn serve<S: Store + 'static, T: AsyncRead + AsyncWrite + Unpin + Send + 's
 
 const TICK: Duration = Duration::from_millis(20);
 
-async fn answer<S: Store + 'static>(
-    doors: &Doors<S>,
-    life: Arc<Life>,
+fn answer<S: Store + 'static>(
+    doors: &Arc<Doors<S>>,
+    life: &Arc<Life>,
     request: Request<Incoming>,
     peer: Peer,
-) -> Response<Sending> {
-    let asking = Asking::begin(life, request.version());
+) -> Answering {
+    let asking = Asking::begin(Arc::clone(life), request.version());
     // Where the next request begins after such a body, `head.rs` does not know.
     let is_last = request.version() <= Version::HTTP_11
         && (doors.is_ending.load(Ordering::Relaxed) || request.headers().contains_key(TRANSFER_ENCODING));
-    let mut response = doors.http.answer(request, peer, &doors.limits).await;
-    if is_last {
-        response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+    let send = move |mut response: Answer| {
+        if is_last {
+            response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+        }
+        response.map(|body| asking.send(body))
+    };
+    match doors.http.begin(&request, peer, &doors.limits) {
+        (_, Some(response)) => Answering::Done(Some(send(response))),
+        (asked, None) => {
+            let doors = Arc::clone(doors);
+            Answering::Doing(Box::pin(async move { send(doors.http.answer(request, &asked).await) }))
+        }
     }
-    response.map(|body| asking.send(body))
+}
+
+/// An answer that is there, or will be: what is there at once is not put away and moved as what is not.
+enum Answering {
+    Done(Option<Response<Sending>>),
+    Doing(Pin<Box<dyn Future<Output = Response<Sending>> + Send>>),
+}
+
+impl Future for Answering {
+    type Output = Result<Response<Sending>, Infallible>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        match self.get_mut() {
+            Self::Done(response) => {
+                response.take().map_or(Poll::Pending, |response| Poll::Ready(Ok(response)))
+            }
+            Self::Doing(response) => response.as_mut().poll(context).map(Ok),
+        }
+    }
 }
 
 /// What a connection is doing: it is looked at now and then, so that a request costs no look at the clock.

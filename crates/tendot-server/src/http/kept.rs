@@ -8,8 +8,10 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
-use http::header::{AUTHORIZATION, ETAG, EXPIRES, HeaderMap, HeaderName, HeaderValue};
-use http::request::Parts;
+use http::header::{
+    AUTHORIZATION, CACHE_CONTROL, CONTENT_TYPE, ETAG, EXPIRES, HeaderMap, HeaderName, HeaderValue, LINK,
+    LOCATION, VARY,
+};
 use http::{Method, Response, StatusCode};
 use quick_cache::Weighter;
 use quick_cache::sync::Cache;
@@ -34,7 +36,16 @@ pub(super) struct Lasting {
 #[derive(Debug)]
 pub(super) struct Kept(Cache<Box<str>, Arc<One>, Bytewise>);
 
-type Headers = Box<[(HeaderName, HeaderValue)]>;
+/// The headers that such answers have.
+const NAMES: [HeaderName; 7] = [CONTENT_TYPE, LOCATION, CACHE_CONTROL, EXPIRES, ETAG, VARY, LINK];
+
+/// Which headers an answer has, and where their values end in its bytes.
+#[derive(Debug)]
+struct Headers {
+    names: [u8; 8],
+    ends: [u16; 8],
+    number: usize,
+}
 
 #[derive(Debug)]
 struct One {
@@ -42,7 +53,8 @@ struct One {
     seconds: u64,
     status: StatusCode,
     headers: Headers,
-    body: Bytes,
+    /// The values of the headers, and the body.
+    bytes: Bytes,
 }
 
 #[derive(Clone, Debug)]
@@ -50,9 +62,8 @@ struct Bytewise;
 
 impl Weighter<Box<str>, Arc<One>> for Bytewise {
     fn weight(&self, path: &Box<str>, one: &Arc<One>) -> u64 {
-        let headers: usize = one.headers.iter().map(|header| size_of_val(header) + header.1.len()).sum();
         // And the table's own, and what each piece of memory costs beside its bytes.
-        (path.len() + headers + one.body.len() + size_of::<One>() + 192) as u64
+        (path.len() + one.bytes.len() + size_of::<One>() + 192) as u64
     }
 }
 
@@ -72,24 +83,35 @@ impl<S: Store> Http<S> {
     }
 
     /// The answer to a request, if it is kept and still right.
-    pub(super) fn kept(&self, request: &Parts) -> Option<Answer> {
-        let is_read = matches!(request.method, Method::GET | Method::HEAD);
-        let is_plain = is_read && can_be_kept(request.uri.query(), &request.headers);
-        let one = self.kept.as_ref().filter(|_| is_plain)?.0.get(request.uri.path())?;
+    pub(super) fn kept<B>(&self, request: &http::Request<B>) -> Option<Answer> {
+        let is_read = matches!(*request.method(), Method::GET | Method::HEAD);
+        let is_plain = is_read && can_be_kept(request.uri().query(), request.headers());
+        let one = self.kept.as_ref().filter(|_| is_plain)?.0.get(request.uri().path())?;
         if !self.registry.store().versions()?.is_current(one.version) {
             return None;
         }
-        let mut response = Response::new(one.body.clone());
+        let mut response = Response::new(Bytes::new());
         *response.status_mut() = one.status;
         let headers = response.headers_mut();
         // Those that are added later, too.
-        headers.reserve(one.headers.len() + 3);
-        for (name, value) in &one.headers {
-            headers.append(name, if name == EXPIRES { expires(one.seconds)? } else { value.clone() });
+        headers.reserve(one.headers.number + 4);
+        let mut rest = one.bytes.clone();
+        let mut begin = 0;
+        for (name, end) in one.headers.names.iter().zip(one.headers.ends).take(one.headers.number) {
+            let name = NAMES.get(usize::from(*name))?;
+            let value = rest.split_to(usize::from(end - begin));
+            let value = if name == EXPIRES {
+                expires(one.seconds)?
+            } else {
+                HeaderValue::from_maybe_shared(value).ok()?
+            };
+            headers.append(name, value);
+            begin = end;
         }
         let tag = headers.get(ETAG).cloned();
+        *response.body_mut() = rest;
         Some(match tag {
-            Some(tag) => caching::spare(response, &tag, &request.headers),
+            Some(tag) => caching::spare(response, &tag, request.headers()),
             None => response,
         })
     }
@@ -106,26 +128,28 @@ impl<S: Store> Http<S> {
         if !is_own.is_ok_and(|entry| entry.is_some_and(|entry| entry.state == State::Live)) {
             return response;
         }
-        if let Some((headers, body)) = in_one_piece(&response) {
-            let one = One { version, seconds: lasting.seconds, status: response.status(), headers, body };
+        if let Some((headers, bytes)) = in_one_piece(&response) {
+            let one = One { version, seconds: lasting.seconds, status: response.status(), headers, bytes };
             kept.0.insert(path.into(), Arc::new(one));
         }
         response
     }
 }
 
-/// The headers and the body of an answer, side by side in memory: read at once, and freed at once.
+/// The headers and the body of an answer, side by side in memory: read at once, and freed at once. None if it has a header
+/// that is not known here.
 fn in_one_piece(response: &Answer) -> Option<(Headers, Bytes)> {
-    let headers = response.headers();
-    let mut all = Vec::new();
-    headers.values().for_each(|value| all.extend_from_slice(value.as_bytes()));
+    let mut headers = Headers { names: [0; 8], ends: [0; 8], number: 0 };
+    let length: usize = response.headers().values().map(HeaderValue::len).sum();
+    let mut all = Vec::with_capacity(length + response.body().len());
+    for (name, value) in response.headers() {
+        all.extend_from_slice(value.as_bytes());
+        *headers.names.get_mut(headers.number)? = NAMES.iter().position(|known| known == name)? as u8;
+        *headers.ends.get_mut(headers.number)? = u16::try_from(all.len()).ok()?;
+        headers.number += 1;
+    }
     all.extend_from_slice(response.body());
-    let mut all = Bytes::from(all);
-    let mut take = |(name, value): (&HeaderName, &HeaderValue)| {
-        Some((name.clone(), HeaderValue::from_maybe_shared(all.split_to(value.len())).ok()?))
-    };
-    let headers = headers.iter().map(&mut take).collect::<Option<_>>()?;
-    Some((headers, all))
+    Some((headers, all.into()))
 }
 
 /// Parameters and credentials make a request one of its own.

@@ -66,7 +66,7 @@ pub(crate) use client::{host, masked, plain};
 pub use explain::{Explanation, Finding, Outcome};
 use http::header::{self, HeaderValue};
 use http::request::Parts;
-use http::{Method, StatusCode};
+use http::{Method, StatusCode, Uri};
 use hyper::body::Incoming;
 use ipnet::IpNet;
 use kept::Kept;
@@ -121,6 +121,14 @@ pub struct Http<S> {
     native: Option<Arc<Native<S>>>,
     /// Whether requests are answered as they should be.
     ready: AtomicBool,
+}
+
+/// A request that is being answered: since when, who asks, and what about.
+struct Asked {
+    begun: Instant,
+    client: Client,
+    id: HeaderValue,
+    kind: Kind,
 }
 
 impl<S: Store + 'static> Http<S> {
@@ -234,33 +242,54 @@ impl<S: Store + 'static> Http<S> {
         self.ready.store(ready, Ordering::Relaxed);
     }
 
-    async fn answer(&self, request: http::Request<Incoming>, peer: Peer, limits: &Limits) -> Answer {
+    /// Begins to answer a request, and answers it if nothing has to be looked up for it.
+    fn begin(
+        &self,
+        request: &http::Request<Incoming>,
+        peer: Peer,
+        limits: &Limits,
+    ) -> (Asked, Option<Answer>) {
         let begun = Instant::now();
-        let (parts, body) = request.into_parts();
-        let client = self.trust.client(peer, &parts.headers);
-        let id = self.ids.of(&parts.headers, client.is_proxied);
-        let kind = Kind::of(&parts.method, parts.uri.path());
-        let mut response = match self.hold_back(&client, kind, begun) {
-            Some(response) => response,
+        let headers = request.headers();
+        let client = self.trust.client(peer, headers);
+        let id = self.ids.of(headers, client.is_proxied);
+        let kind = Kind::of(request.method(), request.uri().path());
+        let mut response = self
+            .hold_back(&client, kind, begun)
             // HTTP/1 does not come so far with too many.
-            None if parts.headers.len() > limits.headers => too_many_headers(limits.headers),
-            None => match self.kept(&parts) {
-                Some(response) => response,
-                // Apart, so that what is moved for every request stays small.
-                None => Box::pin(self.route(&parts, body, &client)).await,
-            },
-        };
+            .or_else(|| (headers.len() > limits.headers).then(|| too_many_headers(limits.headers)))
+            .or_else(|| self.kept(request));
+        let asked = Asked { begun, client, id, kind };
+        if let Some(response) = &mut response {
+            answer::finish(response.headers_mut());
+            if compress::is_worth_it(headers, response) {
+                compress::at_once(response);
+            }
+            self.end(&asked, request.method(), request.uri(), response);
+        }
+        (asked, response)
+    }
+
+    /// Answers a request that has begun.
+    async fn answer(&self, request: http::Request<Incoming>, asked: &Asked) -> Answer {
+        let (parts, body) = request.into_parts();
+        let mut response = self.route(&parts, body, &asked.client).await;
         answer::finish(response.headers_mut());
         if compress::is_worth_it(&parts.headers, &mut response) {
-            Box::pin(compress::compress(&mut response)).await;
+            compress::compress(&mut response).await;
         }
-        let (status, took) = (response.status(), begun.elapsed());
-        self.metrics.count(kind, status, took);
-        if self.logs_requests || status.is_server_error() {
-            log(&parts, &client, kind, &response, &id, took);
-        }
-        response.headers_mut().insert(REQUEST_ID, id);
+        self.end(asked, &parts.method, &parts.uri, &mut response);
         response
+    }
+
+    /// Counts an answer, tells of it, and gives it its name.
+    fn end(&self, asked: &Asked, method: &Method, uri: &Uri, response: &mut Answer) {
+        let (status, took) = (response.status(), asked.begun.elapsed());
+        self.metrics.count(asked.kind, status, took);
+        if self.logs_requests || status.is_server_error() {
+            log(asked, method, uri, response, took);
+        }
+        response.headers_mut().insert(REQUEST_ID, asked.id.clone());
     }
 
     /// The answer to somebody who asks too often. Those who look whether we live are not held back.
@@ -437,20 +466,20 @@ fn too_many_headers(limit: usize) -> Answer {
 }
 
 /// Leaves a line. What stands in the query or in headers may be nobody's business.
-fn log(parts: &Parts, client: &Client, kind: Kind, response: &Answer, id: &HeaderValue, took: Duration) {
+fn log(asked: &Asked, method: &Method, uri: &Uri, response: &Answer, took: Duration) {
     macro_rules! line {
         ($level:expr) => {
             tracing::event!(
                 target: "tendot::request",
                 $level,
-                method = %Shown(parts.method.as_str()),
-                path = %Shown(parts.uri.path()),
-                kind = kind.as_str(),
+                method = %Shown(method.as_str()),
+                path = %Shown(uri.path()),
+                kind = asked.kind.as_str(),
                 status = response.status().as_u16(),
                 bytes = response.body().len(),
                 duration_us = u64::try_from(took.as_micros()).unwrap_or(u64::MAX),
-                client = %client.address,
-                id = id.to_str().unwrap_or_default(),
+                client = %asked.client.address,
+                id = asked.id.to_str().unwrap_or_default(),
                 "answered"
             )
         };

@@ -25,7 +25,7 @@ const QUESTIONS: usize = 128;
 #[non_exhaustive]
 pub enum Upstream {
     /// Another resolver, over HTTP.
-    Http(HttpUpstream),
+    Http(Box<HttpUpstream>),
     /// Whoever keeps the name, found by the native protocol from a root on.
     Native(Native),
 }

@@ -125,14 +125,14 @@ impl Setting for UpstreamSetting {
                 let config = Config { private_addresses: true, ..root.config() };
                 Ok(Self(Some(Upstream::Native(Native::new(config)))))
             }
-            _ => HttpUpstream::new(text).map(|upstream| Self(Some(Upstream::Http(upstream)))).map_err(
-                |error| match error {
+            _ => HttpUpstream::new(text)
+                .map(|upstream| Self(Some(Upstream::Http(Box::new(upstream)))))
+                .map_err(|error| match error {
                     HttpError::Base { why, .. } => {
                         format!("{why}; a resolver is written as `https://doi.org`")
                     }
                     error => error.to_string(),
-                },
-            ),
+                }),
         }
     }
 }

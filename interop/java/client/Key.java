@@ -1,0 +1,25 @@
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.security.KeyPair;
+import java.security.KeyPairGenerator;
+import java.util.Base64;
+import net.handle.hdllib.Common;
+import net.handle.hdllib.Util;
+
+/** Makes the key of a site, in the files that servers have it in, and as PEM: HTTPS has to be with the same key. */
+final class Key {
+    public static void main(String[] arguments) throws Exception {
+        Path folder = Path.of(arguments[0]);
+        KeyPairGenerator generator = KeyPairGenerator.getInstance("RSA");
+        generator.initialize(2048);
+        KeyPair key = generator.generateKeyPair();
+        byte[] privateKey = Util.getBytesFromPrivateKey(key.getPrivate());
+        Files.write(folder.resolve("pubkey.bin"), Util.getBytesFromPublicKey(key.getPublic()));
+        Files.write(folder.resolve("privkey.bin"), Util.encrypt(privateKey, null, Common.ENCRYPT_NONE));
+        Base64.Encoder lines = Base64.getMimeEncoder(64, "\n".getBytes(StandardCharsets.UTF_8));
+        String text = lines.encodeToString(key.getPrivate().getEncoded());
+        Files.writeString(
+                folder.resolve("key.pem"), "-----BEGIN PRIVATE KEY-----\n" + text + "\n-----END PRIVATE KEY-----\n");
+    }
+}
