@@ -238,11 +238,15 @@ impl Importer {
             Writing { tables, sharing: &sharing, revision, appends, together, by, at, homed, imported };
         thread::scope(|scope| {
             let (sender, pieces) = sync_channel(2);
-            thread::Builder::new()
+            let prepares = thread::Builder::new()
                 .name("tendot-import".into())
                 .spawn_scoped(scope, move || preparing.run(merge, &sender))
                 .map_err(|error| StoreError::Failed { doing: "starting a thread", error: Box::new(error) })?;
-            writing.run(pieces, progress)
+            let written = writing.run(pieces, progress);
+            // The scope waits for its function only. Then the thread still has to clear its entry in the engine's table of
+            // readers, which is gone when the store is closed. If it panicked, pieces are missing and that is told already.
+            let _ = prepares.join();
+            written
         })
     }
 }
