@@ -48,6 +48,9 @@ use crate::{
 
 /// A store in a directory of this machine's disk.
 ///
+/// When it is closed, threads that have read from it must run on or have been joined: at its very end, after its function
+/// has returned, a thread clears its entry in the engine's table of readers. [`std::thread::scope`] does not wait for that.
+///
 /// ```
 /// use tendot_store::{Change, Edit, Embedded, Expect, Key, Store};
 /// use tendot_proto::Value;
