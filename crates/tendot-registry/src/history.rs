@@ -58,7 +58,7 @@ fn is_for_all(by: &str) -> bool {
 mod tests {
     use pollster::block_on;
     use tendot_proto::Value;
-    use tendot_store::{Change, Edit, Expect, Memory};
+    use tendot_store::{Change, Edit, Expect, Memory, Past};
 
     use super::*;
     use crate::Settings;
@@ -80,6 +80,37 @@ mod tests {
             (":0.NA/10.1000", false),
         ] {
             assert_eq!(is_for_all(by), expected, "{by}");
+        }
+    }
+
+    /// What was public then stays so, and what was not does, too, whatever became of it later.
+    #[test]
+    fn permissions_of_their_time() {
+        let store = Memory::new();
+        let commit = |edits| block_on(store.commit(Change { by: "operator".into(), at: 0, edits })).unwrap();
+        commit(vec![Edit::Home { prefix: "10.1".into() }]);
+        for (data, permissions) in
+            [("one", 0x0e), ("two", 0x0c), ("three", 0x05), ("four", 0x0e), ("five", 0x0c)]
+        {
+            let value = Value { permissions: Permissions(permissions), ..Value::new(1, "NOTE", data) };
+            commit(vec![Edit::Put { name: "10.1/x".into(), values: vec![value], expect: Expect::Any }]);
+        }
+        let registry = Registry::new(store, Settings::default());
+        for (caller, expected) in [
+            (Caller::Anonymous, ["", "one", "", "", "four"]),
+            (Caller::Operator, ["", "one", "two", "", "four"]),
+        ] {
+            let (name, order) = (Handle::from("10.1/x"), Order::OldestFirst { after: 0 });
+            let mut work = Work::new(1_000);
+            let history = block_on(registry.history(name, order, 10, &caller, &mut work)).unwrap();
+            let told = |past: Past| match past.before {
+                Before::Record(entry) => entry.values.iter().map(|value| value.data.to_vec()).collect(),
+                _ => Vec::new(),
+            };
+            let items = history.items.into_iter().map(told);
+            let found: Vec<String> =
+                items.map(|values| String::from_utf8(values.concat()).unwrap()).collect();
+            assert_eq!(found, expected, "{caller:?}");
         }
     }
 
