@@ -1,6 +1,6 @@
 //! The front door for clients and servers of the Handle System.
 //!
-//! `listen.rs` has the sockets: `udp.rs` takes datagrams and `tcp.rs` serves a connection, with `tls.rs` where the peer asks
+//! `listen.rs` has the sockets: `udp.rs` takes datagrams (`datagram_socket.rs`: from where) and `tcp.rs` serves a connection, with `tls.rs` where the peer asks
 //! for it; messages inside HTTP come from `http/tunnel.rs`. All of them hand a message to `fair.rs`, which says who has had
 //! their share (`rate.rs`) and where hard work is done; `dispatch.rs` opens and reads it, finds out who asks, and answers.
 //! What is asked for is named by `operation.rs` and carried out by `carry_out.rs`, with `session.rs`, `status.rs` and
@@ -8,6 +8,7 @@
 
 mod carry_out;
 mod challenges;
+mod datagram_socket;
 mod dispatch;
 mod fair;
 mod listen;
