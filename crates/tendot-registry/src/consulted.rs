@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tendot_store::{
-    Change, CommitError, Committed, Counted, Edit, Entry, Key, Listed, Logged, Piece, Store, StoreError,
+    Change, CommitError, Committed, Counted, Edit, Entry, History, Key, Listed, Logged, Order, Piece, Store,
+    StoreError,
 };
 
 /// A store that remembers which records and prefixes were looked up in it, and what was found: what is decided by them
@@ -98,6 +99,10 @@ impl<S: Store> Store for Consulted<'_, S> {
 
     async fn changes(&self, after: u64, limit: usize) -> Result<Vec<Logged>, StoreError> {
         self.store.changes(after, limit).await
+    }
+
+    async fn history(&self, key: &Key, order: Order, limit: usize) -> Result<History, StoreError> {
+        self.store.history(key, order, limit).await
     }
 
     async fn of_revision(

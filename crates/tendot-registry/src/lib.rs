@@ -8,6 +8,7 @@ mod consulted;
 mod deposit;
 mod error;
 mod group;
+mod history;
 mod list;
 mod operation;
 mod permission;

@@ -12,8 +12,8 @@ use tendot_proto::record::ValueList;
 use tendot_proto::{Handle, Permissions, Reference, Value, Work};
 use tendot_registry::{Error, Limits, Note, Operation, Query, Registry, Settings, Write};
 use tendot_store::{
-    Change, CommitError, Committed, Counted, Edit, Embedded, Entry, Expect, Key, Listed, Logged, Memory,
-    Piece, Store, StoreError,
+    Change, CommitError, Committed, Counted, Edit, Embedded, Entry, Expect, History, Key, Listed, Logged,
+    Memory, Order, Piece, Store, StoreError,
 };
 
 const ADMIN: &str = "300:10.1/a";
@@ -370,6 +370,10 @@ impl Store for Faster {
         limit: usize,
     ) -> Result<Counted, StoreError> {
         self.store.count_under(prefix, after, limit).await
+    }
+
+    async fn history(&self, key: &Key, order: Order, limit: usize) -> Result<History, StoreError> {
+        self.store.history(key, order, limit).await
     }
 
     async fn of_revision(

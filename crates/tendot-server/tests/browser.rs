@@ -19,7 +19,7 @@ const ENTER: &str = "\u{E007}";
 const TAB: &str = "\u{E004}";
 
 /// All pages that differ in how they are made.
-const PAGES: [&str; 10] = [
+const PAGES: [&str; 11] = [
     "/",
     "/docs",
     "/10.5555/ONE?noredirect",
@@ -30,6 +30,7 @@ const PAGES: [&str; 10] = [
     "/10.5555",
     "/10.5555/a%zzb",
     "/10.5555/LOC?explain&locatt=country:gb",
+    "/10.5555/WIDE?history",
 ];
 
 #[test]
@@ -187,7 +188,9 @@ fn edits(target: SocketAddr) -> Vec<Edit> {
             vec![url("https://example.org/loc".into()), Value::new(2, "10320/loc", locations)],
         ),
         put("10.5555/SCRIPT", vec![url("javascript:alert(1)".into())]),
-        put("10.5555/WIDE", wide),
+        put("10.5555/WIDE", wide.clone()),
+        // So that its history has all of it.
+        Edit::Put { name: "10.5555/WIDE".into(), values: wide, expect: Expect::Live },
         Edit::Home { prefix: "10.5555".into() },
     ]
 }

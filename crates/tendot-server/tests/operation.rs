@@ -7,7 +7,9 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use server::{Found, TOKEN, plain, start};
+use tendot_proto::{Permissions, Value};
 use tendot_server::http::{Limits, Rate, Rates, Trust};
+use tendot_store::{Change, Edit, Expect, Store as _};
 
 #[test]
 fn figures() {
@@ -211,4 +213,34 @@ fn attack_s12_who_rests_at_the_end() {
     std::thread::sleep(Duration::from_millis(100));
     let last = ask();
     assert_eq!((last.status, last.header("connection")), (302, Some("close")));
+}
+
+/// The operator sees in a history what administrators could read, and who it was whatever is told there.
+#[test]
+fn histories_for_the_operator() {
+    let service = plain();
+    let hidden = Value { permissions: Permissions(0x0c), ..Value::new(1, "NOTE", "for administrators") };
+    let put = Edit::Put { name: "10.5555/HIDDEN".into(), values: vec![hidden], expect: Expect::Any };
+    for _ in 0..2 {
+        let change = Change { by: "me@example.org".into(), at: 0, edits: vec![put.clone()] };
+        service.runtime.block_on(service.http.registry().store().commit(change)).unwrap();
+    }
+    let ask = |headers: &str| {
+        let found = service.ask("GET", "/api/v1/history/10.5555/HIDDEN", headers);
+        (
+            found.status,
+            found.header("cache-control").unwrap().to_owned(),
+            String::from_utf8(found.body).unwrap(),
+        )
+    };
+    let token = format!("Authorization: Bearer {TOKEN}");
+    let (status, caching, body) = ask(&token);
+    assert_eq!((status, &*caching), (200, "private, no-store"));
+    assert!(body.contains("for administrators") && body.contains("me@example.org"), "{body}");
+    let (status, caching, body) = ask("");
+    assert_eq!((status, &*caching), (200, "no-cache"));
+    assert!(!body.contains("for administrators") && !body.contains("me@example.org"), "{body}");
+    let found = service.ask("GET", "/api/v1/history/10.5555/HIDDEN", "Authorization: Bearer wrong");
+    assert_eq!((found.status, found.header("content-type")), (401, Some("application/problem+json")));
+    assert!(found.header("www-authenticate").is_some());
 }

@@ -25,6 +25,11 @@ fn pages() {
     check("record-alias", "/10.5555/ALIAS?noredirect", PAGE);
     check("record-handle", "/20.500.12345/abc%20d?noredirect", PAGE);
     check("record-selected", "/10.5555/TYPES?noredirect&type=DESC", PAGE);
+    check("history", "/10.5555/CHANGED?history", PAGE);
+    check("history-older", "/10.5555/CHANGED?history&before=25", PAGE);
+    check("history-ended", "/10.5555/ENDED?history", PAGE);
+    check("history-json", "/api/v1/history/10.5555/changed?limit=2", PAGE);
+    check("history-rest", "/api/v1/history/10.5555/changed?after=20", PAGE);
     check("no-address", "/10.5555/NOURL", PAGE);
     check("not-followed", "/10.5555/SCRIPT", PAGE);
     check("prefix", "/10.5555", PAGE);
@@ -51,6 +56,8 @@ fn problems() {
         ("bad-path", "/10.5555/a%zzb"),
         ("bad-query", "/10.5555/ONE?locatt=a%00b"),
         ("bad-text", "/?text=10.5555/ONE+%4"),
+        ("history-not-found", "/10.5555/NONE?history"),
+        ("history-bad-query", "/10.5555/ONE?history&before=x"),
     ] {
         check(name, target, PAGE);
         check(&format!("{name}-json"), target, JSON);
@@ -85,9 +92,14 @@ fn check(name: &str, target: &str, accept: &str) {
 #[test]
 fn pages_are_small() {
     let style = ask("/static/style.css", "*/*").body.len();
-    for target in
-        ["/", "/docs", "/10.5555/LARGE?noredirect", "/10.5555/LARGE?explain", "/10.5555/MANY?noredirect"]
-    {
+    for target in [
+        "/",
+        "/docs",
+        "/10.5555/LARGE?noredirect",
+        "/10.5555/LARGE?explain",
+        "/10.5555/MANY?noredirect",
+        "/10.5555/LARGE?history",
+    ] {
         let page = ask(target, PAGE);
         assert!(page.body.len() + style < 60_000, "{target}: {} + {style}", page.body.len());
     }
@@ -105,7 +117,7 @@ fn pages_are_small() {
 /// H5: what a record says stays text.
 #[test]
 fn attack_h5_values_are_escaped() {
-    for query in ["?noredirect", "?explain", "?noredirect&type=10320/loc"] {
+    for query in ["?noredirect", "?explain", "?noredirect&type=10320/loc", "?history"] {
         let page = ask(&format!("/10.5555/HOSTILE{query}"), PAGE);
         assert_harmless(&page);
     }
@@ -123,6 +135,10 @@ fn attack_h5_requests_are_escaped() {
         format!("/10.9999/{hostile}"),
         format!("/{hostile}"),
         format!("/10.5555/{hostile}?explain"),
+        format!("/10.5555/{hostile}?history"),
+        format!("/10.5555/ONE?history&before={hostile}"),
+        format!("/api/v1/history/10.5555/{hostile}"),
+        format!("/api/v1/history/10.5555/ONE?after={hostile}"),
         format!("/10.5555/ONE?noredirect&type={hostile}"),
         format!("/10.5555/{hostile}%zz"),
         format!("/10.5555/ONE?a={hostile}%zz"),
@@ -143,11 +159,52 @@ fn attack_h5_requests_are_escaped() {
     }
 }
 
+/// What everybody may not read is in no history, nor who it was if that is no identity; the JSON of a large one is whole.
+#[test]
+fn histories() {
+    for target in ["/10.5555/CHANGED?history", "/api/v1/history/10.5555/CHANGED"] {
+        let body = ask(target, PAGE).body;
+        assert!(body.contains("https://example.org/first") && body.contains("300:0.NA/10.5555"), "{body}");
+        for wrong in ["administrators", "secret", "SECKEY", "me@example.org", "<script"] {
+            assert!(!body.replace("\"300:<script>", "").contains(wrong), "{target}: {wrong}");
+        }
+    }
+    let (mut after, mut seen) = (0, Vec::new());
+    loop {
+        let found = ask(&format!("/api/v1/history/10.5555/CHANGED?limit=1&after={after}"), JSON);
+        let found: serde_json::Value = serde_json::from_str(&found.body).unwrap();
+        seen.extend(found["items"].as_array().unwrap().iter().map(|item| item["kind"].clone()));
+        let Some(next) = found["next"].as_u64() else { break };
+        after = next;
+    }
+    assert_eq!(seen, ["create", "update", "update", "remove", "create", "tombstone"]);
+    let (one, two) = ("/api/v1/history/10.5555/LARGE", "/10.5555/LARGE?history");
+    assert!(ask(one, JSON).body.len() > 900_000 && ask(two, PAGE).body.contains("The JSON has everything."));
+    for (target, status) in [
+        ("/api/v1/history/10.9999/X", 400),
+        ("/api/v1/history/10.5555/NONE", 404),
+        ("/api/v1/history/10.5555/ENDED", 200),
+        ("/api/v1/history/", 400),
+        ("/api/v1/history/20.500.12345", 404),
+        ("/api/v1/history/10.5555/ONE?limit=-1", 400),
+        ("/api/v1/history/10.5555/ONE?after=18446744073709551615&limit=18446744073709551615", 200),
+        ("/api/v1/history/10.5555/%zz", 400),
+    ] {
+        let found = ask(target, PAGE);
+        let json: serde_json::Value = serde_json::from_str(&found.body).unwrap();
+        assert_eq!(found.status, status, "{target}: {json}");
+        let is_problem = found.head.contains("application/problem+json");
+        assert_eq!(is_problem, status != 200, "{target}");
+        assert_eq!(json["code"].is_string() && !json["detail"].as_str().unwrap().is_empty(), is_problem);
+    }
+}
+
 /// R4 and H5: characters that nobody sees, or that turn others around, are written out.
 #[test]
 fn attack_h5_bidi_is_written_out() {
     for target in [
         "/10.5555/HOSTILE?noredirect",
+        "/10.5555/HOSTILE?history",
         "/10.5555/%E2%80%AE281?noredirect",
         "/10.5555/%E2%80%AEx%E2%80%A8y%E2%81%A6",
         "/10.9999/%E2%80%AE%F3%A0%81%81",
@@ -194,9 +251,15 @@ fn attack_h1_no_header_is_split() {
 /// No page may be framed, sniffed, or run anything, and none tells where somebody came from.
 #[test]
 fn attack_h17_pages_have_their_policy() {
-    for target in
-        ["/", "/10.5555/ONE?noredirect", "/10.5555/ONE?explain", "/10.5555/NONE", "/10.5555/%zz", "/10.5555"]
-    {
+    for target in [
+        "/",
+        "/10.5555/ONE?noredirect",
+        "/10.5555/ONE?history",
+        "/10.5555/ONE?explain",
+        "/10.5555/NONE",
+        "/10.5555/%zz",
+        "/10.5555",
+    ] {
         let page = ask(target, PAGE);
         let policy = page.header("content-security-policy").unwrap();
         assert!(
@@ -316,6 +379,10 @@ static SERVICE: LazyLock<SocketAddr> = LazyLock::new(|| {
         runtime.block_on(async {
             let store = Memory::new();
             store.commit(Change { by: "test".into(), at: 0, edits: edits() }).await.unwrap();
+            for (number, (by, edit)) in changes().into_iter().enumerate() {
+                let at = 1_700_000_000_000 + 86_400_000 * number as u64;
+                store.commit(Change { by: by.into(), at, edits: vec![edit] }).await.unwrap();
+            }
             let http = Http::new(Arc::new(Registry::new(store, Settings::default())));
             let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
             told.send(listener.local_addr().unwrap()).unwrap();
@@ -345,15 +412,33 @@ fn edits() -> Vec<Edit> {
         put("10.5555/HOSTILE", hostile()),
         put("10.5555/\u{202e}281", vec![url("https://example.org/bidi")]),
         put("20.500.12345/abc d", vec![url("https://example.org/handle")]),
-        put(
-            "10.5555/LARGE",
-            vec![Value::new(1, "NOTE", "<&>\"'".repeat(150_000)), Value::new(2, "10320/loc", large())],
-        ),
+        put("10.5555/LARGE", large_values()),
         put("10.5555/MANY", (1..=2_000).map(|index| Value::new(index, "NOTE", "n")).collect()),
         put("0.NA/10.5555", vec![Value::new(1, "DESC", "A prefix for tests")]),
     ];
     edits.extend(["10.5555", "20.500.12345", "0.NA"].map(|prefix| Edit::Home { prefix: prefix.into() }));
     edits
+}
+
+/// A name that was changed, removed, given again and ended, and one whose every record was hostile.
+fn changes() -> Vec<(&'static str, Edit)> {
+    let url = |address: &str| Value { timestamp: 1_700_000_000, ..Value::new(1, "URL", address.to_owned()) };
+    let hidden = Value { permissions: Permissions(0x0c), ..Value::new(2, "NOTE", "for administrators") };
+    let secret = Value { permissions: Permissions(0x0c), ..Value::new(300, "HS_SECKEY", "a secret") };
+    let put = |name: &str, values| Edit::Put { name: name.into(), values, expect: Expect::Any };
+    let name = "10.5555/CHANGED";
+    vec![
+        ("300:0.NA/10.5555", put(name, vec![url("https://example.org/first"), hidden.clone()])),
+        ("operator", put(name, vec![hidden, secret])),
+        ("me@example.org", put(name, vec![url("https://example.org/second"), Value::new(3, "DESC", "Now")])),
+        ("operator", Edit::Remove { name: name.into(), expect: Expect::Any }),
+        ("300:<script>alert(1)</script>/x", put(name, vec![url("https://example.org/third")])),
+        ("operator", Edit::Tombstone { name: name.into(), expect: Expect::Any }),
+        ("operator", put("10.5555/HOSTILE", vec![url("https://example.org/")])),
+        ("operator", put("10.5555/HOSTILE", hostile())),
+        ("operator", put("10.5555/LARGE", vec![url("https://example.org/")])),
+        ("operator", put("10.5555/LARGE", large_values())),
+    ]
 }
 
 fn put(name: &str, values: Vec<Value<'static>>) -> Edit {
@@ -364,6 +449,10 @@ const LOCATIONS: &str = "<locations chooseby='locatt,country,weighted'>\
     <location id='0' href='https://a.example.org/' weight='1'/>\
     <location id='1' href='https://b.example.org/' weight='0' country='gb'/>\
     <location id='2' href='javascript:alert(1)' weight='0' role='pdf'/></locations>";
+
+fn large_values() -> Vec<Value<'static>> {
+    vec![Value::new(1, "NOTE", "<&>\"'".repeat(150_000)), Value::new(2, "10320/loc", large())]
+}
 
 fn large() -> String {
     let locations = (0..250)

@@ -13,8 +13,8 @@ use server::{Found, Service, TOKEN, start_at};
 use tendot_proto::{Permissions, Value};
 use tendot_server::http::Limits;
 use tendot_store::{
-    Change, CommitError, Committed, Counted, Edit, Entry, Expect, Key, Listed, Logged, Memory, Piece, Store,
-    StoreError,
+    Change, CommitError, Committed, Counted, Edit, Entry, Expect, History, Key, Listed, Logged, Memory,
+    Order, Piece, Store, StoreError,
 };
 
 fn records() -> Vec<Edit> {
@@ -170,6 +170,10 @@ impl Store for Gated {
 
     async fn changes(&self, after: u64, limit: usize) -> Result<Vec<Logged>, StoreError> {
         self.store.changes(after, limit).await
+    }
+
+    async fn history(&self, key: &Key, order: Order, limit: usize) -> Result<History, StoreError> {
+        self.store.history(key, order, limit).await
     }
 
     async fn of_revision(

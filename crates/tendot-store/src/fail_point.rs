@@ -3,11 +3,12 @@
 
 /// All of them, so that a test can go through them one by one.
 #[cfg(feature = "fail-points")]
-pub const FAIL_POINTS: [&str; 22] = [
+pub const FAIL_POINTS: [&str; 23] = [
     "create: the folder is made",
     "create: the store is made",
     "create: the store is in place",
     "commit: before the transaction",
+    "commit: the history is written",
     "commit: the records are written",
     "commit: the log is written",
     "commit: before the engine commits",

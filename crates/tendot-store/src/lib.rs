@@ -5,6 +5,7 @@ mod embedded;
 mod entry;
 mod error;
 mod fail_point;
+mod history;
 mod key;
 mod memory;
 #[cfg(any(test, feature = "suite"))]
@@ -21,6 +22,7 @@ pub use entry::{Entry, State};
 pub use error::{CommitError, Conflict, StoreError};
 #[cfg(feature = "fail-points")]
 pub use fail_point::FAIL_POINTS;
+pub use history::{Before, History, Order, Past};
 pub use key::{Key, KeyError};
 pub use memory::Memory;
 pub use versions::{Version, Versions};
@@ -100,6 +102,15 @@ pub trait Store: Send + Sync {
         after: u64,
         limit: usize,
     ) -> impl Future<Output = Result<Vec<Logged>, StoreError>> + Send;
+
+    /// What ever changed under a name, and what was there before: at most `limit` changes, at least one if there is any, and
+    /// fewer where records are large. A name that was removed keeps its history.
+    fn history(
+        &self,
+        key: &Key,
+        order: Order,
+        limit: usize,
+    ) -> impl Future<Output = Result<History, StoreError>> + Send;
 
     /// The records that a change made what they are and no later one touched, in the order of their keys: at most `limit`,
     /// after `after`. By this, the one line that an import has in the log becomes its names; those that are missing are in

@@ -3,8 +3,8 @@ use std::ops::Bound;
 use std::sync::{PoisonError, RwLock};
 
 use crate::{
-    Change, CommitError, Committed, Conflict, Counted, Edit, EditKind, Entry, Key, Listed, Logged, Piece,
-    State, Store, StoreError, Versions,
+    Before, Change, CommitError, Committed, Conflict, Counted, Edit, EditKind, Entry, History, Key, Listed,
+    Logged, Order, Past, Piece, State, Store, StoreError, Versions, history,
 };
 
 /// A store that is gone with the process: for trying things out, and as the measure of the others.
@@ -19,6 +19,8 @@ struct Tables {
     records: BTreeMap<Key, Entry>,
     homed: BTreeSet<Key>,
     log: Vec<Logged>,
+    /// By the numbers of their lines, what was there before.
+    history: BTreeMap<Key, BTreeMap<u64, Before>>,
     revision: u64,
 }
 
@@ -138,6 +140,10 @@ impl Store for Memory {
         Some(&self.versions)
     }
 
+    async fn history(&self, key: &Key, order: Order, limit: usize) -> Result<History, StoreError> {
+        Ok(self.read(|tables| tables.history(key, order, limit)))
+    }
+
     async fn changes(&self, after: u64, limit: usize) -> Result<Vec<Logged>, StoreError> {
         let after = usize::try_from(after).unwrap_or(usize::MAX);
         Ok(self.read(|tables| tables.log.iter().skip(after).take(limit).cloned().collect()))
@@ -153,6 +159,24 @@ impl Tables {
     fn after(&self, after: Option<&Key>) -> btree_map::Range<'_, Key, Entry> {
         let from = after.map_or(Bound::Unbounded, Bound::Excluded);
         self.records.range((from, Bound::Unbounded))
+    }
+
+    fn history(&self, key: &Key, order: Order, limit: usize) -> History {
+        let (mut history, mut room) = (History::default(), history::ROOM);
+        let none = BTreeMap::new();
+        let entries = self.history.get(key).unwrap_or(&none).iter();
+        let mut entries: Vec<_> = entries.filter(|(sequence, _)| order.has(**sequence)).collect();
+        if matches!(order, Order::NewestFirst { .. }) {
+            entries.reverse();
+        }
+        for (sequence, before) in entries {
+            let line = usize::try_from(*sequence - 1).ok().and_then(|at| self.log.get(at));
+            let past = line.map(|line| Past { line: line.clone(), before: before.clone() });
+            if !past.is_none_or(|past| history.add(past, limit, &mut room)) {
+                break;
+            }
+        }
+        history
     }
 
     fn commit(&mut self, change: Change) -> Result<Committed, CommitError> {
@@ -175,6 +199,9 @@ impl Tables {
                 let there = there.map(|entry| (entry.name.clone(), entry.revision, entry.state));
                 return Err(Conflict { edit: number, name: edit.name().into(), there }.into());
             }
+            let before = there.map_or(Before::Nothing, |entry| {
+                Before::Record(history::without_secrets(entry).unwrap_or_else(|| entry.clone()))
+            });
             let spelled = there.map(|entry| entry.name.clone());
             let (kind, name, entry) = match edit {
                 Edit::Put { name, values, .. } => {
@@ -200,10 +227,12 @@ impl Tables {
                 }
                 Edit::Require { .. } | Edit::RequireHomed { .. } => continue,
             };
+            let mut past = None;
             if let Some(entry) = entry {
+                past = Some((key.clone(), before));
                 edited.insert(key, entry);
             }
-            done.push((kind, name));
+            done.push((kind, name, past));
         }
         if done.is_empty() {
             return Ok(Committed { revision: self.revision });
@@ -221,8 +250,11 @@ impl Tables {
                 self.homed.remove(&prefix)
             };
         }
-        for (kind, name) in done {
+        for (kind, name, past) in done {
             let sequence = self.log.len() as u64 + 1;
+            if let Some((key, before)) = past {
+                self.history.entry(key).or_default().insert(sequence, before);
+            }
             let (at, by) = (change.at, change.by.clone());
             self.log.push(Logged { sequence, revision, at, by, kind, name, count: 1 });
         }

@@ -8,7 +8,8 @@ use pollster::block_on;
 use proptest::prelude::*;
 use tendot_proto::Value;
 use tendot_store::{
-    Change, CommitError, Edit, Embedded, Entry, Expect, Key, Memory, OpenError, State, Store, StoreError,
+    Change, CommitError, Edit, Embedded, Entry, Expect, Key, Memory, OpenError, Order, State, Store,
+    StoreError,
 };
 
 fn change(edits: Vec<Edit>) -> Change {
@@ -232,6 +233,9 @@ proptest! {
         for number in 0..6 {
             let name = format!("10.{}/name{number}", number % 2);
             prop_assert_eq!(get(&memory, &name), get(&embedded, &name));
+            let (key, order) = (Key::new(&name).unwrap(), Order::OldestFirst { after: 0 });
+            let expected = block_on(memory.history(&key, order, 999)).unwrap();
+            prop_assert_eq!(expected, block_on(embedded.history(&key, order, 999)).unwrap());
         }
         for prefix in [&b"10.0"[..], b"10.1"] {
             let listed = block_on(embedded.list(prefix, None, 99)).unwrap();
@@ -239,6 +243,7 @@ proptest! {
         }
         prop_assert_eq!(block_on(memory.homed(None, 9)).unwrap(), block_on(embedded.homed(None, 9)).unwrap());
         prop_assert_eq!(block_on(memory.changes(0, 999)).unwrap(), block_on(embedded.changes(0, 999)).unwrap());
+        prop_assert_eq!(embedded.verify(|_| {}).unwrap().damage, [""; 0]);
     }
 }
 

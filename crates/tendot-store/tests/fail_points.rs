@@ -9,7 +9,9 @@ use std::process::{Command, Output};
 
 use pollster::block_on;
 use tendot_proto::Value;
-use tendot_store::{Change, Edit, EditKind, Embedded, Expect, FAIL_POINTS, Importer, Key, Store, restore};
+use tendot_store::{
+    Before, Change, Edit, EditKind, Embedded, Expect, FAIL_POINTS, Importer, Key, Order, Store, restore,
+};
 
 /// Set in the process that ends: where it works.
 const DIRECTORY: &str = "TENDOT_FAIL_DIRECTORY";
@@ -148,6 +150,25 @@ fn check_changes(directory: &Path, output: &Output) {
             let entry = block_on(store.get(&Key::new(&name).unwrap())).unwrap();
             assert_eq!(entry.map(|entry| entry.values), expected, "{name}");
         }
+        // Its history is that of the same changes, each with what the one before made.
+        let name = Key::new(&format!("10.1/name-{name}-twin")).unwrap();
+        let history = block_on(store.history(&name, Order::OldestFirst { after: 0 }, 100)).unwrap();
+        let of_it: Vec<u64> = (1..=there)
+            .filter(|number| format!("10.1/NAME-{}-TWIN", number % 3) == name.to_string())
+            .collect();
+        let before: Vec<_> = of_it
+            .iter()
+            .scan(None, |last, number| Some(last.replace(*number).map(|last| values(&last.to_string()))))
+            .collect();
+        let found: Vec<_> = history
+            .items
+            .into_iter()
+            .map(|past| match past.before {
+                Before::Record(entry) => Some(entry.values),
+                _ => None,
+            })
+            .collect();
+        assert_eq!(found, before, "{name}");
     }
     block_on(store.commit(put("afterwards", 1))).unwrap();
     assert!(!directory.join("store/creating").exists());

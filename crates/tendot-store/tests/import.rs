@@ -6,8 +6,8 @@ use std::path::Path;
 use pollster::block_on;
 use tendot_proto::{Reference, Value};
 use tendot_store::{
-    Change, CommitError, Edit, EditKind, Embedded, Entry, Expect, ImportError, Imported, Importer, Key,
-    OpenError, State, Store,
+    Before, Change, CommitError, Edit, EditKind, Embedded, Entry, Expect, ImportError, Imported, Importer,
+    Key, OpenError, Order, State, Store,
 };
 
 fn values(data: &str) -> Vec<Value<'static>> {
@@ -244,4 +244,64 @@ fn names_of_an_import() {
     }
     assert_eq!((found, calls), (2, 3));
     assert_eq!(imports[1].count, 2);
+}
+
+/// Imports are part of the history: of a record that one made, of one that it found, and of one that was removed before.
+#[test]
+fn imports_are_in_the_history() {
+    use EditKind::{Create, Import, Remove, Update};
+    let directory = tempfile::tempdir().unwrap();
+    let put =
+        |name: &str, data: &str| Edit::Put { name: name.into(), values: values(data), expect: Expect::Any };
+    let remove = |name: &str| Edit::Remove { name: name.into(), expect: Expect::Live };
+    let commit = |edits| {
+        let change = Change { by: "somebody".into(), at: 1, edits };
+        block_on(Embedded::open(directory.path()).unwrap().commit(change)).unwrap();
+    };
+    let long = format!("10.1/{}", "x".repeat(3_000));
+    let record = |name: &str, data: &str| (name.to_owned(), data.to_owned());
+    commit(vec![put("10.1/found", "a"), put("10.1/removed", "a"), put("10.1/same", "i")]);
+    commit(vec![remove("10.1/removed")]);
+    let names = ["10.1/only", "10.1/found", "10.1/removed", "10.1/same", "10.1/changed", &long];
+    import(directory.path(), 100, &names.map(|name| record(name, "i")));
+    import(directory.path(), 100, &[record("10.1/Found", "j"), record("10.1/only", "i"), record(&long, "j")]);
+    commit(vec![put("10.1/removed", "b"), put("10.1/changed", "b"), put("10.1/changed", "c")]);
+
+    let store = Embedded::open(directory.path()).unwrap();
+    let check = |name: &str, expected: &[(EditKind, Option<&str>)]| {
+        let key = Key::new(name).unwrap();
+        for limit in [1, 2, 100] {
+            for is_back in [false, true] {
+                let (mut found, mut from) = (Vec::new(), if is_back { u64::MAX } else { 0 });
+                loop {
+                    let order = match is_back {
+                        true => Order::NewestFirst { before: from },
+                        false => Order::OldestFirst { after: from },
+                    };
+                    let history = block_on(store.history(&key, order, limit)).unwrap();
+                    found.extend(history.items.into_iter().map(|past| match past.before {
+                        Before::Nothing => (past.line.kind, None),
+                        Before::Record(entry) => (past.line.kind, Some(entry.values)),
+                        Before::Unknown => panic!("{name}: nothing is unknown"),
+                    }));
+                    let Some(next) = history.next else { break };
+                    from = next;
+                }
+                if is_back {
+                    found.reverse();
+                }
+                let expected: Vec<_> =
+                    expected.iter().map(|(kind, data)| (*kind, data.map(values))).collect();
+                assert_eq!(found, expected, "{name} by {limit}");
+            }
+        }
+    };
+    check("10.1/ONLY", &[(Import, None)]);
+    check("10.1/found", &[(Create, None), (Import, Some("a")), (Import, Some("i"))]);
+    check("10.1/removed", &[(Create, None), (Remove, Some("a")), (Import, None), (Update, Some("i"))]);
+    check("10.1/same", &[(Create, None)]);
+    check("10.1/changed", &[(Import, None), (Update, Some("i")), (Update, Some("b"))]);
+    check(&long, &[(Import, None), (Import, Some("i"))]);
+    check("10.1/none", &[]);
+    assert_eq!(store.verify(|_| {}).unwrap().damage, [""; 0]);
 }

@@ -231,9 +231,10 @@ fn check_whole(store: &impl Store) {
     const ROUNDS: u64 = 150;
     let names: Vec<String> = (0..GROUP).map(|number| format!("10.1/name-{number}")).collect();
     std::thread::scope(|scope| {
+        let mut threads = Vec::new();
         for writer in 0..3_u64 {
             let names = &names;
-            scope.spawn(move || {
+            threads.push(scope.spawn(move || {
                 for round in 0..ROUNDS {
                     let data = || vec![Value::new(1, "DATA", (writer * 1_000 + round).to_string())];
                     let put = |name: &String| Edit::Put {
@@ -252,11 +253,11 @@ fn check_whole(store: &impl Store) {
                         Err(error) => panic!("{error}"),
                     }
                 }
-            });
+            }));
         }
         for _ in 0..3 {
             let names = &names;
-            scope.spawn(move || {
+            threads.push(scope.spawn(move || {
                 let mut last = 0;
                 for _ in 0..4 * ROUNDS {
                     let listed = block_on(store.list(b"10.1", None, 100)).unwrap();
@@ -271,8 +272,9 @@ fn check_whole(store: &impl Store) {
                         last = revision;
                     }
                 }
-            });
+            }));
         }
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
     });
     // The log has each change whole, and in the order of its number.
     let log = block_on(store.changes(0, usize::MAX)).unwrap();

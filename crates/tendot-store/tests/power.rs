@@ -25,7 +25,9 @@ use disk::{Event, Watching};
 use pollster::block_on;
 use tempfile::TempDir;
 use tendot_proto::Value;
-use tendot_store::{Change, Edit, Embedded, Entry, Expect, Importer, Logged, Store, restore};
+use tendot_store::{
+    Change, Edit, Embedded, Entry, Expect, History, Importer, Key, Logged, Order, Store, restore,
+};
 
 /// Pages that arrive or not, one by one, are tried in all ways up to so many.
 const ALL_WAYS: usize = 5;
@@ -37,11 +39,16 @@ const PAGE: usize = 4_096;
 const SECTOR: usize = 512;
 
 /// A state of the store, all of it that can be read.
-type State = (Vec<Entry>, Vec<Logged>, Vec<Box<str>>);
+type State = (Vec<Entry>, Vec<Logged>, Vec<Box<str>>, Vec<History>);
 
 fn state(store: &Embedded) -> State {
     let log = block_on(store.changes(0, usize::MAX)).unwrap();
-    (store.scan(None, usize::MAX).unwrap(), log, block_on(store.homed(None, 100)).unwrap())
+    let histories = log
+        .iter()
+        .filter_map(|line| Key::new(&line.name).ok())
+        .map(|key| block_on(store.history(&key, Order::OldestFirst { after: 0 }, usize::MAX)).unwrap());
+    let histories = histories.collect();
+    (store.scan(None, usize::MAX).unwrap(), log, block_on(store.homed(None, 100)).unwrap(), histories)
 }
 
 /// Opens an image as whoever comes after the power would.

@@ -395,6 +395,7 @@ impl<S: Store + 'static> Http<S> {
             Route::Handle => self.get_handle(rest, request, now).await,
             Route::Site => self.get_site(request),
             Route::Reverse | Route::ReverseUnder => self.reverse(rest, request).await,
+            Route::History => self.get_history(rest, request).await,
             Route::Name => self.redirect(rest, request, now).await,
         }
     }

@@ -81,6 +81,9 @@ impl<S: Store> Http<S> {
         now: SystemTime,
     ) -> Answer {
         let mut search = Search::new(request, parameters);
+        if parameters.has("history") {
+            return self.history_page(name, parameters, request, &mut search).await;
+        }
         let shows = shows_values(parameters);
         let query =
             request.query.filter(|_| shows || parameters.has("explain")).map(explain::query_of_redirect);
@@ -333,6 +336,7 @@ pub(super) fn describe_open_url() -> Described {
 fn parameters(doing: Doing) -> Doing {
     doing
         .in_query("noredirect", "Shows the record instead", text())
+        .in_query("history", "Shows what ever changed instead, `before` the change of a number", text())
         .in_query("explain", "Tells instead how the place was chosen; `json` for programs", text())
         .in_query("type", "Only values of this type count", several(text()))
         .in_query(

@@ -23,12 +23,13 @@ pub(super) enum Route {
     Site,
     Reverse,
     ReverseUnder,
+    History,
     Name,
 }
 
 /// All paths; the first that fits is taken, and the page has them from the last on. A part in braces, at the end, stands
 /// for all the rest.
-pub(super) const ROUTES: [(&str, Route); 19] = [
+pub(super) const ROUTES: [(&str, Route); 20] = [
     ("/static/style.css", Route::Style),
     ("/favicon.svg", Route::Icon),
     ("/favicon.ico", Route::Icon),
@@ -46,6 +47,7 @@ pub(super) const ROUTES: [(&str, Route); 19] = [
     ("/hrls/handles", Route::Reverse),
     ("/hrls/handles/{prefix}", Route::ReverseUnder),
     ("/api/site", Route::Site),
+    ("/api/v1/history/{name}", Route::History),
     ("/api/handles/{name}", Route::Handle),
     ("/{name}", Route::Name),
 ];
@@ -118,6 +120,7 @@ impl Route {
             Self::Site => api::describe_site(),
             Self::Reverse => reverse::describe(),
             Self::ReverseUnder => reverse::describe_under(),
+            Self::History => api::describe_history(),
             Self::Name => redirect::describe(),
         }
     }
@@ -146,6 +149,8 @@ mod tests {
         check("/hrls/handles/", Some((Route::ReverseUnder, "")));
         check("/hrls/handles/10.1", Some((Route::ReverseUnder, "10.1")));
         check("/hrls", Some((Route::Name, "/hrls")));
+        check("/api/v1/history/10.1//x", Some((Route::History, "10.1//x")));
+        check("/api/v1/history", None);
         check("/api/", None);
         check("/api", Some((Route::Name, "/api")));
         check("*", Some((Route::Name, "*")));

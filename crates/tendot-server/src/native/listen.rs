@@ -139,7 +139,7 @@ pub async fn listen<S: Store + 'static>(
             (Datagrams::new(Arc::clone(&native), socket, count)?, Arc::clone(&is_ending));
         let (done, is_done) = oneshot::channel();
         let finished = datagrams.finished();
-        std::thread::Builder::new().name("datagrams".into()).spawn(move || {
+        let thread = std::thread::Builder::new().name("datagrams".into()).spawn(move || {
             if let Err(error) = datagrams.run(&is_ending) {
                 tracing::error!(%error, "datagrams can't be taken");
             }
@@ -147,6 +147,8 @@ pub async fn listen<S: Store + 'static>(
         })?;
         running.spawn(async move {
             let _ = is_done.await;
+            // At its very end it tells the store that it will not read any more, which may be closed right after this.
+            let _ = thread.join();
             finished.await;
         });
     }

@@ -14,7 +14,7 @@ use tendot_proto::wire::{Item as _, Reader, Writer};
 
 use super::run::{Buffer, Merge, Runs};
 use super::share::Sharing;
-use super::{Lock, OpenError, Tables, checksum, failed, key, log, record};
+use super::{Lock, OpenError, Tables, checksum, failed, history, key, log, record};
 use crate::{EditKind, Key, KeyError, Logged, State, StoreError, fail_point};
 
 /// Bytes of records that wait in memory, unless told otherwise.
@@ -238,11 +238,15 @@ impl Importer {
             Writing { tables, sharing: &sharing, revision, appends, together, by, at, homed, imported };
         thread::scope(|scope| {
             let (sender, pieces) = sync_channel(2);
-            thread::Builder::new()
+            let prepares = thread::Builder::new()
                 .name("tendot-import".into())
                 .spawn_scoped(scope, move || preparing.run(merge, &sender))
                 .map_err(|error| StoreError::Failed { doing: "starting a thread", error: Box::new(error) })?;
-            writing.run(pieces, progress)
+            let written = writing.run(pieces, progress);
+            // The scope waits for its function only. Then the thread still has to clear its entry in the engine's table of
+            // readers, which is gone when the store is closed. If it panicked, pieces are missing and that is told already.
+            let _ = prepares.join();
+            written
         })
     }
 }
@@ -251,27 +255,29 @@ impl Importer {
 #[derive(Default)]
 struct Piece {
     bytes: Vec<u8>,
-    /// The lengths of each key and value.
-    lengths: Vec<(usize, usize)>,
+    /// The lengths of each key and value, and of what was there before, if anything was.
+    lengths: Vec<(usize, usize, Option<usize>)>,
     /// Records that were looked at.
     records: u64,
     imported: Imported,
 }
 
 impl Piece {
-    fn put(&mut self, key: &[u8], value: &[u8]) {
+    fn put(&mut self, key: &[u8], value: &[u8], old: Option<&[u8]>) {
         self.bytes.extend_from_slice(key);
         self.bytes.extend_from_slice(value);
-        self.lengths.push((key.len(), value.len()));
+        self.bytes.extend_from_slice(old.unwrap_or_default());
+        self.lengths.push((key.len(), value.len(), old.map(<[u8]>::len)));
     }
 
-    fn puts(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+    fn puts(&self) -> impl Iterator<Item = (&[u8], &[u8], Option<&[u8]>)> {
         let mut rest = &*self.bytes;
-        self.lengths.iter().map_while(move |(key, value)| {
+        self.lengths.iter().map_while(move |(key, value, old)| {
             let (key, after) = rest.split_at_checked(*key)?;
             let (value, after) = after.split_at_checked(*value)?;
+            let (old_bytes, after) = after.split_at_checked(old.unwrap_or_default())?;
             rest = after;
-            Some((key, value))
+            Some((key, value, old.map(|_| old_bytes)))
         })
     }
 }
@@ -354,7 +360,14 @@ impl Preparing<'_> {
         let mut value =
             record::encode_values(name, self.revision, State::Live, &values, is_shortened, sharing);
         checksum::seal(&record_key, &mut value);
-        piece.put(&record_key, &value);
+        let old = match &there {
+            Some(entry) => Some(
+                history::old(self.tables, txn, &record_key, entry, sharing)
+                    .map_err(|error| failed("reading a record", error))?,
+            ),
+            None => None,
+        };
+        piece.put(&record_key, &value, old.as_deref());
         Ok(())
     }
 }
@@ -400,12 +413,19 @@ impl Writing<'_> {
         if is_first {
             self.home(&mut txn)?;
         }
+        // That of its line, which comes next, since nobody else writes until it is in the log.
+        let sequence = tables.counter(&txn, b"sequence")? + 1;
         let (mut records, mut bytes, mut is_last) = (0, 0, false);
         while !is_last && records < self.together && bytes < TOGETHER_BYTES {
             let stopped =
                 || StoreError::Failed { doing: "preparing records", error: "a thread ended".into() };
             let piece = pieces.recv().map_err(|_| stopped())??;
-            for (key, value) in piece.puts() {
+            for (key, value, old) in piece.puts() {
+                if let Some(old) = old {
+                    history::put(tables, &mut txn, key, sequence, old)
+                        .map_err(|error| failed("writing the history", error))?;
+                    bytes += key.len() + old.len() + PAGE;
+                }
                 self.put(&mut txn, key, value).map_err(|error| failed("writing a record", error))?;
                 let is_beside = self.appends && value.len() < PAGE / 4;
                 bytes += key.len() + value.len() + if is_beside { 0 } else { PAGE };

@@ -2,7 +2,7 @@
 //!
 //! `open.rs` opens LMDB, `record.rs` is the layout of records (with `shape.rs`, `varint.rs`, `checksum.rs` and `key.rs`),
 //! `parts.rs` and `share.rs` keep what records have in common, `writer.rs` commits the changes of all callers together,
-//! `commit.rs` ends each transaction, `lock.rs` lets one process write, `folder.rs` keeps folders durable, `verify.rs` reads
+//! `history.rs` keeps what was before, `commit.rs` ends each transaction, `lock.rs` lets one process write, `folder.rs` keeps folders durable, `verify.rs` reads
 //! everything (with `pages.rs`, which reads the engine's own), and `backup.rs` copies it. The layout is drawn in
 //! `docs/storage-format.md`.
 
@@ -10,6 +10,7 @@ mod backup;
 mod checksum;
 mod commit;
 mod folder;
+mod history;
 mod import;
 mod key;
 mod lock;
@@ -41,11 +42,14 @@ pub use verify::Verified;
 use writer::Writer;
 
 use crate::{
-    Change, CommitError, Committed, Counted, Entry, Key, Listed, Logged, Piece, Store, StoreError, Versions,
-    fail_point,
+    Change, CommitError, Committed, Counted, Entry, History, Key, Listed, Logged, Order, Piece, Store,
+    StoreError, Versions, fail_point,
 };
 
 /// A store in a directory of this machine's disk.
+///
+/// When it is closed, threads that have read from it must run on or have been joined: at its very end, after its function
+/// has returned, a thread clears its entry in the engine's table of readers. [`std::thread::scope`] does not wait for that.
 ///
 /// ```
 /// use tendot_store::{Change, Edit, Embedded, Expect, Key, Store};
@@ -166,11 +170,12 @@ impl Tables {
         env.clear_stale_readers().map_err(failed)?;
         let databases = Databases::open(&env).map_err(failed)?;
         let databases = databases.ok_or_else(|| OpenError::Foreign { directory: directory.into() })?;
-        let tables = Arc::new(Self { env, databases, parts: Parts::new(), standby: OnceLock::new() });
+        let mut tables = Self { env, databases, parts: Parts::new(), standby: OnceLock::new() };
         tables.check_format(directory)?;
-        import::Interrupted::settle(&tables)
-            .map_err(|error| OpenError::Store { directory: directory.into(), error })?;
-        Ok((tables, lock))
+        let store = |error| OpenError::Store { directory: directory.into(), error };
+        import::Interrupted::settle(&tables).map_err(store)?;
+        tables.begin_history().map_err(store)?;
+        Ok((Arc::new(tables), lock))
     }
 
     /// Makes a store where none is. It is made in a folder of its own and moved when it is whole and durable, so that
@@ -188,7 +193,7 @@ impl Tables {
         let mut value = FORMAT.to_vec();
         checksum::seal(b"format", &mut value);
         tables.databases.meta.put(&mut txn, b"format", &value).map_err(failed)?;
-        for counter in [b"revision" as &[u8], b"sequence"] {
+        for counter in [b"revision" as &[u8], b"sequence", history::SINCE] {
             tables.put_counter(&mut txn, counter, 0).map_err(failed)?;
         }
         tables.commit(txn).map_err(failed)?;
@@ -199,6 +204,23 @@ impl Tables {
         folder::sync(directory).map_err(unmade)?;
         fail_point::pass("create: the store is in place");
         std::fs::remove_dir_all(&making).map_err(unmade)
+    }
+
+    /// Begins to keep history in a store that has none yet. An import of an earlier version must have been settled.
+    fn begin_history(&mut self) -> Result<(), StoreError> {
+        if self.databases.history.is_some() {
+            return Ok(());
+        }
+        let sequence = self.counter(&*self.read_txn()?, b"sequence")?;
+        let (env, mut databases) = (&self.env, self.databases);
+        let made = databases.add_history(env, |txn| {
+            self.put_counter(txn, history::SINCE, sequence)?;
+            let number = txn.id() as u64;
+            self.put_counter(txn, b"transaction", number)
+        });
+        made.map_err(|error| failed("beginning the history", error))?;
+        self.databases = databases;
+        Ok(())
     }
 
     /// A number that goes up: the last revision, the last line of the log.
@@ -272,8 +294,7 @@ impl Tables {
     /// The same within a transaction that writes. Its parts may come to nothing, so none are kept.
     fn get_uncommitted(&self, txn: &RwTxn<'_>, key: &Key) -> Result<Option<Entry>, StoreError> {
         self.find(txn, key, |record_key, value| {
-            let parts = Parts::new();
-            self.decode(record_key, value, |number| parts.get(number, || self.load_part(txn, number)))
+            self.decode(record_key, value, |number| self.part(txn, number))
         })
     }
 
@@ -303,7 +324,16 @@ impl Tables {
         value: &[u8],
         part: impl Fn(u32) -> Result<Option<&'p [u8]>, StoreError>,
     ) -> Result<Entry, StoreError> {
-        let body = checksum::open(record_key, value, "record")?;
+        self.decode_body(record_key, checksum::open(record_key, value, "record")?, part)
+    }
+
+    /// The same of a record without its checksum.
+    fn decode_body<'p>(
+        &self,
+        record_key: &[u8],
+        body: &[u8],
+        part: impl Fn(u32) -> Result<Option<&'p [u8]>, StoreError>,
+    ) -> Result<Entry, StoreError> {
         let mut problem = None;
         let entry = record::decode(record_key, body, |number| {
             part(number).unwrap_or_else(|error| {
@@ -317,9 +347,13 @@ impl Tables {
     }
 
     fn load_part(&self, txn: &RoTxn<'_>, number: u32) -> Result<Option<Box<[u8]>>, StoreError> {
+        Ok(self.part(txn, number)?.map(Into::into))
+    }
+
+    fn part<'t>(&self, txn: &'t RoTxn<'_>, number: u32) -> Result<Option<&'t [u8]>, StoreError> {
         let key = number.to_be_bytes();
         let part = self.databases.parts.get(txn, &key).map_err(|error| failed("reading a part", error))?;
-        part.map(|part| checksum::open(&key, part, "part").map(Into::into)).transpose()
+        part.map(|part| checksum::open(&key, part, "part")).transpose()
     }
 
     /// What can be known of a record without its values.
@@ -545,6 +579,10 @@ impl Store for Embedded {
 
     async fn changes(&self, after: u64, limit: usize) -> Result<Vec<Logged>, StoreError> {
         self.read(|tables| tables.changes(after, limit))
+    }
+
+    async fn history(&self, key: &Key, order: Order, limit: usize) -> Result<History, StoreError> {
+        self.read(|tables| tables.history(key, order, limit))
     }
 
     async fn of_revision(

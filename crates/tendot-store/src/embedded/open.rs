@@ -5,7 +5,7 @@
 use std::path::Path;
 
 use heed::types::Bytes;
-use heed::{CommitOrAbort, Database, Env, EnvFlags, EnvOpenOptions};
+use heed::{CommitOrAbort, Database, Env, EnvFlags, EnvOpenOptions, RwTxn};
 
 use super::OpenError;
 use super::pages::Pages;
@@ -69,7 +69,11 @@ pub(super) struct Databases {
     pub(super) parts: Bytewise,
     pub(super) homed: Bytewise,
     pub(super) log: Bytewise,
+    /// None in stores of earlier versions, as long as they have only been read.
+    pub(super) history: Option<Bytewise>,
 }
+
+const HISTORY: &str = "history";
 
 pub(super) type Bytewise = Database<'static, Bytes, Bytes>;
 
@@ -80,9 +84,10 @@ impl Databases {
             let mut create = |name| opener.create_database::<Bytes, Bytes>(txn, Some(name));
             let all =
                 [create("meta")?, create("records")?, create("parts")?, create("homed")?, create("log")?];
-            Ok::<_, heed::Error>(CommitOrAbort::<_, ()>::Commit(all))
+            Ok::<_, heed::Error>(CommitOrAbort::<_, ()>::Commit((all, create(HISTORY)?)))
         })?;
-        Ok(Self::from_all(made.unwrap_commit()))
+        let (all, history) = made.unwrap_commit();
+        Ok(Self::from_all(all, Some(history)))
     }
 
     /// Opens them; none if one is not there.
@@ -97,15 +102,31 @@ impl Databases {
             let Some([meta, records, parts, homed, log]) = all else {
                 return Ok(CommitOrAbort::Abort(()));
             };
-            Ok::<_, heed::Error>(CommitOrAbort::Commit([meta?, records?, parts?, homed?, log?]))
+            let history = open(HISTORY)?;
+            Ok::<_, heed::Error>(CommitOrAbort::Commit(([meta?, records?, parts?, homed?, log?], history)))
         })?;
         Ok(match opened {
-            CommitOrAbort::Commit(all) => Some(Self::from_all(all)),
+            CommitOrAbort::Commit((all, history)) => Some(Self::from_all(all, history)),
             CommitOrAbort::Abort(()) => None,
         })
     }
 
-    const fn from_all([meta, records, parts, homed, log]: [Bytewise; 5]) -> Self {
-        Self { meta, records, parts, homed, log }
+    /// Makes the history where an earlier version made the rest, in a transaction in which `mark` tells so.
+    pub(super) fn add_history(
+        &mut self,
+        env: &Env,
+        mark: impl FnOnce(&mut RwTxn<'_>) -> Result<(), heed::Error>,
+    ) -> Result<(), heed::Error> {
+        let made = env.create_databases_and_commit(env.write_txn()?, |opener, txn| {
+            let history = opener.create_database::<Bytes, Bytes>(txn, Some(HISTORY))?;
+            mark(txn)?;
+            Ok::<_, heed::Error>(CommitOrAbort::<_, ()>::Commit(history))
+        })?;
+        self.history = Some(made.unwrap_commit());
+        Ok(())
+    }
+
+    const fn from_all([meta, records, parts, homed, log]: [Bytewise; 5], history: Option<Bytewise>) -> Self {
+        Self { meta, records, parts, homed, log, history }
     }
 }

@@ -6,8 +6,8 @@ use heed::RoTxn;
 
 use super::open::Bytewise;
 use super::pages::Pages;
-use super::{Embedded, FORMAT, Tables, checksum, import, key, log};
-use crate::{Key, State, StoreError};
+use super::{Embedded, FORMAT, Tables, checksum, history, import, key, log};
+use crate::{EditKind, Entry, Key, Logged, State, StoreError};
 
 /// Entries that are read in one transaction, so that no old page is kept from being used again for long.
 const SLICE: usize = 10_000;
@@ -28,6 +28,8 @@ pub struct Verified {
     pub prefixes: u64,
     /// Lines of the log.
     pub lines: u64,
+    /// Changes with what was there before them.
+    pub history: u64,
     /// Damage, what and where; at most 1,000.
     pub damage: Vec<String>,
     /// How much damage there is in all.
@@ -87,6 +89,7 @@ impl Embedded {
         inspection.records()?;
         inspection.prefixes()?;
         inspection.log()?;
+        inspection.history()?;
         Ok(inspection.verified)
     }
 }
@@ -206,7 +209,7 @@ impl Inspection<'_> {
             let Some(body) = this.verified.check(checksum::open(key, value, "setting")) else { return };
             let is_right = match key {
                 b"format" => body == FORMAT,
-                b"revision" | b"sequence" | b"transaction" => body.len() == 8,
+                b"revision" | b"sequence" | b"transaction" | history::SINCE => body.len() == 8,
                 b"lineage" => body.len() == 16,
                 import::Interrupted::NAME => log::decode(0, body).is_some(),
                 _ => false,
@@ -283,5 +286,63 @@ impl Inspection<'_> {
             self.verified.damage(format!("the last {what} should be {last}, and is {expected}"));
         }
         Ok(())
+    }
+
+    fn history(&mut self) -> Result<(), StoreError> {
+        let Some(database) = self.tables.databases.history else { return Ok(()) };
+        self.walk(history::WHAT, database, |this, txn, key, value| {
+            this.verified.history += 1;
+            let Some(old) = this.verified.check(checksum::open(key, value, history::WHAT)) else { return };
+            let result = this.tables.check_past(txn, key, old);
+            if let Some(Some(problem)) = this.verified.check(result) {
+                this.verified.damage(format!("{} `{}`: {problem}", history::WHAT, key.escape_ascii()));
+            }
+        })
+    }
+}
+
+impl Tables {
+    /// What is wrong with an entry of the history, if anything is: it agrees with the log, and with the record after it.
+    fn check_past(
+        &self,
+        txn: &RoTxn<'_>,
+        entry_key: &[u8],
+        old: &[u8],
+    ) -> Result<Option<&'static str>, StoreError> {
+        let Some((record_key, sequence)) = history::split(entry_key) else {
+            return Ok(Some("its key is not understood"));
+        };
+        let before = self.old_entry(txn, record_key, old)?;
+        let is_of_it = |name: &str| Key::new(name).is_ok_and(|name| *key::record_key(&name) == *record_key);
+        if before.as_ref().is_some_and(|before| !is_of_it(&before.name)) {
+            return Ok(Some("it has another name"));
+        }
+        let line = match self.line(txn, sequence)? {
+            Some(line) => line,
+            None if self.databases.meta.get(txn, import::Interrupted::NAME).is_ok_and(|it| it.is_some()) => {
+                return Ok(None);
+            }
+            None => return Ok(Some("the log has no such line")),
+        };
+        let name = match &before {
+            _ if line.kind != EditKind::Import => &line.name,
+            Some(before) => &before.name,
+            None => return Ok(Some("an import has no such entry")),
+        };
+        let key = Key::new(name).ok().filter(|_| is_of_it(name));
+        let Some(key) = key else { return Ok(Some("its line of the log is about another name")) };
+        let after = history::Name::new(self, txn, &key)?.revision_after(Some(sequence))?;
+        Ok(disagreement(&line, before.as_ref(), after))
+    }
+}
+
+fn disagreement(line: &Logged, before: Option<&Entry>, after: Option<u64>) -> Option<&'static str> {
+    if before.is_some_and(|before| before.revision > line.revision) {
+        return Some("what was there before came later");
+    }
+    match after {
+        None if line.kind != EditKind::Remove => Some("what it made is not there"),
+        Some(after) if after < line.revision => Some("what was there after it came earlier"),
+        _ => None,
     }
 }

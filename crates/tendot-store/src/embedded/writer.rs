@@ -10,7 +10,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 use super::commit::is_full;
 use super::share::Sharing;
-use super::{Tables, checksum, key, log, record};
+use super::{Tables, checksum, history, key, log, record};
 use crate::{
     Change, CommitError, Committed, Conflict, Edit, EditKind, Entry, Key, Logged, State, StoreError,
     Versions, fail_point,
@@ -231,7 +231,7 @@ impl Writing {
                     let is_homed = matches!(edit, Edit::Home { .. });
                     prepared.homed.insert(key, is_homed);
                     let kind = if is_homed { EditKind::Home } else { EditKind::Unhome };
-                    prepared.lines.push((kind, edit.name().into()));
+                    prepared.lines.push(Line { kind, name: edit.name().into(), old: None });
                     continue;
                 }
                 // A requirement has no kind: nothing is done.
@@ -239,7 +239,8 @@ impl Writing {
                 Edit::Tombstone { .. } => EditKind::Tombstone,
                 Edit::Remove { .. } => EditKind::Remove,
             };
-            let there = self.there(txn, &prepared, &key, kind == EditKind::Tombstone)?;
+            let with_values = !matches!(edit, Edit::Require { .. });
+            let there = self.there(txn, &prepared, &key, with_values)?;
             if !edit.is_met(there.as_ref().map(|entry| (entry.revision, entry.state))) {
                 let there = there.map(|entry| (entry.name, entry.revision, entry.state));
                 return Err(Conflict { edit: number, name: edit.name().into(), there }.into());
@@ -247,11 +248,8 @@ impl Writing {
             if matches!(edit, Edit::Require { .. }) {
                 continue;
             }
-            let (name, old) = match there {
-                Some(entry) => (entry.name, Some(entry.values)),
-                None => (edit.name().into(), None),
-            };
-            let kind = if kind == EditKind::Update && old.is_none() { EditKind::Create } else { kind };
+            let name = there.as_ref().map_or_else(|| edit.name().into(), |entry| entry.name.clone());
+            let kind = if kind == EditKind::Update && there.is_none() { EditKind::Create } else { kind };
             let entry = match edit {
                 Edit::Put { values, .. } => {
                     let values = std::mem::take(values);
@@ -262,13 +260,13 @@ impl Writing {
                     Some(Entry { name: name.clone(), revision, state: State::Live, values })
                 }
                 Edit::Tombstone { .. } => {
-                    let values = old.unwrap_or_default();
+                    let values = there.as_ref().map(|entry| entry.values.clone()).unwrap_or_default();
                     Some(Entry { name: name.clone(), revision, state: State::Tombstone, values })
                 }
                 _ => None,
             };
-            prepared.lines.push((kind, name));
-            prepared.records.insert(key, entry);
+            prepared.records.insert(key.clone(), entry);
+            prepared.lines.push(Line { kind, name, old: Some((key, there)) });
         }
         Ok(prepared)
     }
@@ -298,6 +296,7 @@ impl Writing {
 
     fn write(&mut self, txn: &mut RwTxn<'_>, change: &Change, prepared: Prepared) -> Result<(), heed::Error> {
         let databases = self.tables.databases;
+        self.write_history(txn, &prepared.lines)?;
         for (key, entry) in &prepared.records {
             let record_key = key::record_key(key);
             match entry {
@@ -323,13 +322,37 @@ impl Writing {
         }
         fail_point::pass("commit: the records are written");
         self.revision += 1;
-        for (kind, name) in prepared.lines {
+        for Line { kind, name, .. } in prepared.lines {
             self.sequence += 1;
             let (sequence, revision) = (self.sequence, self.revision);
             let (at, by) = (change.at, change.by.clone());
             log::append(&self.tables, txn, &Logged { sequence, revision, at, by, kind, name, count: 1 })?;
         }
         fail_point::pass("commit: the log is written");
+        Ok(())
+    }
+
+    /// Writes what the lines of a change are about to replace.
+    fn write_history(&mut self, txn: &mut RwTxn<'_>, lines: &[Line]) -> Result<(), heed::Error> {
+        for (number, (line, sequence)) in lines.iter().zip(self.sequence + 1..).enumerate() {
+            let Some((key, entry)) = &line.old else { continue };
+            // A record that came to be is found by its revision: most deposits are that, and cost nothing more. Not so if
+            // the revision tells of another line, too, or if there are many to look through.
+            let is_of_key = |line: &Line| line.old.as_ref().is_some_and(|(other, _)| other == key);
+            if line.kind == EditKind::Create
+                && lines.len() <= history::LINES
+                && !lines.iter().take(number).any(is_of_key)
+            {
+                continue;
+            }
+            let record_key = key::record_key(key);
+            let old = match entry {
+                Some(entry) => history::old(&self.tables, txn, &record_key, entry, &mut self.sharing)?,
+                None => Vec::new(),
+            };
+            history::put(&self.tables, txn, &record_key, sequence, &old)?;
+        }
+        fail_point::pass("commit: the history is written");
         Ok(())
     }
 }
@@ -339,5 +362,13 @@ impl Writing {
 struct Prepared {
     records: BTreeMap<Key, Option<Entry>>,
     homed: BTreeMap<Key, bool>,
-    lines: Vec<(EditKind, Box<str>)>,
+    lines: Vec<Line>,
+}
+
+/// A line of the log, and of the record that it is about the key and what is there before, if it is about one.
+#[derive(Debug)]
+struct Line {
+    kind: EditKind,
+    name: Box<str>,
+    old: Option<(Key, Option<Entry>)>,
 }

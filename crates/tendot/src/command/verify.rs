@@ -23,6 +23,7 @@ struct Summary {
     parts: u64,
     prefixes: u64,
     lines: u64,
+    history: u64,
     damaged: u64,
 }
 
@@ -91,7 +92,7 @@ fn verify(arguments: &VerifyArguments) -> Result<Answer, Failure> {
         .verify(|verified| bar.set_position(verified.records + verified.tombstones))
         .map_err(|error| unread(&error))?;
     bar.finish_and_clear();
-    let Verified { records, tombstones, parts, prefixes, lines, damage, damaged } = &verified;
+    let Verified { records, tombstones, parts, prefixes, lines, history, damage, damaged } = &verified;
     let mut output = Output::new();
     for damage in damage {
         if arguments.json {
@@ -102,8 +103,8 @@ fn verify(arguments: &VerifyArguments) -> Result<Answer, Failure> {
     }
     if arguments.json {
         let (records, tombstones, parts) = (*records, *tombstones, *parts);
-        let (prefixes, lines, damaged) = (*prefixes, *lines, *damaged);
-        output.json(&Summary { records, tombstones, parts, prefixes, lines, damaged })?;
+        let (prefixes, lines, history, damaged) = (*prefixes, *lines, *history, *damaged);
+        output.json(&Summary { records, tombstones, parts, prefixes, lines, history, damaged })?;
     }
     output.flush()?;
     if *damaged == 0 {

@@ -1,11 +1,12 @@
 //! What people see. Everything in a record is a stranger's: the templates escape it, `text.rs` makes visible what is not and
 //! bounds it, and nothing is a link but what `address.rs` takes.
 //!
-//! `record.rs` shows a record, with `value.rs` for its values; `problem.rs` says why there is none, for programs, too;
+//! `record.rs` shows a record, with `value.rs` for its values, and `history.rs` what it was before; `problem.rs` says why there is none, for programs, too;
 //! `explanation.rs` how a name led where it did; `home.rs` is the first page, and `docs.rs` describes the interface.
 
 mod docs;
 mod explanation;
+mod history;
 mod home;
 mod problem;
 mod record;
@@ -23,7 +24,10 @@ use super::location::{Candidate, Origin};
 pub(crate) use docs::docs;
 pub(crate) use explanation::explanation;
 pub(crate) use home::describe as describe_home;
-pub(crate) use problem::{ProblemJson, bad_request, endless, not_served, problem};
+pub(crate) use problem::{
+    ProblemJson, bad_request, endless, not_served, problem, problem_of_caller, problem_of_name,
+    problem_of_request,
+};
 
 /// The stylesheet of all pages.
 pub(crate) const STYLE: &str = include_str!("style.css");

@@ -2,6 +2,7 @@
 
 use askama::Template;
 use http::StatusCode;
+use http::header::{CACHE_CONTROL, HeaderValue};
 use serde::Serialize;
 use tendot_names::Target;
 use tendot_registry::Error;
@@ -11,6 +12,7 @@ use utoipa::ToSchema;
 use super::text::{Room, beginning, visible};
 use super::{by_accept, show};
 use crate::http::answer::{Answer, PROBLEM, answer};
+use crate::http::authenticate::AuthenticationError;
 use crate::http::explain::{Read, elsewhere};
 use crate::http::near::Near;
 use crate::http::redirect::own_path;
@@ -70,6 +72,12 @@ impl Problem<'_> {
             near: self.near.iter().map(|near| &*near.name).collect(),
         });
         answer(self.status, PROBLEM, json.unwrap_or_default())
+    }
+
+    fn for_programs(&self) -> Answer {
+        let mut response = self.json();
+        response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+        response
     }
 }
 
@@ -312,6 +320,28 @@ pub(crate) fn bad_request(error: &BadRequest, text: &str, request: &Request<'_>)
         )
     }
     .answer(request)
+}
+
+/// Why there is nothing to tell of a name, for programs.
+pub(crate) fn problem_of_name(name: &str, error: &Error) -> Answer {
+    let mut problem = Problem { name, ..problem_of(name, error) };
+    if problem.detail.is_empty() {
+        problem.detail = format!("{}.", capital(&error.to_string()));
+    }
+    problem.for_programs()
+}
+
+/// A request that is not understood, for programs.
+pub(crate) fn problem_of_request(why: &str) -> Answer {
+    let title = "This request is not understood";
+    Problem::new(StatusCode::BAD_REQUEST, "bad-request", title, format!("{}.", capital(why))).for_programs()
+}
+
+/// Somebody who is not believed to be who they say, for programs.
+pub(crate) fn problem_of_caller(error: AuthenticationError, takes_credentials: bool) -> Answer {
+    let status = if takes_credentials { StatusCode::UNAUTHORIZED } else { StatusCode::FORBIDDEN };
+    let detail = format!("{}.", capital(&error.to_string()));
+    Problem::new(status, "not-authenticated", "Nobody knows who asks", detail).for_programs()
 }
 
 /// A name that stands for another, which stands for another, and so on.

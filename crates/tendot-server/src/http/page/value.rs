@@ -231,7 +231,7 @@ pub(super) fn duration(seconds: u64) -> String {
 }
 
 /// `2004-01-21T14:14:17Z` as people read it.
-fn for_people(date: &str) -> String {
+pub(super) fn for_people(date: &str) -> String {
     date.replace('T', " ").replace('Z', " UTC")
 }
 

@@ -1,0 +1,201 @@
+//! `/api/v1/history/{name}`: all that ever changed under a name.
+
+use http::StatusCode;
+use http::header::{CACHE_CONTROL, HeaderValue, WWW_AUTHENTICATE};
+use jiff::Timestamp;
+use serde::Serialize;
+use tendot_proto::{Handle, Value, Work};
+use tendot_registry::{Caller, Error};
+use tendot_store::{Before, EditKind, Order, Past, State, Store};
+use utoipa::ToSchema;
+
+use super::body::CHALLENGE;
+use super::form::ValueForm;
+use super::handles::JSON;
+use crate::http::answer::{self, Answer, answer};
+use crate::http::describe::{Described, Doing, index, text};
+use crate::http::page::{self, ProblemJson};
+use crate::http::parameters::Parameters;
+use crate::http::request::Request;
+use crate::http::{Http, WORK, caching, percent};
+
+/// Changes in one answer, unless told otherwise, and at most.
+const ITEMS: usize = 100;
+const MOST: usize = 500;
+
+/// What ever changed under a name, the oldest first.
+#[derive(Serialize, ToSchema)]
+#[schema(as = History)]
+struct HistoryJson<'a> {
+    /// The name as it was asked for.
+    name: &'a str,
+    items: Vec<Item<'a>>,
+    /// What to ask for as `after`, if there is more.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next: Option<u64>,
+}
+
+/// A change.
+#[derive(Serialize, ToSchema)]
+#[schema(as = HistoryItem)]
+struct Item<'a> {
+    /// Its number in the log of the service; later ones have larger numbers.
+    seq: u64,
+    /// `create`, `update`, `tombstone`, `remove`, or `import`: one of many that came to be or were changed together.
+    kind: &'static str,
+    #[schema(format = DateTime)]
+    at: String,
+    /// A handle's identity, such as `300:0.NA/10.5555`, `operator`, or a part of the service; null if that is not told.
+    by: Option<&'a str>,
+    /// What was there before: null if nothing was; left out if that is not known any more.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<BeforeJson>)]
+    before: Option<Option<BeforeJson<'a>>>,
+}
+
+/// A record as it was, with the values that everybody could read then.
+#[derive(Serialize, ToSchema)]
+#[schema(as = HistoryRecord)]
+struct BeforeJson<'a> {
+    /// `live` or `tombstone`.
+    state: &'static str,
+    #[schema(value_type = Vec<ValueForm>)]
+    values: &'a [Value<'static>],
+}
+
+impl<'a> Item<'a> {
+    fn of(past: &'a Past) -> Self {
+        Self {
+            seq: past.line.sequence,
+            kind: kind(past.line.kind),
+            at: date(past.line.at),
+            by: Some(&*past.line.by).filter(|by| !by.is_empty()),
+            before: match &past.before {
+                Before::Unknown => None,
+                Before::Nothing => Some(None),
+                Before::Record(entry) => Some(Some(BeforeJson {
+                    state: if entry.state == State::Live { "live" } else { "tombstone" },
+                    values: &entry.values,
+                })),
+            },
+        }
+    }
+}
+
+const fn kind(kind: EditKind) -> &'static str {
+    match kind {
+        EditKind::Create => "create",
+        EditKind::Update => "update",
+        EditKind::Tombstone => "tombstone",
+        EditKind::Remove => "remove",
+        EditKind::Import => "import",
+        _ => "other",
+    }
+}
+
+/// Milliseconds since 1970, as `2024-01-02T03:04:05Z`.
+pub(crate) fn date(milliseconds: u64) -> String {
+    let date = i64::try_from(milliseconds).ok().and_then(|at| Timestamp::from_millisecond(at).ok());
+    date.unwrap_or_default().to_string()
+}
+
+/// A number in the query, or what is wrong with it.
+pub(crate) fn number(parameters: &Parameters<'_>, name: &str) -> Result<Option<u64>, String> {
+    let read = |text: &str| text.parse().map_err(|_| format!("`{name}` in the query is no number"));
+    parameters.get(name).map(read).transpose()
+}
+
+impl<S: Store> Http<S> {
+    /// Answers `GET /api/v1/history/{name}`; `path` is the name, not decoded yet.
+    pub(crate) async fn get_history(&self, path: &str, request: &Request<'_>) -> Answer {
+        let read = percent::decode_text(path, "path")
+            .and_then(|name| Ok((name, Parameters::parse(request.query)?)))
+            .map_err(|error| error.to_string())
+            .and_then(|(name, parameters)| {
+                let (after, limit) = (number(&parameters, "after")?, number(&parameters, "limit")?);
+                Ok((name, after.unwrap_or_default(), limit, parameters.is_on("pretty")))
+            });
+        let (name, after, limit, is_pretty) = match read {
+            Ok(read) => read,
+            Err(why) => return page::problem_of_request(&why),
+        };
+        let caller = match self.caller(request).await {
+            Ok(caller) => caller,
+            Err(error) => {
+                let mut response = page::problem_of_caller(error, request.takes_credentials);
+                if response.status() == StatusCode::UNAUTHORIZED {
+                    response.headers_mut().insert(WWW_AUTHENTICATE, CHALLENGE);
+                }
+                return response;
+            }
+        };
+        let limit = limit.map_or(ITEMS, |limit| usize::try_from(limit).unwrap_or(MOST)).clamp(1, MOST);
+        let order = Order::OldestFirst { after };
+        let found =
+            self.registry.history(Handle::from(&*name), order, limit, &caller, &mut Work::new(WORK)).await;
+        let history = match found {
+            Ok(history) => history,
+            Err(error) => {
+                if let Error::Store(error) = &error {
+                    tracing::error!(%error, "the store failed");
+                }
+                return page::problem_of_name(&name, &error);
+            }
+        };
+        let items = history.items.iter().map(Item::of).collect();
+        let body = HistoryJson { name: &name, items, next: history.next };
+        let printed = if is_pretty { serde_json::to_vec_pretty(&body) } else { serde_json::to_vec(&body) };
+        let Ok(json) = printed else { return answer(StatusCode::INTERNAL_SERVER_ERROR, answer::JSON, "") };
+        let mut response = answer(StatusCode::OK, answer::JSON, json);
+        if caller != Caller::Anonymous {
+            caching::forbid(response.headers_mut());
+            return response;
+        }
+        response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+        let body = response.body().clone();
+        caching::tag(response, &body, request.headers)
+    }
+}
+
+/// What is done at `/api/v1/history/{name}`.
+pub(crate) fn describe() -> Described {
+    let problem = |doing: Doing, status, about: &str| {
+        doing.answer(status, about).json::<ProblemJson<'_>>("application/problem+json")
+    };
+    let doing = Doing::new("All that ever changed under a name")
+        .about(
+            "The oldest change first, each with what was there before: the values that everybody could read then, for the \
+             operator also those that administrators could. A name that has ended or was removed keeps its history.",
+        )
+        .group("Names")
+        .in_path("name", "A name, with the slashes that it has, percent-encoded or not", text())
+        .in_query("after", "Only changes after the one of this number", index())
+        .in_query("limit", "At most so many changes, 100 unless told otherwise, 500 at most", index())
+        .in_query("pretty", "On several lines", text())
+        .credentials(false)
+        .sample("curl -s \"$SERVER/api/v1/history/10.5555/DEMO?pretty\"")
+        .answer(StatusCode::OK, "The changes; fewer than were asked for where records are large")
+        .json::<HistoryJson<'_>>(JSON)
+        .header("ETag", "Changes when the answer does")
+        .answer(StatusCode::NOT_MODIFIED, "The client has it already (`If-None-Match`)");
+    let doing = problem(doing, StatusCode::BAD_REQUEST, "Not understood, no name, or not kept here");
+    let doing = problem(doing, StatusCode::UNAUTHORIZED, "The credentials are not right")
+        .header("WWW-Authenticate", "Which are taken");
+    let doing = problem(doing, StatusCode::FORBIDDEN, "Credentials are not taken here");
+    let doing = problem(doing, StatusCode::NOT_FOUND, "There never was a record of this name");
+    let doing = problem(doing, StatusCode::INTERNAL_SERVER_ERROR, "The store failed");
+    Described::read(problem(doing, StatusCode::SERVICE_UNAVAILABLE, "There is too much to do"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dates() {
+        assert_eq!(date(0), "1970-01-01T00:00:00Z");
+        assert_eq!(date(1_700_000_000_000), "2023-11-14T22:13:20Z");
+        assert_eq!(date(1_700_000_000_120), "2023-11-14T22:13:20.12Z");
+        assert_eq!(date(u64::MAX), "1970-01-01T00:00:00Z");
+    }
+}

@@ -1,0 +1,327 @@
+//! What was under a name before each of its changes: see `docs/storage-format.md`.
+//!
+//! Most changes have an entry of their own, with the record as it was. Where there was none, as a rule there is no entry: that
+//! a record came to be shows by its revision, in what came after it or in the record itself, and the log has the line.
+
+use heed::{RoTxn, RwTxn};
+
+use super::record::Share;
+use super::{LOOKED_AT, Tables, checksum, failed, key, log, record};
+use crate::history::{ROOM, is_of_record, without_secrets};
+use crate::{Before, EditKind, Entry, History, Key, Logged, Order, Past, StoreError};
+
+/// Between a record's key and the number: in no UTF-8 text and in no shortened key's place, so that what is of one name
+/// stands together.
+const MARK: u8 = 0xfe;
+
+/// Lines of a change at most for creations without an entry.
+pub(super) const LINES: usize = 64;
+
+/// The setting that tells the last line of the log that may have no entry.
+pub(super) const SINCE: &[u8] = b"history";
+
+pub(super) const WHAT: &str = "change in the history";
+
+fn entry_key(record_key: &[u8], sequence: u64) -> Vec<u8> {
+    [record_key, &[MARK], &sequence.to_be_bytes()].concat()
+}
+
+/// The record's key and the number of an entry's key.
+pub(super) fn split(entry_key: &[u8]) -> Option<(&[u8], u64)> {
+    let (rest, sequence) = entry_key.split_last_chunk::<8>()?;
+    let (mark, record_key) = rest.split_last()?;
+    (*mark == MARK).then_some((record_key, u64::from_be_bytes(*sequence)))
+}
+
+/// Writes the entry of a change: the record that was there, without its checksum, or nothing.
+pub(super) fn put(
+    tables: &Tables,
+    txn: &mut RwTxn<'_>,
+    record_key: &[u8],
+    sequence: u64,
+    old: &[u8],
+) -> Result<(), heed::Error> {
+    // Only stores that are opened for reading can be without.
+    let Some(history) = tables.databases.history else { return Ok(()) };
+    let entry_key = entry_key(record_key, sequence);
+    let mut value = old.to_vec();
+    checksum::seal(&entry_key, &mut value);
+    history.put(txn, &entry_key, &value)
+}
+
+/// A record that is about to be replaced, as its history keeps it: as it stands, if it does and has no secrets.
+pub(super) fn old(
+    tables: &Tables,
+    txn: &RoTxn<'_>,
+    record_key: &[u8],
+    entry: &Entry,
+    share: &mut impl Share,
+) -> Result<Vec<u8>, heed::Error> {
+    let without = without_secrets(entry);
+    let stored = tables.databases.records.get(txn, record_key)?.and_then(<[u8]>::split_last_chunk::<4>);
+    Ok(match (stored, &without) {
+        (Some((body, _)), None) if record::revision(body) == Some(entry.revision) => body.to_vec(),
+        // Or it was made by an earlier edit of the same change, and is nowhere.
+        _ => record::encode(without.as_ref().unwrap_or(entry), key::is_shortened(record_key), share),
+    })
+}
+
+impl Tables {
+    pub(super) fn history(&self, key: &Key, order: Order, limit: usize) -> Result<History, StoreError> {
+        let txn = self.read_txn()?;
+        let name = Name::new(self, &txn, key)?;
+        let (mut history, mut room) = (History::default(), ROOM);
+        let mut at = match order {
+            Order::OldestFirst { after } => name.last_up_to(after)?,
+            Order::NewestFirst { before } => name.last_up_to(before.saturating_sub(1))?,
+        };
+        loop {
+            let mut changes = name.changes(at)?;
+            if matches!(order, Order::NewestFirst { .. }) {
+                changes.reverse();
+            }
+            for past in changes.into_iter().flatten().filter(|past| order.has(past.line.sequence)) {
+                if !history.add(past, limit, &mut room) {
+                    return Ok(history);
+                }
+            }
+            at = match (order, at) {
+                (Order::OldestFirst { .. }, _) => match name.following(at)? {
+                    None => return Ok(history),
+                    Some((sequence, _)) => Some(sequence),
+                },
+                (Order::NewestFirst { .. }, None) => return Ok(history),
+                (Order::NewestFirst { .. }, Some(sequence)) => name.last_up_to(sequence.saturating_sub(1))?,
+            };
+        }
+    }
+
+    /// A line of the log; none if it is not there, or not yet.
+    pub(super) fn line(&self, txn: &RoTxn<'_>, sequence: u64) -> Result<Option<Logged>, StoreError> {
+        let (key, what) = (sequence.to_be_bytes(), "line of the log");
+        let found = self.databases.log.get(txn, &key).map_err(|error| failed("reading the log", error))?;
+        let Some(value) = found else { return Ok(None) };
+        let line = log::decode(sequence, checksum::open(&key, value, what)?);
+        line.map(Some).ok_or_else(|| checksum::damaged(&key, what, "it is not understood"))
+    }
+}
+
+type KeyAndValue<'a> = (&'a [u8], &'a [u8]);
+
+/// One name, and where its history is.
+pub(super) struct Name<'a> {
+    tables: &'a Tables,
+    txn: &'a RoTxn<'a>,
+    key: &'a Key,
+    record_key: std::borrow::Cow<'a, [u8]>,
+    /// The last line of the log that may have no entry though it is about this record.
+    since: u64,
+}
+
+impl<'a> Name<'a> {
+    pub(super) fn new(tables: &'a Tables, txn: &'a RoTxn<'a>, key: &'a Key) -> Result<Self, StoreError> {
+        let since = match tables.databases.history {
+            Some(_) => tables.counter(txn, SINCE)?,
+            None => u64::MAX,
+        };
+        Ok(Self { tables, txn, key, record_key: key::record_key(key), since })
+    }
+
+    /// The last entry up to a sequence number.
+    fn last_up_to(&self, sequence: u64) -> Result<Option<u64>, StoreError> {
+        let Some(history) = self.tables.databases.history else { return Ok(None) };
+        let found = history.get_lower_than_or_equal_to(self.txn, &entry_key(&self.record_key, sequence));
+        Ok(self.own(found)?.map(|(sequence, _)| sequence))
+    }
+
+    /// The entry after another one, or the first one.
+    fn following(&self, at: Option<u64>) -> Result<Option<(u64, &'a [u8])>, StoreError> {
+        let Some(history) = self.tables.databases.history else { return Ok(None) };
+        let after = entry_key(&self.record_key, at.unwrap_or_default());
+        self.own(history.get_greater_than(self.txn, &after))
+    }
+
+    /// What was found, if it is of this name: the number, and the record that was there before.
+    fn own(
+        &self,
+        found: Result<Option<KeyAndValue<'a>>, heed::Error>,
+    ) -> Result<Option<(u64, &'a [u8])>, StoreError> {
+        let found = found.map_err(|error| failed("reading the history", error))?;
+        let Some((entry_key, value)) = found else { return Ok(None) };
+        match split(entry_key) {
+            Some((record_key, sequence)) if *record_key == *self.record_key => {
+                Ok(Some((sequence, checksum::open(entry_key, value, WHAT)?)))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// The change that has an entry, and the one that has none and came between it and the next that has. Without an entry
+    /// to begin with, it is the one before all of them.
+    fn changes(&self, at: Option<u64>) -> Result<[Option<Past>; 2], StoreError> {
+        let mut first = None;
+        if let Some(sequence) = at
+            // While an import is under way its line is not there yet.
+            && let Some(line) = self.tables.line(self.txn, sequence)?
+            && let Some((_, old)) = self.following(Some(sequence.saturating_sub(1)))?
+        {
+            let before = self.tables.old_entry(self.txn, &self.record_key, old)?;
+            first = Some(Past { line, before: before.map_or(Before::Nothing, Before::Record) });
+        }
+        let made = self
+            .revision_after(at)?
+            .filter(|made| first.as_ref().is_none_or(|first: &Past| first.line.revision != *made));
+        let second = made.map(|made| self.line_of(made, at)).transpose()?.flatten().map(|line| {
+            let is_new = line.kind == EditKind::Create || line.sequence > self.since;
+            Past { line, before: if is_new { Before::Nothing } else { Before::Unknown } }
+        });
+        Ok([first, second])
+    }
+
+    /// The revision of the record as it was when the next entry was made, or as it is now; none if there was none.
+    pub(super) fn revision_after(&self, at: Option<u64>) -> Result<Option<u64>, StoreError> {
+        match self.following(at)? {
+            Some((_, [])) => Ok(None),
+            Some((_, old)) => {
+                let unknown = || checksum::damaged(&self.record_key, WHAT, "its layout is not known");
+                record::revision(old).map(Some).ok_or_else(unknown)
+            }
+            None => Ok(self.tables.head(self.txn, &self.record_key)?.map(|head| head.revision)),
+        }
+    }
+
+    /// The line between an entry and the next one that made the record what it was: revisions grow with the log.
+    fn line_of(&self, revision: u64, at: Option<u64>) -> Result<Option<Logged>, StoreError> {
+        let first = at.unwrap_or_default().saturating_add(1);
+        let end = match self.following(at)? {
+            Some((sequence, _)) => sequence,
+            None => self.tables.counter(self.txn, b"sequence")?.saturating_add(1),
+        };
+        let (mut low, mut high) = (first, end);
+        while low < high {
+            let middle = low + (high - low) / 2;
+            match self.tables.line(self.txn, middle)? {
+                Some(line) if line.revision <= revision => low = middle + 1,
+                _ => high = middle,
+            }
+        }
+        // From the last on: that of an import stands after those of all prefixes that it homed.
+        for sequence in (first..low).rev().take(LOOKED_AT) {
+            let line = self.tables.line(self.txn, sequence)?.filter(|line| line.revision == revision);
+            let Some(line) = line else { break };
+            let is_it = match line.kind {
+                // One without records was interrupted before it had any, and its number was given again.
+                EditKind::Import => line.count > 0,
+                kind => is_of_record(kind) && Key::new(&line.name).is_ok_and(|key| key == *self.key),
+            };
+            if is_it {
+                return Ok(Some(line));
+            }
+        }
+        Ok(None)
+    }
+}
+
+impl Tables {
+    /// The record that an entry of the history has, if any.
+    pub(super) fn old_entry(
+        &self,
+        txn: &RoTxn<'_>,
+        record_key: &[u8],
+        old: &[u8],
+    ) -> Result<Option<Entry>, StoreError> {
+        if old.is_empty() {
+            return Ok(None);
+        }
+        let part = |number| self.parts.get(number, || self.load_part(txn, number));
+        self.decode_body(record_key, old, part).map(Some)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+    use std::sync::{Arc, OnceLock};
+
+    use heed::CommitOrAbort;
+    use heed::types::Bytes;
+    use pollster::block_on;
+    use tendot_proto::Value;
+
+    use super::super::open::{Databases, environment};
+    use super::super::parts::Parts;
+    use super::super::writer::Writer;
+    use super::super::{Embedded, FORMAT};
+    use super::*;
+    use crate::{Change, Edit, Expect, Store as _};
+
+    fn change(name: &str, data: &'static str) -> Change {
+        let values = vec![Value::new(1, "URL", data)];
+        let put = |name: &str| Edit::Put { name: name.into(), values: values.clone(), expect: Expect::Any };
+        Change { by: "test".into(), at: 1, edits: vec![put("10.1/beside"), put(name)] }
+    }
+
+    /// A store as it was made and written before there was a history.
+    fn old_store(directory: &Path, changes: Vec<Change>) {
+        let env = environment(directory, false).unwrap();
+        env.create_databases_and_commit(env.write_txn().unwrap(), |opener, txn| {
+            for name in ["meta", "records", "parts", "homed", "log"] {
+                opener.create_database::<Bytes, Bytes>(txn, Some(name))?;
+            }
+            Ok::<_, heed::Error>(CommitOrAbort::<_, ()>::Commit(()))
+        })
+        .unwrap();
+        let databases = Databases::open(&env).unwrap().unwrap();
+        assert!(databases.history.is_none());
+        let tables = Tables { env, databases, parts: Parts::new(), standby: OnceLock::new() };
+        let mut txn = tables.env.write_txn().unwrap();
+        let mut format = FORMAT.to_vec();
+        checksum::seal(b"format", &mut format);
+        databases.meta.put(&mut txn, b"format", &format).unwrap();
+        for counter in [&b"revision"[..], b"sequence"] {
+            tables.put_counter(&mut txn, counter, 0).unwrap();
+        }
+        tables.commit(txn).unwrap();
+        tables.renew_lineage().unwrap();
+        let writer = Writer::start(Arc::new(tables)).unwrap();
+        for change in changes {
+            block_on(writer.commit(change)).unwrap();
+        }
+    }
+
+    #[test]
+    fn stores_of_earlier_versions() {
+        let directory = tempfile::tempdir().unwrap();
+        let old = vec![change("10.1/a", "1"), change("10.1/b", "1"), change("10.1/A", "2")];
+        old_store(directory.path(), old);
+        let (a, b) = (Key::new("10.1/a").unwrap(), Key::new("10.1/b").unwrap());
+        let all = Order::OldestFirst { after: 0 };
+        let check = |store: &Embedded, key: &Key, expected: &[(u64, &str)]| {
+            assert_eq!(store.verify(|_| {}).unwrap().damage, [""; 0]);
+            let told = |past: Past| match past.before {
+                Before::Nothing => (past.line.sequence, "nothing".into()),
+                Before::Unknown => (past.line.sequence, "unknown".into()),
+                Before::Record(entry) => {
+                    (past.line.sequence, String::from_utf8_lossy(&entry.values[0].data).into_owned())
+                }
+            };
+            let items = block_on(store.history(key, all, 10)).unwrap().items;
+            let found: Vec<(u64, String)> = items.into_iter().map(told).collect();
+            let expected: Vec<_> = expected.iter().map(|(line, data)| (*line, (*data).to_owned())).collect();
+            assert_eq!(found, expected, "{key}");
+        };
+        let store = Embedded::open_read_only(directory.path()).unwrap();
+        check(&store, &a, &[(6, "unknown")]);
+        check(&store, &b, &[(4, "nothing")]);
+        drop(store);
+        let store = Embedded::open(directory.path()).unwrap();
+        check(&store, &a, &[(6, "unknown")]);
+        for data in ["3", "4"] {
+            block_on(store.commit(change("10.1/a", data))).unwrap();
+        }
+        drop(store);
+        let store = Embedded::open(directory.path()).unwrap();
+        check(&store, &a, &[(6, "unknown"), (8, "2"), (10, "3")]);
+        check(&store, &b, &[(4, "nothing")]);
+    }
+}

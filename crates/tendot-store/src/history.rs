@@ -1,0 +1,95 @@
+use tendot_proto::Value;
+
+use crate::{EditKind, Entry, Logged};
+
+/// Some of what ever changed under a name.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct History {
+    /// In the order that was asked for.
+    pub items: Vec<Past>,
+    /// The sequence number to go on after, or before, if there is more.
+    pub next: Option<u64>,
+}
+
+/// One change of a name.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Past {
+    /// Its line of the log. That of an import is about all records that were imported, and has no name.
+    pub line: Logged,
+    /// What was there before it.
+    pub before: Before,
+}
+
+/// What was under a name before a change.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Before {
+    /// Nothing was.
+    Nothing,
+    /// This was; the data of its HS_SECKEY values is not kept.
+    Record(Entry),
+    /// Nobody knows any more: the change was made by a version of this program that kept no history.
+    Unknown,
+}
+
+/// Which part of a history, and in which order.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Order {
+    /// The oldest first, of those that came after this sequence number.
+    OldestFirst {
+        /// 0 for all of them.
+        after: u64,
+    },
+    /// The newest first, of those that came before this sequence number.
+    NewestFirst {
+        /// [`u64::MAX`] for all of them.
+        before: u64,
+    },
+}
+
+impl Order {
+    /// Whether a change is in that part.
+    pub(crate) const fn has(self, sequence: u64) -> bool {
+        match self {
+            Self::OldestFirst { after } => sequence > after,
+            Self::NewestFirst { before } => sequence < before,
+        }
+    }
+}
+
+impl History {
+    /// Adds a change; false if there is no room for it, since so many are there or so many bytes.
+    pub(crate) fn add(&mut self, past: Past, limit: usize, room: &mut usize) -> bool {
+        if let Some(last) = self.items.last()
+            && (self.items.len() >= limit || *room == 0)
+        {
+            self.next = Some(last.line.sequence);
+            return false;
+        }
+        if let Before::Record(entry) = &past.before {
+            let size = |value: &Value<'_>| size_of_val(value) + value.data.len();
+            *room = room.saturating_sub(entry.values.iter().map(size).sum());
+        }
+        self.items.push(past);
+        true
+    }
+}
+
+/// Bytes of records that are given in one call; one more is, whatever its size.
+pub(crate) const ROOM: usize = 4 << 20;
+
+/// Whether a line of the log is about one record.
+pub(crate) const fn is_of_record(kind: EditKind) -> bool {
+    matches!(kind, EditKind::Create | EditKind::Update | EditKind::Tombstone | EditKind::Remove)
+}
+
+/// The record without the data of secret keys, if it has any: who changes a secret wants the old one gone.
+pub(crate) fn without_secrets(entry: &Entry) -> Option<Entry> {
+    let is_secret = |value: &Value<'_>| value.has_type("HS_SECKEY") && !value.data.is_empty();
+    entry.values.iter().any(is_secret).then(|| {
+        let mut entry = entry.clone();
+        for value in entry.values.iter_mut().filter(|value| is_secret(value)) {
+            value.data = Vec::new().into();
+        }
+        entry
+    })
+}
