@@ -88,6 +88,11 @@ impl Root {
         Self { sites: addresses.iter().map(site).collect() }
     }
 
+    /// One site alone.
+    pub fn of(site: Site<'static>) -> Self {
+        Self { sites: vec![Arc::new(site)] }
+    }
+
     /// The sites.
     pub fn sites(&self) -> &[Arc<Site<'static>>] {
         &self.sites

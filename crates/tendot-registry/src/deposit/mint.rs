@@ -1,6 +1,31 @@
 //! New names.
 
-use tendot_proto::Handle;
+use tendot_proto::{Exhausted, Handle, Work};
+
+use crate::{Share, price};
+
+/// How many names are tried, for each server of a site, until one comes out that ours keeps.
+const TRIES: usize = 64;
+
+/// A new name that this server of its site keeps. If names are shared by their prefix, it may be that none is.
+pub(super) fn for_share(
+    start: Handle<'_>,
+    random: [u8; 16],
+    share: Option<Share>,
+    work: &mut Work,
+) -> Result<Vec<u8>, Exhausted> {
+    let first = with_suffix(start, random);
+    let Some(share) = share else { return Ok(first) };
+    for number in 0..TRIES.saturating_mul(share.servers()) {
+        work.spend(price::STEP)?;
+        let random = u128::from_be_bytes(random).wrapping_add(number as u128);
+        let name = with_suffix(start, random.to_be_bytes());
+        if share.has(Handle::new(&name)) {
+            return Ok(name);
+        }
+    }
+    Ok(first)
+}
 
 /// The name with a random UUID (RFC 9562, version 4) at its end, in lower-case digits as the deployed software writes
 /// it.

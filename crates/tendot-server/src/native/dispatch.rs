@@ -1,6 +1,8 @@
 //! From a whole message to its answer.
 
+use std::future::poll_fn;
 use std::net::IpAddr;
+use std::pin::pin;
 use std::time::{Duration, Instant};
 
 use tendot_proto::auth::{Answer, AuthError, Pending};
@@ -137,7 +139,8 @@ impl<S: Store> Native<S> {
             }
         };
         let mut challenged = challenged.proved_by(incoming);
-        let reply = match self.identity(&mut challenged, &pending, answer).await {
+        let identity = self.identity(&mut challenged, &pending, answer);
+        let reply = match lend(core, identity).await {
             Ok(identity) => {
                 let known = Reference::new(identity.index(), identity.handle().as_bytes());
                 self.sessions().authenticate(pending.id(), &known);
@@ -162,6 +165,14 @@ impl<S: Store> Native<S> {
         let work = &mut challenged.work;
         if let Err(error) = self.registry.authorize(&operation, &claim, work).await {
             return Err(self.refuse(challenged, &error));
+        }
+        if answer.auth_type == b"HS_SECKEY" && !self.registry.is_in_share(answer.key_handle) {
+            let fits = self.registry.fits_elsewhere(&claim, pending.challenge(), answer.answer, work).await;
+            let identity = fits.map(|fits| Identity::proven(claim.index, &claim.handle).filter(|_| fits));
+            return match identity {
+                Ok(identity) => identity.ok_or_else(|| self.fail_to_prove(challenged, &AuthError::Failed)),
+                Err(error) => Err(self.refuse(challenged, &error)),
+            };
         }
         let keys = match self.registry.keys(answer.key_handle, work).await {
             Ok(keys) => keys,
@@ -256,6 +267,20 @@ pub(super) fn whole(parts: &Parts<'_>) -> Vec<u8> {
 
 /// The right to keep a core busy.
 pub(super) type Core<'n> = SemaphorePermit<'n>;
+
+/// Gives the core back as soon as somebody else is waited for: servers of a site that wait for each other would else wait
+/// for ever.
+pub(super) async fn lend<T>(core: &mut Option<Core<'_>>, future: impl Future<Output = T>) -> T {
+    let mut future = pin!(future);
+    poll_fn(|context| {
+        let polled = future.as_mut().poll(context);
+        if polled.is_pending() {
+            *core = None;
+        }
+        polled
+    })
+    .await
+}
 
 /// What a request may cost for which no core was asked.
 const EASY: Work = Work::new(20_000);

@@ -4,7 +4,8 @@
 //! for it; messages inside HTTP come from `http/tunnel.rs`. All of them hand a message to `fair.rs`, which says who has had
 //! their share (`rate.rs`) and where hard work is done; `dispatch.rs` opens and reads it, finds out who asks, and answers.
 //! What is asked for is named by `operation.rs` and carried out by `carry_out.rs`, with `session.rs`, `status.rs` and
-//! `listing.rs` (answers of several messages). `site.rs` is who we are.
+//! `listing.rs` (answers of several messages). `site.rs` is who we are, and `neighbours.rs` asks the
+//! other servers of our site, if there are some.
 
 mod carry_out;
 mod challenges;
@@ -14,6 +15,7 @@ mod fair;
 mod listen;
 mod listing;
 mod metrics;
+mod neighbours;
 mod operation;
 mod rate;
 mod reply;
@@ -30,6 +32,7 @@ use std::time::{Instant, SystemTime};
 use challenges::Challenges;
 pub use listen::{Limits, NativeSockets, listen};
 pub(crate) use metrics::{Collected, Metrics};
+pub use neighbours::SiteNeighbours;
 use rate::Limiter;
 pub use rate::Rates;
 pub(crate) use reply::Reply;
