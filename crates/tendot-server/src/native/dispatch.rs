@@ -7,9 +7,10 @@ use std::time::{Duration, Instant};
 
 use tendot_proto::auth::{Answer, AuthError, Pending};
 use tendot_proto::crypto::{AwsLc, SystemRandom};
-use tendot_proto::endpoint::{Incoming, Reason, Sealing, Transport};
+use tendot_proto::endpoint::{Incoming, Reason, Refusal, Sealing, Transport};
 use tendot_proto::{
-    Envelope, EnvelopeFlags, Header, Message, Opcode, Outcome, Parts, Reference, ResponseCode, Work, limits,
+    Envelope, EnvelopeFlags, Header, Message, Now, OpFlags, Opcode, Outcome, Parts, Reference, ResponseCode,
+    Work, limits,
 };
 use tendot_registry::{Caller, Identity};
 use tendot_store::Store;
@@ -69,7 +70,13 @@ impl<S: Store> Native<S> {
                 let header = bytes.get(limits::ENVELOPE..).map(Header::from_bytes);
                 let opcode =
                     header.and_then(Result::ok).map_or(Opcode::RESERVED, |(header, _)| header.opcode);
-                return Reply::refusal(opcode, &refusal);
+                let mut reply = Reply::refusal(opcode, &refusal);
+                if id != 0
+                    && let Some(sealed) = self.seal_refusal(bytes, &refusal, is_encrypted, now, &mut work)
+                {
+                    reply.message = Some(sealed);
+                }
+                return reply;
             }
         };
         incoming.work = work;
@@ -101,6 +108,29 @@ impl<S: Store> Native<S> {
         };
         reply.cost = before.saturating_sub(left);
         reply
+    }
+
+    /// A refusal with a MAC, if the request came in a session and asked for one.
+    fn seal_refusal(
+        &self,
+        bytes: &[u8],
+        refusal: &Refusal,
+        is_opened: bool,
+        now: Now,
+        work: &mut Work,
+    ) -> Option<Vec<u8>> {
+        let parts = Parts::split(bytes).ok().filter(|parts| parts.header.flags.has(OpFlags::CERTIFY))?;
+        let mut response = Message::from_bytes(refusal.response()?).ok()?;
+        response.header.flags = response.header.flags.with(OpFlags::CERTIFY);
+        let mut sealed = response.to_bytes().ok()?;
+        let mut sessions = self.sessions();
+        // Nobody else gets a MAC.
+        if !is_opened {
+            sessions.verify(&parts, false, now, &AwsLc, work).ok()?;
+        }
+        let session = sessions.get_mut(parts.envelope.session_id)?.session();
+        session.authenticate(&mut sealed, &AwsLc, work).ok()?;
+        Some(sealed)
     }
 
     /// Who has authenticated in a session.
