@@ -58,6 +58,25 @@ mod tests {
         );
     }
 
+    #[test]
+    fn shares() {
+        use tendot_proto::record::{HashOption, Server, Site};
+        let start = Handle::from("10.1/");
+        for (option, is_kept) in
+            [(HashOption::WHOLE, true), (HashOption::SUFFIX, true), (HashOption::PREFIX, false)]
+        {
+            let site = Site { hash_option: option, servers: vec![Server::default(); 3], ..Site::default() };
+            let other = (start.server(HashOption::PREFIX, 3).unwrap() + 1) % 3;
+            let share = Share::of(&site, other);
+            for random in 0..20 {
+                let name = for_share(start, [random; 16], share, &mut Work::new(1_000)).unwrap();
+                assert_eq!(share.unwrap().has(Handle::new(&name)), is_kept, "{option:?} {random}");
+            }
+        }
+        let share = Share::of(&Site { servers: vec![Server::default(); 3], ..Site::default() }, 1);
+        assert!(for_share(start, [1; 16], share, &mut Work::new(0)).is_err());
+    }
+
     #[track_caller]
     fn check(random: [u8; 16], expected: &str) {
         assert_eq!(with_suffix(Handle::from("10.1/"), random), expected.as_bytes());
