@@ -39,6 +39,7 @@ pub(crate) fn interop(tendot: Option<&str>) -> Result<()> {
         let [theirs, ours] = [resolve(&tendot, &theirs, name)?, resolve(&tendot, &ours, name)?];
         ensure!(theirs == ours, "our client found {theirs:?} at the Java server, and {ours:?} at tendot");
     }
+    resolve_over_https(&tendot, &folder)?;
     administer(&folder.join("java/resolver/bootstrap_handles"))?;
     let (theirs, ours) = std::thread::scope(|scope| {
         let theirs = scope.spawn(|| ask_all(&theirs, questions));
@@ -149,6 +150,28 @@ fn resolve(tendot: &Path, ports: &Ports, name: &str) -> Result<Vec<Value>> {
         found.push(answer["values"].take());
     }
     Ok(found)
+}
+
+/// Our client finds a record at the Java server where that has nothing but HTTPS, and a key that is its own.
+fn resolve_over_https(tendot: &Path, folder: &Path) -> Result<()> {
+    let mut root: Value = serde_json::from_slice(&fs::read(folder.join("java/resolver/bootstrap_handles"))?)?;
+    let records = root["handles"].as_object_mut().context("no records in the root")?;
+    for value in records.values_mut().filter_map(|record| record["values"].as_array_mut()).flatten() {
+        let servers = value["data"]["value"]["servers"].as_array_mut();
+        for interfaces in
+            servers.into_iter().flatten().filter_map(|server| server["interfaces"].as_array_mut())
+        {
+            interfaces.retain(|interface| interface["protocol"] == "HTTPS");
+        }
+    }
+    let file = folder.join("https.json");
+    fs::write(&file, root.to_string())?;
+    let mut command = Command::new(tendot);
+    let found =
+        output(command.args(["resolve", "--json", "--certified", "0.NA/10.5555", "--root"]).arg(&file))?;
+    let found: Value = serde_json::from_str(&found)?;
+    ensure!(found["transport"] == "https", "our client asked the Java server over {}", found["transport"]);
+    Ok(())
 }
 
 /// Our client does all that an administrator can do, at the server of this root.
