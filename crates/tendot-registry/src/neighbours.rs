@@ -7,7 +7,7 @@ use tendot_proto::auth::Challenge;
 use tendot_proto::{Handle, Reference, Value, Work};
 use tendot_store::{State, Store};
 
-use crate::{Error, Registry, price};
+use crate::{Error, Registry};
 
 /// What another server says, some time.
 pub type Said<'a, T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send + 'a>>;
@@ -15,10 +15,10 @@ pub type Said<'a, T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send + 'a
 /// The other servers of our site, which keep the rest of its names: rights over names that are kept here may be given by
 /// records, and proved by keys, that are kept there.
 ///
-/// What they say has to be certain: it decides who may do what.
+/// What they say has to be certain: it decides who may do what. What it costs them is counted as work of who makes us ask.
 pub trait Neighbours: fmt::Debug + Send + Sync {
     /// The values of a record that everybody may read; none if there is no such record.
-    fn values<'a>(&'a self, name: &'a str) -> Said<'a, Option<Vec<Value<'static>>>>;
+    fn values<'a>(&'a self, name: &'a str, work: &'a mut Work) -> Said<'a, Option<Vec<Value<'static>>>>;
 
     /// Whether the answer to a challenge fits the secret key at an index of a record.
     fn fits<'a>(
@@ -26,6 +26,7 @@ pub trait Neighbours: fmt::Debug + Send + Sync {
         key: &'a Reference<'a>,
         challenge: Challenge<'a>,
         answer: &'a [u8],
+        work: &'a mut Work,
     ) -> Said<'a, bool>;
 }
 
@@ -47,8 +48,7 @@ impl<S: Store> Registry<S> {
         if self.is_in_share(key.handle()) || !self.is_responsible(key.handle(), work).await? {
             return Ok(false);
         }
-        work.spend(price::LOOKUP)?;
-        neighbours.fits(key, challenge, answer).await
+        neighbours.fits(key, challenge, answer, work).await
     }
 
     /// The values of a record of our site's, if there is one: what governs rights may not be a leftover of a prefix that has
@@ -66,9 +66,8 @@ impl<S: Store> Registry<S> {
             let entry = self.get(text, work).await?.filter(|entry| entry.state == State::Live);
             return Ok(entry.map(|entry| entry.values));
         }
-        work.spend(price::LOOKUP)?;
         match &self.neighbours {
-            Some(neighbours) => neighbours.values(text).await,
+            Some(neighbours) => neighbours.values(text, work).await,
             None => Ok(None),
         }
     }

@@ -4,12 +4,12 @@ use std::fmt;
 use std::time::Duration;
 
 use tendot_client::native::{Native, NativeError, Root};
-use tendot_client::{CacheSettings, Found, Resolver, Upstream};
+use tendot_client::{CacheSettings, Found, Resolver, Source, Upstream};
 use tendot_proto::auth::Challenge;
 use tendot_proto::lookup::{Config, Question};
 use tendot_proto::message::DigestAlgorithm;
 use tendot_proto::record::{Site, Transport};
-use tendot_proto::{Body, Handle, Opcode, Outcome, Reference, Request, RequestDigest, Response, Value};
+use tendot_proto::{Body, Handle, Opcode, Outcome, Reference, Request, RequestDigest, Response, Value, Work};
 use tendot_registry::{Error, Neighbours, Said};
 
 /// How long what they say is kept: so long a right holds here that was taken away there.
@@ -17,6 +17,9 @@ const KEPT: Duration = Duration::from_secs(10);
 
 /// How long they may take.
 const WAIT: Duration = Duration::from_secs(5);
+
+/// Steps of work that a question costs who makes us ask it: a signature there, and a little for everything else.
+const PRICE: u32 = 1_000;
 
 /// Memory for what is kept.
 const BYTES: u64 = 4 << 20;
@@ -66,10 +69,13 @@ impl Upstream for Asked {
 }
 
 impl Neighbours for SiteNeighbours {
-    fn values<'a>(&'a self, name: &'a str) -> Said<'a, Option<Vec<Value<'static>>>> {
+    fn values<'a>(&'a self, name: &'a str, work: &'a mut Work) -> Said<'a, Option<Vec<Value<'static>>>> {
         Box::pin(async move {
             let answer = self.records.resolve(name).await;
             let answer = answer.map_err(|error| Error::Neighbour { why: error.to_string() })?;
+            if answer.source == Source::Asked {
+                work.spend(PRICE)?;
+            }
             match &*answer.found {
                 Found::Values(values) => Ok(Some(values.clone())),
                 Found::NoValues => Ok(Some(Vec::new())),
@@ -84,8 +90,10 @@ impl Neighbours for SiteNeighbours {
         key: &'a Reference<'a>,
         challenge: Challenge<'a>,
         answer: &'a [u8],
+        work: &'a mut Work,
     ) -> Said<'a, bool> {
         Box::pin(async move {
+            work.spend(PRICE)?;
             let unsaid = |why: String| Error::Neighbour { why };
             let request = Request::VerifyChallenge {
                 key_handle: key.handle(),
