@@ -541,7 +541,8 @@ pub(crate) struct ImportArguments {
     #[command(flatten)]
     pub(crate) store: StoreArguments,
 
-    /// Print a JSON object: created, changed, unchanged, superseded, refused, warnings, elsewhere, seconds
+    /// Print a JSON object: created, changed, unchanged, superseded, refused, warnings, seconds; elsewhere, with
+    /// `--site`
     #[arg(long)]
     pub(crate) json: bool,
 }

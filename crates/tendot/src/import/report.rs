@@ -33,7 +33,9 @@ struct Summary {
     superseded: u64,
     refused: u64,
     warnings: u64,
-    elsewhere: u64,
+    /// Only where names are shared.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    elsewhere: Option<u64>,
     seconds: f64,
 }
 
@@ -113,7 +115,7 @@ impl Report {
             superseded,
             refused,
             warnings,
-            elsewhere: self.elsewhere,
+            elsewhere: (self.elsewhere > 0).then_some(self.elsewhere),
             seconds,
         })?;
         output.flush()
