@@ -1,21 +1,20 @@
 //! The client of Handle.Net asks our server and its own the same, and has to be told the same; and so does ours.
 
 use std::fs;
-use std::io::{BufRead as _, BufReader, Write as _};
-use std::net::TcpListener;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result, anyhow, ensure};
 use serde_json::{Value, json};
 
 use crate::java::{JavaServer, client, site_key};
-use crate::process::{Server, output, run};
+use crate::process::{Server, install, is_there, output, run};
 use crate::root;
 
 /// Compares the answers of `tendot`, or of the one that is built here, with those of the Java server.
-#[allow(clippy::print_stdout, reason = "the report is what this command is for")]
 pub(crate) fn interop(tendot: Option<&str>) -> Result<()> {
     let tendot = if let Some(path) = tendot {
         PathBuf::from(path)
@@ -23,6 +22,9 @@ pub(crate) fn interop(tendot: Option<&str>) -> Result<()> {
         run(Command::new("cargo").args(["build", "--quiet", "-p", "tendot"]).current_dir(root()))?;
         root().join("target/debug/tendot")
     };
+    if !is_there("openssl") {
+        install(&["openssl"])?;
+    }
     let folder = root().join("target/interop/run");
     if folder.exists() {
         fs::remove_dir_all(&folder)?;
@@ -37,13 +39,31 @@ pub(crate) fn interop(tendot: Option<&str>) -> Result<()> {
         let [theirs, ours] = [resolve(&tendot, &theirs, name)?, resolve(&tendot, &ours, name)?];
         ensure!(theirs == ours, "our client found {theirs:?} at the Java server, and {ours:?} at tendot");
     }
+    resolve_over_https(&tendot, &folder)?;
     administer(&folder.join("java/resolver/bootstrap_handles"))?;
-    let theirs = ask_all(&theirs)?;
-    let ours = ask_all(&ours)?;
+    let (theirs, ours) = std::thread::scope(|scope| {
+        let theirs = scope.spawn(|| ask_all(&theirs, questions));
+        let ours = ask_all(&ours, questions);
+        Ok::<_, anyhow::Error>((theirs.join().map_err(|_| anyhow!("the Java server was not asked"))??, ours?))
+    })?;
     drop((java, ours_server));
+    let different = compare(&theirs, &ours)?;
+    let shared = ask_three(&tendot, &folder.join("three"), &records)?;
+    let theirs: Vec<_> = theirs.into_iter().filter(|(question, _)| is_shared(question)).collect();
+    let different = different + compare(&theirs, &shared)?;
+    ensure!(different == 0, "the Java client was told something else by tendot");
+    Ok(())
+}
 
+/// Compares answers to the same questions, and tells those that are not the same; how many.
+#[allow(clippy::print_stdout, reason = "the report is what this command is for")]
+fn compare(theirs: &[(Value, Value)], ours: &[(Value, Value)]) -> Result<usize> {
+    ensure!(theirs.len() == ours.len(), "{} questions and {} are compared", theirs.len(), ours.len());
     let (mut same, mut different) = (0, 0);
-    for ((question, they), (_, we)) in theirs.iter().zip(&ours) {
+    for ((question, they), (also, we)) in theirs.iter().zip(ours) {
+        // The site in a question is that of who is asked.
+        let is_same = ["op", "handle", "via"].iter().all(|field| question[field] == also[field]);
+        ensure!(is_same, "{question} and {also} are compared");
         let (mut theirs, ours) = (comparable(they), comparable(we));
         // What we do otherwise on purpose is in docs/compatibility.md.
         if let Some(code) = question.get("otherwise") {
@@ -58,8 +78,7 @@ pub(crate) fn interop(tendot: Option<&str>) -> Result<()> {
         }
     }
     println!("{same} answers are the same, {different} are not");
-    ensure!(different == 0, "the Java client was told something else by tendot");
-    Ok(())
+    Ok(different)
 }
 
 fn start_java(folder: &Path, records: &Path) -> Result<(Server, Ports)> {
@@ -133,17 +152,44 @@ fn resolve(tendot: &Path, ports: &Ports, name: &str) -> Result<Vec<Value>> {
     Ok(found)
 }
 
-/// Our client does all that an administrator can do, at the server of this root.
-fn administer(root_file: &Path) -> Result<()> {
-    run(Command::new("cargo")
-        .args(["run", "--quiet", "-p", "tendot-client", "--example", "administer", "--"])
-        .arg(root_file)
-        .args(["10.5555", "300:0.NA/10.5555", &private_key()])
-        .current_dir(root()))
+/// Our client finds a record at the Java server where that has nothing but HTTPS, and a key that is its own.
+fn resolve_over_https(tendot: &Path, folder: &Path) -> Result<()> {
+    let mut root: Value = serde_json::from_slice(&fs::read(folder.join("java/resolver/bootstrap_handles"))?)?;
+    let records = root["handles"].as_object_mut().context("no records in the root")?;
+    for value in records.values_mut().filter_map(|record| record["values"].as_array_mut()).flatten() {
+        let servers = value["data"]["value"]["servers"].as_array_mut();
+        for interfaces in
+            servers.into_iter().flatten().filter_map(|server| server["interfaces"].as_array_mut())
+        {
+            interfaces.retain(|interface| interface["protocol"] == "HTTPS");
+        }
+    }
+    let file = folder.join("https.json");
+    fs::write(&file, root.to_string())?;
+    let mut command = Command::new(tendot);
+    let found =
+        output(command.args(["resolve", "--json", "--certified", "0.NA/10.5555", "--root"]).arg(&file))?;
+    let found: Value = serde_json::from_str(&found)?;
+    ensure!(found["transport"] == "https", "our client asked the Java server over {}", found["transport"]);
+    Ok(())
 }
 
-/// Asks one server everything; each question with its answer.
-fn ask_all(ports: &Ports) -> Result<Vec<(Value, Value)>> {
+/// Our client does all that an administrator can do, at the server of this root.
+fn administer(root_file: &Path) -> Result<()> {
+    let key = private_key();
+    for identity in [["300:0.NA/10.5555", &key, "all"], ["301:10.5555/ADMIN", "secret:opensesame", "names"]] {
+        run(Command::new("cargo")
+            .args(["run", "--quiet", "-p", "tendot-client", "--example", "administer", "--"])
+            .arg(root_file)
+            .arg("10.5555")
+            .args(identity)
+            .current_dir(root()))?;
+    }
+    Ok(())
+}
+
+/// Asks one server, or the site that it is one of; each question with its answer.
+fn ask_all(ports: &Ports, questions: impl Fn(&Value) -> Vec<Value>) -> Result<Vec<(Value, Value)>> {
     let mut process =
         client(ports.native, ports.https)?.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
     let mut input = process.stdin.take().context("no stdin")?;
@@ -164,6 +210,64 @@ fn ask_all(ports: &Ports) -> Result<Vec<(Value, Value)>> {
     Ok(answers)
 }
 
+/// Whether servers that share the names are asked it, too: each lists what it keeps, and homes prefixes on its own. Of the
+/// names of prefixes without a slash, the client takes another server to be the keeper.
+fn is_shared(question: &Value) -> bool {
+    let is = |field: &str, any: &[&str]| question[field].as_str().is_some_and(|found| any.contains(&found));
+    let is_life = question["handle"].as_str().is_some_and(|handle| handle.starts_with("10.5555/LIFE"));
+    is("via", &["udp", "tcp", "http"])
+        && (is("op", &["resolve"]) || is_life && !is("op", &["list"]))
+        && !is("handle", &["10.5555", "10.5562/NONE"])
+}
+
+/// Three servers that share the names, asked by the client of Handle.Net, which finds who keeps which.
+fn ask_three(tendot: &Path, folder: &Path, records: &Path) -> Result<Vec<(Value, Value)>> {
+    fs::create_dir_all(folder)?;
+    let site = folder.join("site.json");
+    let data = ["one", "two", "three"].map(|server| folder.join(server));
+    let serve = |number: usize, native: u16, http: u16| {
+        let mut command = Command::new(tendot);
+        let at = |port: u16| format!("127.0.0.{}:{port}", number + 1);
+        command.arg("serve").arg("--data").arg(&data[number]);
+        command.args(["--native", &at(native), "--http", &at(http)]);
+        command
+    };
+    let mut ports = Vec::new();
+    for number in 0..data.len() {
+        // It may be that the ports are not free at the other addresses; then they are at the next try.
+        let [native, http] = [free_port()?, free_port()?];
+        drop(Server::start(&mut serve(number, native, http))?);
+        ports.push([native, http]);
+    }
+    let parts = data.each_ref().map(|data| data.join("siteinfo.json"));
+    run(Command::new(tendot).args(["site", "join", "--into"]).arg(&site).args(parts))?;
+    let mut servers = Vec::new();
+    for (number, [native, http]) in ports.iter().copied().enumerate() {
+        run(Command::new(tendot)
+            .arg("import")
+            .arg(records)
+            .arg("--data")
+            .arg(&data[number])
+            .arg("--site")
+            .arg(&site))?;
+        let mut command = serve(number, native, http);
+        command.args(["--set", "native.admins=300:0.NA/10.5555", "--set", "native.admins_full_access=true"]);
+        servers.push(Server::start(command.args(["--set", &format!("native.site={}", site.display())]))?);
+    }
+    let [native, http] = ports[0];
+    let first = Ports { native, http, https: None, key: data[0].join("pubkey.bin") };
+    let answers = ask_all(&first, |site| questions(site).into_iter().filter(is_shared).collect())?;
+    for (number, [_, http]) in ports.iter().enumerate() {
+        let mut stream = TcpStream::connect((Ipv4Addr::new(127, 0, 0, u8::try_from(number + 1)?), *http))?;
+        write!(stream, "GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")?;
+        let mut metrics = String::new();
+        stream.read_to_string(&mut metrics)?;
+        let made = "operation=\"create\",code=\"1\"} ";
+        ensure!(metrics.contains(made), "server {} of three was not asked to create a name", number + 1);
+    }
+    Ok(answers)
+}
+
 fn questions(site: &Value) -> Vec<Value> {
     let mut all = Vec::new();
     resolutions(&mut all, "udp");
@@ -172,9 +276,10 @@ fn questions(site: &Value) -> Vec<Value> {
         resolutions(&mut all, via);
         refusals(&mut all, via);
         prefixes(&mut all, via);
-        for key in keys() {
+        for (number, key) in keys().iter().enumerate() {
             for session in SESSIONS {
-                life(&mut all, via, &key, session);
+                let name = format!("10.5555/LIFE-{via}-{number}-{}", session.unwrap_or("none"));
+                life(&mut all, &name, via, key, session);
             }
         }
     }
@@ -337,8 +442,7 @@ fn prefixes(all: &mut Vec<Value>, via: &str) {
 }
 
 /// A record from its making to its end.
-fn life(all: &mut Vec<Value>, via: &str, key: &Value, session: Option<&str>) {
-    let name = "10.5555/LIFE";
+fn life(all: &mut Vec<Value>, name: &str, via: &str, key: &Value, session: Option<&str>) {
     let value = |index: u32, data: &str| json!({"index": index, "type": "URL", "data": format!("https://example.org/{data}")});
     let admin = json!({"index": 100, "type": "HS_ADMIN", "data":
         {"format": "admin", "value": {"handle": "0.NA/10.5555", "index": 200, "permissions": "111111111111"}}});

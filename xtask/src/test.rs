@@ -7,6 +7,7 @@ use std::process::Command;
 use anyhow::{Result, ensure};
 
 use crate::fuzz::fuzz;
+use crate::interop::interop;
 use crate::process::{install, is_there, output, run};
 use crate::root;
 
@@ -54,6 +55,8 @@ pub(crate) fn test() -> Result<()> {
     run(&mut cargo(&["test", "--package=tendot-names", "--no-default-features", "--features=alloc"]))?;
     // What is weak has to stay off where it is not even compiled.
     run(&mut cargo(&["test", "--package=tendot-proto"]))?;
+    // Programs of Handle.Net that others run: theirs with ours, and ours with theirs.
+    interop(None)?;
     run(cargo(&["doc", "--workspace", "--all-features", "--no-deps"]).env("RUSTDOCFLAGS", "-D warnings"))?;
     // Two minutes for the protocol, less than one for names.
     fuzz(None, 15, Some(10))

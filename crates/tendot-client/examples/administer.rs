@@ -1,11 +1,11 @@
 //! Does all that an administrator can do at a server, in every way, and tells what came of it.
 //!
 //! ```console
-//! $ cargo run -p tendot-client --example administer -- siteinfo.json 10.5555 300:0.NA/10.5555 admpriv.bin
-//! $ cargo run -p tendot-client --example administer -- siteinfo.json 10.5555 301:0.NA/10.5555 secret:…
+//! $ cargo run -p tendot-client --example administer -- siteinfo.json 10.5555 300:0.NA/10.5555 admpriv.bin all
+//! $ cargo run -p tendot-client --example administer -- siteinfo.json 10.5555 301:0.NA/10.5555 secret:… names
 //! ```
 //!
-//! The identity has to have all rights under the prefix, and may home prefixes. Names that it creates are deleted again.
+//! The identity has to have all rights under the prefix, and may home prefixes if it is to do `all`. Names that it creates are deleted again.
 
 #![expect(clippy::print_stdout, reason = "it tells")]
 
@@ -18,8 +18,8 @@ use tendot_proto::{Permissions, Reference, Value};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let [site, prefix, identity, key] = &arguments[..] else {
-        return Err("siteinfo.json PREFIX INDEX:HANDLE KEY-FILE|secret:TEXT".into());
+    let [site, prefix, identity, key, what] = &arguments[..] else {
+        return Err("siteinfo.json PREFIX INDEX:HANDLE KEY-FILE|secret:TEXT all|names".into());
     };
     let root = Root::from_bytes(&std::fs::read(site)?)?;
     let reference = Reference::parse(identity);
@@ -32,20 +32,31 @@ fn main() -> Result<(), Box<dyn Error>> {
     for way in ["plain", "signed", "session", "encrypted"] {
         let name = format!("{prefix}/administer-{way}");
         let peer = Peer::of(&root, &name).ok_or("no primary site")?;
-        let admin = Administrator::new(peer, identity.clone());
-        runtime.block_on(all(admin, way, prefix, &name)).map_err(|error| format!("{way}: {error}"))?;
+        let mut admin = Administrator::new(peer, identity.clone());
+        let done = async {
+            admin = prepared(admin, way).await?;
+            if what == "all" {
+                prefixes(&mut admin, prefix).await?;
+            }
+            all(admin, prefix, &name).await
+        };
+        runtime.block_on(done).map_err(|error| format!("{way}: {error}"))?;
         println!("{way}: all done");
     }
     Ok(())
 }
 
-async fn all(mut admin: Administrator, way: &str, prefix: &str, name: &str) -> Result<(), Box<dyn Error>> {
+async fn prepared(mut admin: Administrator, way: &str) -> Result<Administrator, Box<dyn Error>> {
     match way {
         "signed" => admin = admin.certified(),
         "session" => admin.open_session(false).await?,
         "encrypted" => admin.open_session(true).await?,
         _ => {}
     }
+    Ok(admin)
+}
+
+async fn prefixes(admin: &mut Administrator, prefix: &str) -> Result<(), Box<dyn Error>> {
     let derived = format!("{prefix}.administer");
     admin.home(&derived).await?;
     let mut homed = Vec::new();
@@ -56,7 +67,10 @@ async fn all(mut admin: Administrator, way: &str, prefix: &str, name: &str) -> R
     admin.list_homed(each).await?;
     assert!(homed.contains(&format!("0.NA/{}", derived.to_ascii_uppercase())), "{homed:?}");
     admin.unhome(&derived).await?;
+    Ok(())
+}
 
+async fn all(mut admin: Administrator, prefix: &str, name: &str) -> Result<(), Box<dyn Error>> {
     let reference = admin.identity().reference().clone();
     let permissions = AdminPermissions(0x0ff3);
     let owner = Admin { permissions, reference, legacy_byte_length: false }.to_bytes();

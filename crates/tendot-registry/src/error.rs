@@ -38,6 +38,15 @@ pub enum Error {
         /// The prefix.
         prefix: Box<str>,
     },
+    /// Another server of this site keeps the name.
+    #[error("another server of this site keeps the handle")]
+    OtherServer,
+    /// Another server of this site was needed, and did not say what it keeps.
+    #[error("another server of this site does not answer: {why}")]
+    Neighbour {
+        /// What went wrong.
+        why: String,
+    },
     /// There is no record of this name.
     #[error("there is no such handle")]
     NotFound,

@@ -65,10 +65,9 @@ impl<S: Store> Registry<S> {
         if group.index == 0 || !seen.insert((key, group.index)) {
             return Ok(None);
         }
-        let Some(entry) = self.ours(name, work).await? else { return Ok(None) };
-        let mut values = entry.values.iter();
+        let Some(values) = self.ours(name, work).await? else { return Ok(None) };
         let Some(value) =
-            values.find(|value| value.index == group.index && *value.value_type == *b"HS_VLIST")
+            values.iter().find(|value| value.index == group.index && *value.value_type == *b"HS_VLIST")
         else {
             return Ok(None);
         };

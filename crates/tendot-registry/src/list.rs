@@ -49,7 +49,9 @@ impl<S: Store> Registry<S> {
         };
         let full = listed.len() >= limit;
         let next = listed.last().filter(|last| full && begins(&last.name)).map(|last| last.name.clone());
-        let live = listed.into_iter().filter(|listed| listed.state == State::Live && begins(&listed.name));
+        // What another server of the site keeps is listed there.
+        let is_ours = |name: &str| begins(name) && self.is_in_share(Handle::from(name));
+        let live = listed.into_iter().filter(|listed| listed.state == State::Live && is_ours(&listed.name));
         Ok(Page { names: live.map(|listed| listed.name).collect(), next })
     }
 
@@ -79,12 +81,12 @@ impl<S: Store> Registry<S> {
             // Derived prefixes.
             Some((_, of)) => {
                 // Of any of them it is known whether it would be here.
-                self.check_responsible(Handle::new(format!("0.NA/{of}.1").as_bytes()), work).await?;
+                self.check_homed(Handle::new(format!("0.NA/{of}.1").as_bytes()), work).await?;
                 let start = format!("0.NA/{of}.").to_ascii_uppercase().into_bytes();
                 (format!("0.NA/{of}"), b"0.NA".to_vec(), start)
             }
             None => {
-                self.check_responsible(Handle::new(format!("{homed}/").as_bytes()), work).await?;
+                self.check_homed(Handle::new(format!("{homed}/").as_bytes()), work).await?;
                 (format!("0.NA/{homed}"), homed.as_bytes().to_vec(), Vec::new())
             }
         };

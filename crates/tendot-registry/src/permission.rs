@@ -96,7 +96,7 @@ impl<S: Store> Registry<S> {
         self.right_of_prefix(&name.prefix_handle(), bits | AdminPermissions::ADD_HANDLE, work).await
     }
 
-    /// The right that the record of a prefix gives, if it is kept here: nobody else is asked.
+    /// The right that the record of a prefix gives, if our site keeps it: nobody else is asked.
     pub(crate) async fn right_of_prefix(
         &self,
         prefix_handle: &[u8],
@@ -106,8 +106,8 @@ impl<S: Store> Registry<S> {
         if !self.settings.prefix_admins {
             return Ok(Right::new());
         }
-        let entry = self.ours(Handle::new(prefix_handle), work).await?;
-        Ok(entry.map(|entry| having(&entry.values, bits)).unwrap_or_default())
+        let values = self.ours(Handle::new(prefix_handle), work).await?;
+        Ok(values.map(|values| having(&values, bits)).unwrap_or_default())
     }
 }
 

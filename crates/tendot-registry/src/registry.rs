@@ -1,9 +1,9 @@
 use std::sync::Arc;
 
 use tendot_proto::{Handle, Value, Work};
-use tendot_store::{Entry, Key, State, Store};
+use tendot_store::{Entry, Key, Store};
 
-use crate::{Error, Settings, price};
+use crate::{Error, Neighbours, Settings, price};
 
 /// The rules over a store: everything that is read or written passes here, whoever asks and by whichever door.
 ///
@@ -12,12 +12,19 @@ use crate::{Error, Settings, price};
 pub struct Registry<S> {
     pub(crate) store: S,
     pub(crate) settings: Arc<Settings>,
+    pub(crate) neighbours: Option<Arc<dyn Neighbours>>,
 }
 
 impl<S: Store> Registry<S> {
     /// The rules over `store`.
     pub fn new(store: S, settings: Settings) -> Self {
-        Self { store, settings: Arc::new(settings) }
+        Self { store, settings: Arc::new(settings), neighbours: None }
+    }
+
+    /// The same, with other servers of our site to ask for what they keep of what governs rights here.
+    #[must_use]
+    pub fn with_neighbours(self, neighbours: Arc<dyn Neighbours>) -> Self {
+        Self { neighbours: Some(neighbours), ..self }
     }
 
     /// The store, for those who have rules of their own: import, export, the change feed.
@@ -32,11 +39,11 @@ impl<S: Store> Registry<S> {
 
     /// The keys in a record that is kept here, for the verification of proofs; none if there is no such record or it is
     /// kept elsewhere. Secret keys are among them: they are for [`Identity::prove`](crate::Identity::prove) and not to
-    /// be sent to anybody.
+    /// be sent to anybody. Of a record that another server of our site keeps, they are those that everybody may read.
     pub async fn keys(&self, handle: Handle<'_>, work: &mut Work) -> Result<Vec<Value<'static>>, Error> {
-        let Some(entry) = self.ours(handle, work).await? else { return Ok(Vec::new()) };
+        let values = self.ours(handle, work).await?.unwrap_or_default();
         let is_key = |value: &Value<'_>| matches!(&*value.value_type, b"HS_PUBKEY" | b"HS_SECKEY");
-        Ok(entry.values.into_iter().filter(is_key).collect())
+        Ok(values.into_iter().filter(is_key).collect())
     }
 
     /// What is kept under a name, whoever is responsible for it.
@@ -45,14 +52,5 @@ impl<S: Store> Registry<S> {
         // Names that are longer than any that is kept are not kept.
         let Ok(key) = Key::new(name) else { return Ok(None) };
         Ok(self.store.get(&key).await?)
-    }
-
-    /// A record that is kept here, if it is: what governs rights may not be a leftover of a prefix that has moved.
-    pub(crate) async fn ours(&self, name: Handle<'_>, work: &mut Work) -> Result<Option<Entry>, Error> {
-        let Ok(text) = name.to_str() else { return Ok(None) };
-        if !self.is_responsible(name, work).await? {
-            return Ok(None);
-        }
-        Ok(self.get(text, work).await?.filter(|entry| entry.state == State::Live))
     }
 }

@@ -21,7 +21,7 @@ impl Error {
             | Self::InvisibleCharacter { .. }
             | Self::Confusable { .. }
             | Self::NotPrefix { .. } => ResponseCode::INVALID_HANDLE,
-            Self::NotResponsible { .. } => ResponseCode::SERVER_NOT_RESPONSIBLE,
+            Self::NotResponsible { .. } | Self::OtherServer => ResponseCode::SERVER_NOT_RESPONSIBLE,
             Self::NotFound | Self::Tombstone => ResponseCode::HANDLE_NOT_FOUND,
             Self::AlreadyExists { .. } | Self::NotGivenAgain { .. } => ResponseCode::HANDLE_ALREADY_EXISTS,
             Self::NoValues => ResponseCode::VALUES_NOT_FOUND,
@@ -33,7 +33,9 @@ impl Error {
                 ResponseCode::INSUFFICIENT_PERMISSIONS
             }
             Self::ListingDisabled => ResponseCode::OPERATION_NOT_SUPPORTED,
-            Self::Exhausted(_) | Self::Contended { .. } => ResponseCode::SERVER_TOO_BUSY,
+            Self::Exhausted(_) | Self::Contended { .. } | Self::Neighbour { .. } => {
+                ResponseCode::SERVER_TOO_BUSY
+            }
             Self::Refused(CommitError::Name { .. }) => ResponseCode::INVALID_HANDLE,
             Self::Refused(CommitError::TooLarge { .. }) => ResponseCode::INVALID_VALUE,
             Self::Store(StoreError::ReadOnly { .. })

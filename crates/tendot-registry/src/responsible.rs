@@ -9,7 +9,7 @@ use crate::{Error, Registry, price};
 pub(crate) const ANCESTORS: usize = 16;
 
 impl<S: Store> Registry<S> {
-    /// Whether a name, which has a slash, is kept here: its prefix is homed, or it is the record of a prefix that is
+    /// Whether a name, which has a slash, is kept by our site: its prefix is homed, or it is the record of a prefix that is
     /// derived from one of which all derived prefixes are.
     pub(crate) async fn is_responsible(&self, name: Handle<'_>, work: &mut Work) -> Result<bool, Error> {
         if self.is_homed(name.prefix(), work).await? {
@@ -25,11 +25,17 @@ impl<S: Store> Registry<S> {
     }
 
     /// The same as an error.
-    pub(crate) async fn check_responsible(&self, name: Handle<'_>, work: &mut Work) -> Result<(), Error> {
+    pub(crate) async fn check_homed(&self, name: Handle<'_>, work: &mut Work) -> Result<(), Error> {
         if self.is_responsible(name, work).await? {
             return Ok(());
         }
         Err(Error::NotResponsible { prefix: Handle::new(name.prefix()).to_string().into() })
+    }
+
+    /// The same, and whether it is this server of the site that keeps the name.
+    pub(crate) async fn check_responsible(&self, name: Handle<'_>, work: &mut Work) -> Result<(), Error> {
+        self.check_homed(name, work).await?;
+        if self.is_in_share(name) { Ok(()) } else { Err(Error::OtherServer) }
     }
 
     async fn is_homed(&self, prefix: &[u8], work: &mut Work) -> Result<bool, Error> {

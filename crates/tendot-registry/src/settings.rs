@@ -1,5 +1,7 @@
 use tendot_proto::{Reference, limits};
 
+use crate::Share;
+
 /// What the operator decides.
 ///
 /// ```
@@ -27,6 +29,8 @@ pub struct Settings {
     pub list_handles: bool,
     /// Prefixes whose names are never given again: deleting one leaves a tombstone. ASCII case does not matter.
     pub permanent_prefixes: Vec<Box<str>>,
+    /// Which names are kept at this server of several in a site; without it, all are.
+    pub share: Option<Share>,
     /// How names are made up that are not stored.
     pub templates: TemplateSettings,
     /// What is taken.
@@ -43,6 +47,7 @@ impl Default for Settings {
             prefix_admins: true,
             list_handles: true,
             permanent_prefixes: Vec::new(),
+            share: None,
             templates: TemplateSettings::default(),
             limits: Limits::default(),
         }

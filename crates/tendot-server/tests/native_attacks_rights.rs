@@ -289,6 +289,30 @@ fn attack_a13_messages_of_a_session() {
     assert_eq!(service.code(TCP, &end), 500, "without a session");
 }
 
+/// Who asked for a MAC believes nothing else, a refusal neither; and nobody else gets one.
+#[test]
+fn refusals_in_a_session_are_authenticated() {
+    let service = start(Setting::default());
+    let mut own = session(&service, None);
+    let work = &mut { Work::REQUEST };
+    let certified = |mut message: Message<'static>| {
+        message.header.flags = message.header.flags.with(OpFlags::CERTIFY);
+        message
+    };
+    for (transport, message, expected) in
+        [(Transport::Udp, delete("10.5555/ONE"), 4), (TCP, create("no-slash", &[]), 102)]
+    {
+        let mut asked = in_session(&mut own, certified(message));
+        let answer = service.ask(transport, &asked).remove(0);
+        assert_eq!(code(&answer), expected, "{}", words(&answer));
+        own.verify(&Parts::split(&answer).unwrap(), &AwsLc, work).unwrap();
+        let end = asked.len() - 1;
+        asked[end] ^= 1;
+        let answer = service.ask(transport, &asked).remove(0);
+        assert!(own.verify(&Parts::split(&answer).unwrap(), &AwsLc, work).is_err());
+    }
+}
+
 /// Who names no index is, in a session, the key by which they have proved who they are, and no other.
 #[test]
 fn attack_p3_index_0_in_a_session() {

@@ -191,7 +191,8 @@ fn attack_u7_administration_over_udp() {
         (Opcode::MODIFY_VALUE, written),
         (Opcode::DELETE_HANDLE, named),
         (Opcode::LIST_HANDLES, named),
-        (Opcode::HOME_PREFIX, named),
+        (Opcode::HOME_PREFIX, Request::Named { handle: Handle::from("0.NA/10.5560") }),
+        (Opcode::UNHOME_PREFIX, Request::Named { handle: Handle::from("0.NA/10.5555") }),
         (Opcode::LIST_HOMED_PREFIXES, Request::Plain { handle: None }),
     ] {
         let question = Message::request(opcode, request, 7, now()).to_bytes().unwrap();

@@ -299,6 +299,7 @@ pub(crate) struct ResolveArguments {
 pub(crate) enum SiteArguments {
     Show(SiteShowArguments),
     Export(SiteExportArguments),
+    Join(SiteJoinArguments),
 }
 
 /// Prints the record of this service's site (HS_SITE) as JSON
@@ -364,6 +365,52 @@ pub(crate) struct SiteExportArguments {
     /// Print a JSON object with the file's name and what is in it
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// Makes one site of several servers, which share its names
+///
+/// Each FILE is the record of a server that has been started once on its own: `siteinfo.json` in its directory of all data.
+/// The order of the servers is that of the files, and decides, with their number, who keeps which name: names move when it
+/// changes. What is written is the record for all of them, whose setting `native.site` says where it is; each knows by its
+/// key which one it is. If the file is there already, the serial number goes on from it.
+#[derive(Args, Debug)]
+#[command(after_long_help = "\
+Examples:
+  tendot site join one/siteinfo.json two/siteinfo.json three/siteinfo.json --into site.json
+  tendot serve --data one --native 192.0.2.1:2641 --set native.site=site.json
+
+Exit codes: 0 it is written, 2 it could not be.")]
+pub(crate) struct SiteJoinArguments {
+    /// The records of the servers
+    #[arg(value_name = "FILE", required = true)]
+    pub(crate) files: Vec<PathBuf>,
+
+    /// The file to be written
+    #[arg(long, value_name = "FILE")]
+    pub(crate) into: PathBuf,
+
+    /// Which part of a name decides who keeps it
+    #[arg(long, value_name = "PART", default_value = "name")]
+    pub(crate) hash: HashArgument,
+
+    /// What the site says of itself
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    pub(crate) description: String,
+
+    /// Print the record as a JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Which part of a name decides the server that keeps it.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum HashArgument {
+    /// All of it
+    Name,
+    /// What follows the first slash
+    Local,
+    /// What is before it: all names of a prefix are on one server
+    Prefix,
 }
 
 /// Shows, checks and writes settings
@@ -487,10 +534,15 @@ pub(crate) struct ImportArguments {
     #[arg(long)]
     pub(crate) no_home: bool,
 
+    /// Take only the names that this server keeps of those of its site, whose record is in this file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) site: Option<PathBuf>,
+
     #[command(flatten)]
     pub(crate) store: StoreArguments,
 
-    /// Print a JSON object: created, changed, unchanged, superseded, refused, warnings, seconds
+    /// Print a JSON object: created, changed, unchanged, superseded, refused, warnings, seconds; elsewhere, with
+    /// `--site`
     #[arg(long)]
     pub(crate) json: bool,
 }

@@ -42,10 +42,18 @@ pub(crate) struct Reached<'a> {
     pub(crate) description: &'a str,
 }
 
-/// Our site, with the key of the directory; both are made if they are not there.
-pub(crate) fn own_site(directory: Option<&Path>, reached: &Reached<'_>) -> Result<OwnSite, Failure> {
+/// Our site, with the key of the directory; both are made if they are not there. With the record of a site of several
+/// servers, it is that site, and what is in the directory our part of it.
+pub(crate) fn own_site(
+    directory: Option<&Path>,
+    reached: &Reached<'_>,
+    joined: Option<&Path>,
+) -> Result<OwnSite, Failure> {
     let unusable = |error: tendot_server::native::KeyError| Failure::new(error.to_string());
     let Some(directory) = directory else {
+        if joined.is_some() {
+            return Err(Failure::new("a store in memory has no key that stays, and so no part of a site"));
+        }
         let key = OwnSite::make_key().map_err(unusable)?;
         let site = described(&key, reached);
         return OwnSite::new(site, &key).map_err(unusable);
@@ -60,14 +68,37 @@ pub(crate) fn own_site(directory: Option<&Path>, reached: &Reached<'_>) -> Resul
         site.serial = before.serial;
     }
     if before.as_ref() != Some(&site) {
-        // Peers take it for signed.
-        site.serial = if site.serial >= i16::MAX.cast_unsigned() { 1 } else { site.serial + 1 };
-        let mut json = serde_json::to_vec_pretty(&site).map_err(|error| Failure::new(error.to_string()))?;
-        json.push(b'\n');
-        write(&directory.join(RECORD), &json)?;
+        site.serial = next_serial(site.serial);
+        write_site(&directory.join(RECORD), &site)?;
     }
-    OwnSite::new(site, &key).map_err(unusable)
+    let Some(joined) = joined else { return OwnSite::new(site, &key).map_err(unusable) };
+    let own = joined_site(directory, joined)?;
+    let (ours, said) = (site.servers.first(), own.site().servers.get(own.place()));
+    let is_same = ours
+        .zip(said)
+        .is_some_and(|(ours, said)| ours.address == said.address && ours.interfaces == said.interfaces);
+    if !is_same {
+        tracing::warn!(
+            "`{}` has other addresses or ports of this server than it has: join the site again",
+            joined.display()
+        );
+    }
+    Ok(own)
 }
+
+/// The site of several servers in a file, of which we are the one with the key of the directory.
+pub(crate) fn joined_site(directory: &Path, file: &Path) -> Result<OwnSite, Failure> {
+    let site = site_in(file)?
+        .ok_or_else(|| Failure::new(format!("`{}` is not there", file.display())).hint(JOIN))?;
+    let key = read_key(directory, SERVER)?.ok_or_else(|| {
+        Failure::new(format!("`{}` has no key, so we are no server of a site", directory.display()))
+            .hint(JOIN)
+    })?;
+    let failed = |error| Failure::new(format!("`{}`: {error}", file.display())).hint(JOIN);
+    OwnSite::new(site, &key).map_err(failed)
+}
+
+const JOIN: &str = "start each server once on its own; `tendot site join` makes one site of their records";
 
 /// What our site is, with the number 0.
 fn described(key: &PrivateKey, reached: &Reached<'_>) -> Site<'static> {
@@ -100,14 +131,28 @@ fn described(key: &PrivateKey, reached: &Reached<'_>) -> Site<'static> {
 
 /// The record in a directory; none if there is none.
 pub(crate) fn read_site(directory: &Path) -> Result<Option<Site<'static>>, Failure> {
-    let path = directory.join(RECORD);
-    let Some(json) = read(&path)? else { return Ok(None) };
-    let malformed = |error| {
-        Failure::new(format!("`{}` is no record of a site: {error}", path.display())).hint(
-            "remove it, and the next start makes a new one; its serial number has to be higher than before",
-        )
-    };
+    let hint =
+        "remove it, and the next start makes a new one; its serial number has to be higher than before";
+    site_in(&directory.join(RECORD)).map_err(|failure| failure.hint(hint))
+}
+
+/// The record in a file; none if there is none.
+pub(crate) fn site_in(path: &Path) -> Result<Option<Site<'static>>, Failure> {
+    let Some(json) = read(path)? else { return Ok(None) };
+    let malformed = |error| Failure::new(format!("`{}` is no record of a site: {error}", path.display()));
     Site::from_json(&json).map(Some).map_err(malformed)
+}
+
+/// Writes a record.
+pub(crate) fn write_site(path: &Path, site: &Site<'_>) -> Result<(), Failure> {
+    let mut json = serde_json::to_vec_pretty(site).map_err(|error| Failure::new(error.to_string()))?;
+    json.push(b'\n');
+    write(path, &json)
+}
+
+/// The number after this one. Peers take it for signed.
+pub(crate) const fn next_serial(serial: u16) -> u16 {
+    if serial >= i16::MAX.cast_unsigned() { 1 } else { serial + 1 }
 }
 
 /// A private key in a directory; none if there is none.

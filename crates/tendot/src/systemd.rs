@@ -1,28 +1,46 @@
 //! What systemd offers: sockets that it listened to before us, and an ear for how we are.
 
 use std::io;
-use std::net::TcpListener;
+use std::net::{TcpListener, UdpSocket};
 use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 
 use listenfd::ListenFd;
 
-/// The sockets that were handed over, with their names (`FileDescriptorName=`).
-pub(crate) fn sockets() -> io::Result<Vec<(String, TcpListener)>> {
+/// The sockets that were handed over.
+#[derive(Default)]
+pub(crate) struct Handed {
+    /// For HTTP, with their names (`FileDescriptorName=`).
+    pub(crate) http: Vec<(String, TcpListener)>,
+    /// For the native protocol, which are named `native`: connections and datagrams.
+    pub(crate) native: (Option<TcpListener>, Option<UdpSocket>),
+}
+
+/// Takes the sockets that were handed over.
+pub(crate) fn sockets() -> io::Result<Handed> {
     let names = std::env::var("LISTEN_FDNAMES").unwrap_or_default();
     let mut names = names.split(':');
     let mut handed = ListenFd::from_env();
-    let mut sockets = Vec::new();
+    let mut sockets = Handed::default();
     for number in 0..handed.len() {
         let name = names.next().unwrap_or_default().to_owned();
-        if let Some(socket) = handed.take_tcp_listener(number)? {
+        if name == NATIVE {
+            // Of the wrong kind, it is an error, and still there.
+            if let Ok(socket) = handed.take_udp_socket(number) {
+                sockets.native.1 = socket;
+            } else {
+                sockets.native.0 = handed.take_tcp_listener(number)?;
+            }
+        } else if let Some(socket) = handed.take_tcp_listener(number)? {
             socket.set_nonblocking(true)?;
-            sockets.push((name, socket));
+            sockets.http.push((name, socket));
         }
     }
     Ok(sockets)
 }
+
+const NATIVE: &str = "native";
 
 /// Says how we are: `READY=1`, `STOPPING=1`. Without systemd nobody hears it.
 pub(crate) fn notify(state: &str) {

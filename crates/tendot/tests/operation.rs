@@ -1,7 +1,7 @@
 //! The service as an operator runs it: settings, attacks from another process, signals, systemd, logs.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixDatagram;
 use std::path::Path;
@@ -229,6 +229,44 @@ fn systemd_hands_over_and_is_told() {
     service.signal("-TERM");
     assert_eq!(hear(), "STOPPING=1");
     assert_eq!(service.process.wait().unwrap().code(), Some(0));
+}
+
+/// Twice: what the first leaves of the sockets is what the second gets.
+#[test]
+fn systemd_hands_over_native_sockets() {
+    let directory = tempfile::tempdir().unwrap();
+    let tcp = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = tcp.local_addr().unwrap();
+    let udp = UdpSocket::bind(address).unwrap();
+    let command = |names: &str, count: u32| {
+        let line = format!(
+            "exec 3<&0 4<&1 0</dev/null 1>/dev/null; LISTEN_PID=$$ LISTEN_FDS={count} LISTEN_FDNAMES={names} \
+             exec {} serve --demo --store memory: --http 127.0.0.1:0",
+            env!("CARGO_BIN_EXE_tendot")
+        );
+        let mut command = Command::new("sh");
+        command.args(["-c", &line]).current_dir(directory.path());
+        command.stdin(OwnedFd::from(tcp.try_clone().unwrap()));
+        command.stdout(OwnedFd::from(udp.try_clone().unwrap()));
+        command
+    };
+    for _ in 0..2 {
+        let mut service = Service::start(&mut command("native:native", 2));
+        assert!(service.get("/10.5555/DEMO").unwrap().starts_with("HTTP/1.1 302"));
+        for way in ["--udp", "--tcp"] {
+            let server = format!("hdl://{address}");
+            let asked = Command::new(env!("CARGO_BIN_EXE_tendot"))
+                .args(["resolve", "--server", &server, way, "10.5555/DEMO"])
+                .output()
+                .unwrap();
+            assert!(asked.status.success(), "{way}: {}", String::from_utf8_lossy(&asked.stderr));
+        }
+        service.signal("-TERM");
+        assert_eq!(service.process.wait().unwrap().code(), Some(0));
+    }
+    let output = command("native", 1).stderr(Stdio::piped()).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.code() == Some(2) && said.contains("two sockets `native`, or none"), "{said}");
 }
 
 /// A secret that is sent, and text that could steer a terminal, are in no line of the log.

@@ -12,7 +12,7 @@ use super::{AdministrationError, Identity, Peer, Query};
 
 /// Somebody who changes records at one server.
 ///
-/// Each operation is asked for once, over TCP or else HTTP, and proved by the identity's key when the server asks for that.
+/// Each operation is asked for once, over TCP or else HTTP or HTTPS, and proved by the identity's key when the server asks for that.
 /// What is not known to have been done is an error of its own, [`AdministrationError::Uncertain`]. In a session
 /// ([`open_session`](Self::open_session)) the key is needed once, and what is said cannot be changed on the way.
 ///

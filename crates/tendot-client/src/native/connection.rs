@@ -2,17 +2,17 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use tendot_proto::record::Transport;
 use tendot_proto::tunnel::{self, TunnelError};
 use tendot_proto::{FrameError, Framer, Handle};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use super::transport::connect;
+use super::transport::{Stream, open};
 
-/// One request and the messages of its answer, over TCP or inside HTTP.
+/// One request and the messages of its answer, over TCP or inside HTTP, with TLS or without.
 pub(super) struct Connection {
-    stream: TcpStream,
+    stream: Box<dyn Stream>,
     framer: Framer,
     /// The head of an HTTP response as far as it has come; none when it has been read, or if there is none.
     head: Option<Vec<u8>>,
@@ -37,14 +37,22 @@ impl Connection {
     /// How long a message is waited for, from its first byte to its last: a change may have to wait for others.
     const WAIT: Duration = Duration::from_secs(60);
 
-    pub(super) async fn open(to: SocketAddr) -> io::Result<Self> {
-        Ok(Self { stream: connect(to).await?, framer: Framer::new(), head: None })
+    pub(super) async fn open(
+        transport: Transport,
+        to: SocketAddr,
+        domain: Option<&str>,
+        key: &[u8],
+    ) -> io::Result<Self> {
+        Ok(Self { stream: open(transport, to, domain, key).await?, framer: Framer::new(), head: None })
     }
 
     /// Sends a request as it is.
     pub(super) async fn send(&mut self, request: &[u8]) -> Result<(), ConnectionFailure> {
-        let sent = timeout(Self::WAIT, self.stream.write_all(request)).await;
-        Ok(sent.map_err(|_| ConnectionFailure::Time)??)
+        let sent = async {
+            self.stream.write_all(request).await?;
+            self.stream.flush().await
+        };
+        Ok(timeout(Self::WAIT, sent).await.map_err(|_| ConnectionFailure::Time)??)
     }
 
     /// Sends a request inside of HTTP.

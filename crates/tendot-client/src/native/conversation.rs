@@ -163,7 +163,7 @@ impl Administrator {
     ) -> Result<(Connection, Received), AdministrationError> {
         let (mut connection, to) = self.connect(sent.is_list).await?;
         let done = match to.transport {
-            Transport::HTTP => {
+            Transport::HTTP | Transport::HTTPS => {
                 let (host, path) = self.peer.host_and_path(to.address);
                 connection.post(&host, path, about, sent.bytes).await
             }
@@ -182,10 +182,11 @@ impl Administrator {
     async fn connect(&self, is_list: bool) -> Result<(Connection, Origin), AdministrationError> {
         let mut tried: Option<(SocketAddr, std::io::Error)> = None;
         let transports: &[Transport] =
-            if is_list { &[Transport::TCP] } else { &[Transport::TCP, Transport::HTTP] };
+            if is_list { &[Transport::TCP] } else { &[Transport::TCP, Transport::HTTP, Transport::HTTPS] };
         for &transport in transports {
             let Some(address) = self.peer.administration(transport) else { continue };
-            match Connection::open(address).await {
+            let (domain, key) = self.peer.domain_and_key();
+            match Connection::open(transport, address, domain, key).await {
                 Ok(connection) => return Ok((connection, Origin { address, transport })),
                 Err(error) => tried = tried.or(Some((address, error))),
             }

@@ -1,7 +1,7 @@
-//! The Handle System itself, asked in its own protocol over UDP, TCP and HTTP.
+//! The Handle System itself, asked in its own protocol over UDP, TCP, HTTP and HTTPS.
 //!
 //! [`Native`] resolves: `root.rs` is where it begins, `drive.rs` leads a [`Lookup`] over the
-//! sockets of `transport.rs`, `times.rs` and `sites.rs` remember what it learns on the way, `gates.rs` lets one ask for many. [`Administrator`] changes
+//! sockets of `transport.rs` (`tls.rs`), `times.rs` and `sites.rs` remember what it learns on the way, `gates.rs` lets one ask for many. [`Administrator`] changes
 //! records (`administration.rs`): `identity.rs` is who it is, `peer.rs` whom it talks to, `connection.rs` how,
 //! `conversation.rs` what it believes, `session.rs` how that is kept from others.
 
@@ -19,6 +19,7 @@ mod root;
 mod session;
 mod sites;
 mod times;
+mod tls;
 mod transport;
 
 use std::fmt;

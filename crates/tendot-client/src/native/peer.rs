@@ -69,6 +69,11 @@ impl Peer {
         Some(SocketAddr::new(self.ip, port))
     }
 
+    /// By what it is known over TLS: its name in the DNS, if it has one, and its key as its site has it.
+    pub(super) fn domain_and_key(&self) -> (Option<&str>, &[u8]) {
+        (self.site.domain(self.place), self.server().map_or(&[], |server| &server.public_key))
+    }
+
     /// The host of HTTP requests to this address, and what their paths begin with.
     pub(super) fn host_and_path(&self, to: SocketAddr) -> (String, &str) {
         let host = match self.site.domain(self.place) {

@@ -88,6 +88,11 @@ impl Root {
         Self { sites: addresses.iter().map(site).collect() }
     }
 
+    /// One site alone.
+    pub fn of(site: Site<'static>) -> Self {
+        Self { sites: vec![Arc::new(site)] }
+    }
+
     /// The sites.
     pub fn sites(&self) -> &[Arc<Site<'static>>] {
         &self.sites
@@ -95,18 +100,25 @@ impl Root {
 
     /// The settings of a client that begins here.
     pub fn config(self) -> Config {
-        Config::new(self.sites)
+        config(self.sites)
     }
 
     /// The settings of a client that asks these sites for every name, whoever may keep it, and never anybody else.
     pub fn config_for(self, name: Handle<'_>) -> Config {
-        let mut config = Config::new(self.sites.clone());
+        let mut config = config(self.sites.clone());
         let prefix =
             if name.suffix().is_some() { name.prefix().to_ascii_uppercase() } else { b"0.NA".to_vec() };
         config.overrides.insert(prefix, self.sites);
         config.referrals = 0;
         config
     }
+}
+
+/// With all transports that there are.
+fn config(sites: Vec<Arc<Site<'static>>>) -> Config {
+    let mut config = Config::new(sites);
+    config.transports.push(Transport::HTTPS);
+    config
 }
 
 fn sites_of(values: &[Value<'_>]) -> Vec<Arc<Site<'static>>> {

@@ -8,14 +8,16 @@ use std::time::Duration;
 
 use tendot_proto::lookup::{ConnectionError, Transmit};
 use tendot_proto::record::Transport;
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::{TcpStream, UdpSocket};
 use tokio::sync::{Semaphore, mpsc};
 use tokio::task::{JoinSet, spawn_blocking};
 use tokio::time::{Instant, timeout, timeout_at};
 
+use super::tls::connect_encrypted;
+
 /// How long a connection may take to be made: less than an answer over it is waited for.
-const CONNECT: Duration = Duration::from_secs(3);
+pub(super) const CONNECT: Duration = Duration::from_secs(3);
 
 /// What is read at once.
 const READ: usize = 16 << 10;
@@ -132,9 +134,10 @@ async fn receive(attempt: u32, from: SocketAddr, socket: Arc<UdpSocket>, sender:
 
 async fn stream(transmit: Transmit, sender: mpsc::Sender<Arrival>) {
     let attempt = transmit.attempt;
-    let error = match connect(transmit.to).await {
-        Ok(mut connection) => {
-            exchange(&mut connection, attempt, &transmit.bytes, &sender).await;
+    let Transmit { transport, to, domain, server_key, bytes, .. } = &transmit;
+    let error = match open(*transport, *to, domain.as_deref(), server_key).await {
+        Ok(connection) => {
+            exchange(connection, attempt, bytes, &sender).await;
             ConnectionError::Closed
         }
         Err(_) => ConnectionError::Unreachable,
@@ -142,8 +145,13 @@ async fn stream(transmit: Transmit, sender: mpsc::Sender<Arrival>) {
     let _ = sender.send(Arrival::Failure { attempt, error }).await;
 }
 
-async fn exchange(connection: &mut TcpStream, attempt: u32, bytes: &[u8], sender: &mpsc::Sender<Arrival>) {
-    if connection.write_all(bytes).await.is_err() {
+async fn exchange(
+    mut connection: Box<dyn Stream>,
+    attempt: u32,
+    bytes: &[u8],
+    sender: &mpsc::Sender<Arrival>,
+) {
+    if connection.write_all(bytes).await.is_err() || connection.flush().await.is_err() {
         return;
     }
     let mut buffer = vec![0; READ];
@@ -153,6 +161,23 @@ async fn exchange(connection: &mut TcpStream, attempt: u32, bytes: &[u8], sender
             return;
         }
     }
+}
+
+/// A connection, with TLS or without.
+pub(super) trait Stream: AsyncRead + AsyncWrite + Send + Sync + Unpin {}
+impl<S: AsyncRead + AsyncWrite + Send + Sync + Unpin> Stream for S {}
+
+/// A connection by any transport but UDP; over TLS to the server that has this name, if any, and this key.
+pub(super) async fn open(
+    transport: Transport,
+    to: SocketAddr,
+    domain: Option<&str>,
+    key: &[u8],
+) -> io::Result<Box<dyn Stream>> {
+    if transport == Transport::HTTPS {
+        return Ok(Box::new(connect_encrypted(to, domain, key).await?));
+    }
+    Ok(Box::new(connect(to).await?))
 }
 
 /// A connection, unless it takes too long.

@@ -1,6 +1,31 @@
 //! New names.
 
-use tendot_proto::Handle;
+use tendot_proto::{Exhausted, Handle, Work};
+
+use crate::{Share, price};
+
+/// How many names are tried, for each server of a site, until one comes out that ours keeps.
+const TRIES: usize = 64;
+
+/// A new name that this server of its site keeps. If names are shared by their prefix, it may be that none is.
+pub(super) fn for_share(
+    start: Handle<'_>,
+    random: [u8; 16],
+    share: Option<Share>,
+    work: &mut Work,
+) -> Result<Vec<u8>, Exhausted> {
+    let first = with_suffix(start, random);
+    let Some(share) = share else { return Ok(first) };
+    for number in 0..TRIES.saturating_mul(share.servers()) {
+        work.spend(price::STEP)?;
+        let random = u128::from_be_bytes(random).wrapping_add(number as u128);
+        let name = with_suffix(start, random.to_be_bytes());
+        if share.has(Handle::new(&name)) {
+            return Ok(name);
+        }
+    }
+    Ok(first)
+}
 
 /// The name with a random UUID (RFC 9562, version 4) at its end, in lower-case digits as the deployed software writes
 /// it.
@@ -31,6 +56,25 @@ mod tests {
             *b"\x01\x23\x45\x67\x89\xab\xcd\xef\x01\x23\x45\x67\x89\xab\xcd\xef",
             "10.1/01234567-89ab-4def-8123-456789abcdef",
         );
+    }
+
+    #[test]
+    fn shares() {
+        use tendot_proto::record::{HashOption, Server, Site};
+        let start = Handle::from("10.1/");
+        for (option, is_kept) in
+            [(HashOption::WHOLE, true), (HashOption::SUFFIX, true), (HashOption::PREFIX, false)]
+        {
+            let site = Site { hash_option: option, servers: vec![Server::default(); 3], ..Site::default() };
+            let other = (start.server(HashOption::PREFIX, 3).unwrap() + 1) % 3;
+            let share = Share::of(&site, other);
+            for random in 0..20 {
+                let name = for_share(start, [random; 16], share, &mut Work::new(1_000)).unwrap();
+                assert_eq!(share.unwrap().has(Handle::new(&name)), is_kept, "{option:?} {random}");
+            }
+        }
+        let share = Share::of(&Site { servers: vec![Server::default(); 3], ..Site::default() }, 1);
+        assert!(for_share(start, [1; 16], share, &mut Work::new(0)).is_err());
     }
 
     #[track_caller]

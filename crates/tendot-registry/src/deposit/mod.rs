@@ -175,7 +175,11 @@ impl<S: Store> Registry<S> {
         work: &mut Work,
     ) -> Result<Done, Error> {
         for _ in 0..TRIES {
-            let judge = Registry { store: Consulted::new(&self.store), settings: Arc::clone(&self.settings) };
+            let judge = Registry {
+                store: Consulted::new(&self.store),
+                settings: Arc::clone(&self.settings),
+                neighbours: self.neighbours.clone(),
+            };
             let plan = judge.plan(write, now.unix32(), work).await?;
             judge.settle(&plan.needed, Asker::of(caller), work).await?;
             let Outcome { name, replaced, edit, locks_out, notes } = plan.outcome?;
@@ -204,7 +208,7 @@ impl<S: Store> Registry<S> {
             Write::Create { name, values, overwrite, mint, .. } => match mint {
                 None => self.plan_create(*name, values, *overwrite, date, work).await,
                 Some(random) => {
-                    let minted = mint::with_suffix(*name, *random);
+                    let minted = mint::for_share(*name, *random, self.settings.share, work)?;
                     self.plan_create(Handle::new(&minted), values, false, date, work).await
                 }
             },

@@ -9,7 +9,7 @@ mod parameter;
 
 use tendot_proto::record::Namespace;
 use tendot_proto::{Handle, Reference, Value, Work};
-use tendot_store::{State, Store};
+use tendot_store::Store;
 
 use crate::{Error, Registry};
 
@@ -40,12 +40,10 @@ impl<S: Store> Registry<S> {
         }
         let Some((delimiter, template)) = self.template(handle, work).await? else { return Ok(None) };
         let Some(parts) = split(name, &delimiter) else { return Ok(None) };
-        let Some(base) = self.get(parts.base, work).await?.filter(|entry| entry.state == State::Live) else {
-            return Ok(None);
-        };
-        let Some(template) = template else { return Ok(Some(base.values)) };
+        let Some(base) = self.ours(Handle::from(parts.base), work).await? else { return Ok(None) };
+        let Some(template) = template else { return Ok(Some(base)) };
         let source = self.follow(template, work).await?;
-        language::run(&source, parts, &base.values, &self.settings.limits, work)
+        language::run(&source, parts, &base, &self.settings.limits, work)
     }
 
     /// The delimiter that holds for a name, and the namespace with the template if there is one.
@@ -70,8 +68,8 @@ impl<S: Store> Registry<S> {
     /// The `HS_NAMESPACE` of a name's prefix: of several that with the lowest index.
     async fn namespace(&self, name: Handle<'_>, work: &mut Work) -> Result<Option<String>, Error> {
         let prefix = name.prefix_handle();
-        let Some(entry) = self.ours(Handle::new(&prefix), work).await? else { return Ok(None) };
-        let namespaces = entry.values.into_iter().filter(|value| value.has_type("HS_NAMESPACE"));
+        let Some(values) = self.ours(Handle::new(&prefix), work).await? else { return Ok(None) };
+        let namespaces = values.into_iter().filter(|value| value.has_type("HS_NAMESPACE"));
         let lowest = namespaces.min_by_key(|value| value.index);
         Ok(lowest.and_then(|value| String::from_utf8(value.data.into_owned()).ok()))
     }
@@ -82,8 +80,7 @@ impl<S: Store> Registry<S> {
             let Some(reference) = language::reference(&source)? else { return Ok(source) };
             let reference = Reference::parse(&reference).into_owned();
             let missing = || Error::Template { why: format!("`{reference}` is not here") };
-            let entry = self.ours(reference.handle(), work).await?.ok_or_else(missing)?;
-            let mut values = entry.values.into_iter();
+            let mut values = self.ours(reference.handle(), work).await?.ok_or_else(missing)?.into_iter();
             // Whoever writes a template could read anything otherwise.
             let is_it = |value: &Value<'_>| value.index == reference.index && value.permissions.is_public();
             let value = values.find(is_it).ok_or_else(missing)?;

@@ -79,7 +79,7 @@ impl<S: Store> Http<S> {
             if let Err(error) = self.look_up(&query, &Caller::Anonymous, search).await {
                 match error.error() {
                     Some(Error::NotFound) => return Err("DOI does not exist"),
-                    Some(Error::NotResponsible { .. }) | None => return Err("Unknown"),
+                    Some(Error::NotResponsible { .. } | Error::OtherServer) | None => return Err("Unknown"),
                     Some(_) => {}
                 }
             }

@@ -3,7 +3,9 @@
 use data_encoding::BASE64;
 use http::header::AUTHORIZATION;
 use subtle::ConstantTimeEq as _;
-use tendot_proto::{Handle, Value, Work};
+use tendot_proto::auth::{Challenge, SecretKeyAnswer, SecretKeyMac};
+use tendot_proto::crypto::{AwsLc, Random as _, SystemRandom};
+use tendot_proto::{Handle, Reference, Value, Work};
 use tendot_registry::{Caller, Identity};
 use tendot_store::Store;
 
@@ -47,6 +49,9 @@ impl<S: Store> Http<S> {
         let user = percent::decode_text(user, "user").map_err(|_| malformed)?;
         let (index, handle) = user.split_once(':').ok_or(malformed)?;
         let index: u32 = index.parse().map_err(|_| malformed)?;
+        if !self.registry.is_in_share(Handle::from(handle)) {
+            return self.by_password_elsewhere(index, handle, password).await;
+        }
         let keys = self.registry.keys(Handle::from(handle), &mut Work::new(WORK)).await;
         let keys = keys.map_err(|_| AuthenticationError::Failed)?;
         let is_it = |key: &&Value<'_>| {
@@ -57,6 +62,28 @@ impl<S: Store> Http<S> {
         let key = keys.iter().find(is_it).ok_or(AuthenticationError::Failed)?;
         let identity = Identity::proven(key.index, handle).ok_or(AuthenticationError::Failed)?;
         Ok(Caller::Handle(identity))
+    }
+
+    /// The same with a key that another server of our site keeps, which is shown a proof and not the secret.
+    async fn by_password_elsewhere(
+        &self,
+        index: u32,
+        handle: &str,
+        password: &[u8],
+    ) -> Result<Caller, AuthenticationError> {
+        let failed = AuthenticationError::Failed;
+        let (mut random, mut work) = ([0; 48], Work::REQUEST);
+        SystemRandom.fill(&mut random);
+        let (nonce, digest) = random.split_at(16);
+        let challenge = Challenge { nonce, digest };
+        let (form, key) = (SecretKeyMac::HmacSha256, Reference::new(index, handle.as_bytes()));
+        let proof = SecretKeyAnswer::make(form, password, challenge, &AwsLc, &mut SystemRandom, &mut work);
+        let proof = proof.map_err(|_| failed)?;
+        let fits = self.registry.fits_elsewhere(&key, challenge, &proof, &mut work).await;
+        match (fits, Identity::proven(index, handle)) {
+            (Ok(true), Some(identity)) => Ok(Caller::Handle(identity)),
+            _ => Err(failed),
+        }
     }
 
     fn by_token(&self, token: &str) -> Result<Caller, AuthenticationError> {

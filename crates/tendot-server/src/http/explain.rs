@@ -307,6 +307,10 @@ impl<S: Store> Http<S> {
                 explained.add_wrong("prefix", error.to_string(), advice);
                 return;
             }
+            Err(LookupError::Here(error @ Error::OtherServer)) => {
+                explained.add_wrong("prefix", error.to_string(), "ask there, or set `upstream`");
+                return;
+            }
             Err(LookupError::Here(error @ (Error::Store(_) | Error::Exhausted(_)))) => {
                 explained.outcome = Outcome::Failed;
                 explained.add_wrong("prefix", error.to_string(), "`tendot verify` finds what is damaged");

@@ -154,7 +154,7 @@ impl<S: Store> Http<S> {
     ) -> Result<(Resolution, Option<Heard>), LookupError> {
         match (self.registry.resolve(query, caller, &mut search.work).await, &self.foreign) {
             (Ok(resolution), _) => Ok((resolution, None)),
-            (Err(error @ Error::NotResponsible { .. }), Some(foreign)) => {
+            (Err(error @ (Error::NotResponsible { .. } | Error::OtherServer)), Some(foreign)) => {
                 // What is kept here has no part in this, and should not have to make room for it.
                 Box::pin(self.look_up_elsewhere(foreign, query, error, search)).await
             }

@@ -8,7 +8,7 @@ use tendot_proto::{Body, Handle, Message, OpFlags, Opcode, Outcome, Request, Res
 use tendot_registry::{Caller, Error, Operation, Query, Resolution, Write};
 use tendot_store::Store;
 
-use super::dispatch::Core;
+use super::dispatch::{Core, lend};
 use super::operation::operation;
 use super::status::is_status;
 use super::{Native, Reply};
@@ -42,15 +42,15 @@ impl<S: Store> Native<S> {
         let message = incoming.message;
         let done = match operation(&message, &mut scratch) {
             None => return self.unsupported(incoming),
-            Some(Operation::Resolve(query)) => self.resolve(incoming, &query, caller).await,
+            Some(Operation::Resolve(query)) => lend(core, self.resolve(incoming, &query, caller)).await,
             Some(Operation::Write(write)) => {
+                *core = None;
                 if let Some(reply) = self.refer(incoming).await {
                     return reply;
                 }
-                *core = None;
                 self.write(incoming, &write, caller).await
             }
-            Some(_) => return self.list(incoming, caller, None).await,
+            Some(_) => return lend(core, self.list(incoming, caller, None)).await,
         };
         done.unwrap_or_else(|error| self.refuse(incoming, &error))
     }
@@ -124,6 +124,9 @@ impl<S: Store> Native<S> {
         else {
             return self.unsupported(incoming);
         };
+        if !self.registry.is_in_share(key_handle) {
+            return self.refuse(incoming, &Error::OtherServer);
+        }
         let work = &mut incoming.work;
         let keys = match self.registry.keys(key_handle, work).await {
             Ok(keys) => keys,

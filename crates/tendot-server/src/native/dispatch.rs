@@ -1,13 +1,16 @@
 //! From a whole message to its answer.
 
+use std::future::poll_fn;
 use std::net::IpAddr;
+use std::pin::pin;
 use std::time::{Duration, Instant};
 
 use tendot_proto::auth::{Answer, AuthError, Pending};
 use tendot_proto::crypto::{AwsLc, SystemRandom};
-use tendot_proto::endpoint::{Incoming, Reason, Sealing, Transport};
+use tendot_proto::endpoint::{Incoming, Reason, Refusal, Sealing, Transport};
 use tendot_proto::{
-    Envelope, EnvelopeFlags, Header, Message, Opcode, Outcome, Parts, Reference, ResponseCode, Work, limits,
+    Envelope, EnvelopeFlags, Header, Message, Now, OpFlags, Opcode, Outcome, Parts, Reference, ResponseCode,
+    Work, limits,
 };
 use tendot_registry::{Caller, Identity};
 use tendot_store::Store;
@@ -77,7 +80,13 @@ impl<S: Store> Native<S> {
                 let header = bytes.get(limits::ENVELOPE..).map(Header::from_bytes);
                 let opcode =
                     header.and_then(Result::ok).map_or(Opcode::RESERVED, |(header, _)| header.opcode);
-                return Reply::refusal(opcode, &refusal);
+                let mut reply = Reply::refusal(opcode, &refusal);
+                if id != 0
+                    && let Some(sealed) = self.seal_refusal(bytes, &refusal, is_encrypted, now, &mut work)
+                {
+                    reply.message = Some(sealed);
+                }
+                return reply;
             }
         };
         incoming.work = work;
@@ -109,6 +118,29 @@ impl<S: Store> Native<S> {
         };
         reply.cost = before.saturating_sub(left);
         reply
+    }
+
+    /// A refusal with a MAC, if the request came in a session and asked for one.
+    fn seal_refusal(
+        &self,
+        bytes: &[u8],
+        refusal: &Refusal,
+        is_opened: bool,
+        now: Now,
+        work: &mut Work,
+    ) -> Option<Vec<u8>> {
+        let parts = Parts::split(bytes).ok().filter(|parts| parts.header.flags.has(OpFlags::CERTIFY))?;
+        let mut response = Message::from_bytes(refusal.response()?).ok()?;
+        response.header.flags = response.header.flags.with(OpFlags::CERTIFY);
+        let mut sealed = response.to_bytes().ok()?;
+        let mut sessions = self.sessions();
+        // Nobody else gets a MAC.
+        if !is_opened {
+            sessions.verify(&parts, false, now, &AwsLc, work).ok()?;
+        }
+        let session = sessions.get_mut(parts.envelope.session_id)?.session();
+        session.authenticate(&mut sealed, &AwsLc, work).ok()?;
+        Some(sealed)
     }
 
     /// Who has authenticated in a session.
@@ -147,7 +179,8 @@ impl<S: Store> Native<S> {
             }
         };
         let mut challenged = challenged.proved_by(incoming);
-        let reply = match self.identity(&mut challenged, &pending, answer).await {
+        let identity = self.identity(&mut challenged, &pending, answer);
+        let reply = match lend(core, identity).await {
             Ok(identity) => {
                 let known = Reference::new(identity.index(), identity.handle().as_bytes());
                 self.sessions().authenticate(pending.id(), &known);
@@ -172,6 +205,14 @@ impl<S: Store> Native<S> {
         let work = &mut challenged.work;
         if let Err(error) = self.registry.authorize(&operation, &claim, work).await {
             return Err(self.refuse(challenged, &error));
+        }
+        if answer.auth_type == b"HS_SECKEY" && !self.registry.is_in_share(answer.key_handle) {
+            let fits = self.registry.fits_elsewhere(&claim, pending.challenge(), answer.answer, work).await;
+            let identity = fits.map(|fits| Identity::proven(claim.index, &claim.handle).filter(|_| fits));
+            return match identity {
+                Ok(identity) => identity.ok_or_else(|| self.fail_to_prove(challenged, &AuthError::Failed)),
+                Err(error) => Err(self.refuse(challenged, &error)),
+            };
         }
         let keys = match self.registry.keys(answer.key_handle, work).await {
             Ok(keys) => keys,
@@ -266,6 +307,20 @@ pub(super) fn whole(parts: &Parts<'_>) -> Vec<u8> {
 
 /// The right to keep a core busy.
 pub(super) type Core<'n> = SemaphorePermit<'n>;
+
+/// Gives the core back as soon as somebody else is waited for: servers of a site that wait for each other would else wait
+/// for ever.
+pub(super) async fn lend<T>(core: &mut Option<Core<'_>>, future: impl Future<Output = T>) -> T {
+    let mut future = pin!(future);
+    poll_fn(|context| {
+        let polled = future.as_mut().poll(context);
+        if polled.is_pending() {
+            *core = None;
+        }
+        polled
+    })
+    .await
+}
 
 /// What a request may cost for which no core was asked.
 const EASY: Work = Work::new(20_000);

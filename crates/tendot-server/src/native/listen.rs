@@ -92,6 +92,16 @@ impl NativeSockets {
         Ok(Self { udp: udp.collect::<io::Result<_>>()?, tcp: TcpListener::from_std(tcp)? })
     }
 
+    /// Takes sockets that another program has made and keeps for who comes after us.
+    pub fn handed(tcp: std::net::TcpListener, udp: UdpSocket) -> io::Result<Self> {
+        tcp.set_nonblocking(true)?;
+        // Who had it before us may have left it otherwise at the end.
+        udp.set_nonblocking(false)?;
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let others = (1..cores).map(|_| udp.try_clone()).collect::<io::Result<Vec<_>>>()?;
+        Ok(Self { tcp: TcpListener::from_std(tcp)?, udp: std::iter::once(udp).chain(others).collect() })
+    }
+
     /// Where they listen.
     pub fn address(&self) -> io::Result<SocketAddr> {
         self.tcp.local_addr()

@@ -3,8 +3,9 @@
 //! `listen.rs` has the sockets: `udp.rs` takes datagrams (`datagram_socket.rs`: from where) and `tcp.rs` serves a connection,
 //! with `tls.rs` where the peer asks for it; messages inside HTTP come from `http/tunnel.rs`. All of them hand a message to
 //! `fair.rs`, which says who has had their share (`rate.rs`) and where hard work is done; `dispatch.rs` opens and reads it,
-//! finds out who asks, and answers, often what was answered before (`kept.rs`). What is asked for is named by `operation.rs` and carried out by `carry_out.rs`, with `session.rs`, `status.rs` and
-//! `listing.rs` (answers of several messages). `site.rs` is who we are.
+//! finds out who asks, and answers, often what was answered before (`kept.rs`). What is asked for is named by
+//! `operation.rs` and carried out by `carry_out.rs`, with `session.rs`, `status.rs` and `listing.rs` (answers of several
+//! messages). `site.rs` is who we are, and `neighbours.rs` asks the other servers of our site, if there are some.
 
 mod carry_out;
 mod challenges;
@@ -15,6 +16,7 @@ mod kept;
 mod listen;
 mod listing;
 mod metrics;
+mod neighbours;
 mod operation;
 mod rate;
 mod reply;
@@ -32,6 +34,7 @@ use challenges::Challenges;
 use kept::Kept;
 pub use listen::{Limits, NativeSockets, listen};
 pub(crate) use metrics::{Collected, Metrics};
+pub use neighbours::SiteNeighbours;
 use rate::Limiter;
 pub use rate::Rates;
 pub(crate) use reply::Reply;

@@ -7,6 +7,7 @@ use aws_lc_rs::rsa::{KeyPair, KeySize};
 use tendot_proto::auth::PrivateKey;
 use tendot_proto::crypto::{AwsLc, SigningKey};
 use tendot_proto::record::Site;
+use tendot_registry::Share;
 use tokio_rustls::TlsAcceptor;
 
 use super::tls;
@@ -21,23 +22,31 @@ pub enum KeyError {
     /// It cannot sign.
     #[error("the key can't sign: an RSA key with its primes, of at least 2048 bits, can")]
     Unusable,
+    /// It is not that of exactly one server of the site.
+    #[error("the site has {found} servers with our key, and we have to be one of them")]
+    NotInSite {
+        /// How many have it.
+        found: usize,
+    },
 }
 
 /// The record of our site, and the key that belongs to it.
 pub struct OwnSite {
     site: Site<'static>,
+    place: usize,
     bytes: Vec<u8>,
     key: Box<dyn SigningKey>,
     tls: TlsAcceptor,
 }
 
 impl OwnSite {
-    /// A site whose servers have the public part of this key.
+    /// A site with one server; or with several, of which we are the one that has the public part of this key.
     pub fn new(site: Site<'static>, key: &PrivateKey) -> Result<Self, KeyError> {
+        let place = if site.servers.len() > 1 { place(&site, key)? } else { 0 };
         let tls = tls::acceptor(key)?;
         let bytes = site.to_bytes();
         let key = key.signing_key(&AwsLc).map_err(|_| KeyError::Unusable)?;
-        Ok(Self { site, bytes, key, tls })
+        Ok(Self { site, place, bytes, key, tls })
     }
 
     /// A new key: RSA of 2048 bits, which all that is deployed can verify.
@@ -54,6 +63,16 @@ impl OwnSite {
         &self.site
     }
 
+    /// Which of the site's servers we are.
+    pub const fn place(&self) -> usize {
+        self.place
+    }
+
+    /// The names that we keep, and others do not; none if we keep all.
+    pub fn share(&self) -> Option<Share> {
+        Share::of(&self.site, self.place)
+    }
+
     /// The data of the record as the value has it.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
@@ -65,6 +84,15 @@ impl OwnSite {
 
     pub(super) const fn tls(&self) -> &TlsAcceptor {
         &self.tls
+    }
+}
+
+fn place(site: &Site<'_>, key: &PrivateKey) -> Result<usize, KeyError> {
+    let public = key.public_key().ok_or(KeyError::Unusable)?.to_bytes();
+    let mut places = (0..).zip(&site.servers).filter(|(_, server)| *server.public_key == *public);
+    match (places.next(), places.count()) {
+        (Some((place, _)), 0) => Ok(place),
+        (first, others) => Err(KeyError::NotInSite { found: usize::from(first.is_some()) + others }),
     }
 }
 

@@ -7,7 +7,8 @@ use tendot_store::{ImportError, Imported, Importer};
 
 use crate::args::ImportArguments;
 use crate::failure::tell_that_input_is_awaited;
-use crate::import::{self, Format, Piece, Report, Source};
+use crate::import::{self, Format, Piece, Report, Source, Taken};
+use crate::site::joined_site;
 use crate::store::{BYTES, RECORDS, is_standard, progress, unopened, unread};
 use crate::{Answer, Failure};
 
@@ -34,11 +35,16 @@ pub(crate) fn run(arguments: &ImportArguments) -> Result<Answer, Failure> {
     };
     let size = sources.iter().map(|(source, _)| source.size).sum();
     let report = Report::new(progress(size, BYTES));
+    let share = match &arguments.site {
+        Some(site) => joined_site(&directory, site)?.share(),
+        None => None,
+    };
+    let taken = Taken { homes: !arguments.no_home, share };
     let mut run = Run { importer, report, read: 0 };
     for (source, format) in sources {
         let name = source.name().to_owned();
         let source = source.watched(&run.report.progress);
-        import::read(source, format, !arguments.no_home, |piece| run.take(&name, &piece))?;
+        import::read(source, format, taken, |piece| run.take(&name, &piece))?;
     }
     run.finish(arguments.json)
 }

@@ -2,7 +2,7 @@
 
 use std::fs::OpenOptions;
 use std::io::{self, ErrorKind, Read as _, Write as _};
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpListener as TcpSocket, UdpSocket};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -12,9 +12,9 @@ use data_encoding::BASE64URL_NOPAD;
 use serde::Serialize;
 use tendot_proto::Handle;
 use tendot_proto::record::Record;
-use tendot_registry::Registry;
+use tendot_registry::{Registry, Settings as RegistrySettings};
 use tendot_server::http::{Http, Listener, Tls, listen};
-use tendot_server::native::{self, Native, NativeSockets};
+use tendot_server::native::{self, Native, NativeSockets, OwnSite, SiteNeighbours};
 use tendot_store::{Change, CommitError, Edit, Embedded, Expect, Memory, Store};
 use tokio::net::TcpListener;
 use tokio::runtime::Builder;
@@ -26,8 +26,9 @@ use crate::config::{Configuration, Settings, wrong};
 use crate::failure::tell;
 use crate::log::Log;
 use crate::output::Output;
-use crate::site::{Reached, own_site};
+use crate::site::{Reached, joined_site, own_site};
 use crate::store::unopened;
+use crate::systemd::Handed;
 use crate::{Answer, Failure, systemd};
 
 #[derive(Serialize)]
@@ -93,9 +94,16 @@ async fn serve<S: Store + 'static>(
         _ => None,
     };
     let lost = log.clone();
-    let (listeners, mut addresses) = listeners(settings, tls.as_ref()).await?;
-    let registry = Arc::new(Registry::new(store, settings.registry()));
-    let native = native(settings, &registry, &addresses)?;
+    let Handed { http: handed, native: handed_native } =
+        systemd::sockets().map_err(|error| Failure::io("a socket of systemd can't be used", &error))?;
+    let (listeners, mut addresses) = listeners(settings, tls.as_ref(), handed).await?;
+    let sockets = native_sockets(settings, handed_native)?;
+    let native_address = sockets.as_ref().map(|(address, _)| *address);
+    let site = site(settings, native_address, &addresses)?;
+    let registry = Arc::new(registry(settings, store, site.as_ref()));
+    let native = sockets
+        .zip(site)
+        .map(|((address, sockets), site)| (address, sockets, Arc::new(native(settings, &registry, site))));
     let mut http = Http::new(registry)
         .trust(settings.trust())
         .body_time(settings.body_time)
@@ -161,14 +169,29 @@ async fn serve<S: Store + 'static>(
     Ok(Answer::Yes)
 }
 
-/// The native protocol, and where it is answered; none if it is off.
-#[expect(clippy::type_complexity, reason = "three things that are used once")]
-fn native<S: Store + 'static>(
+/// Where the native protocol is answered: at the sockets that systemd hands over, else at those of the settings; nowhere if
+/// it is off.
+fn native_sockets(
     settings: &Settings,
-    registry: &Arc<Registry<S>>,
-    addresses: &[String],
-) -> Result<Option<(SocketAddr, NativeSockets, Arc<Native<S>>)>, Failure> {
-    let Some(address) = settings.native else { return Ok(None) };
+    handed: (Option<TcpSocket>, Option<UdpSocket>),
+) -> Result<Option<(SocketAddr, NativeSockets)>, Failure> {
+    let unusable = |error: io::Error| Failure::io("a socket of systemd can't be used", &error);
+    let sockets = match handed {
+        (Some(tcp), Some(udp)) => NativeSockets::handed(tcp, udp).map_err(unusable)?,
+        (None, None) => {
+            let Some(address) = settings.native else { return Ok(None) };
+            bind_native(address)?
+        }
+        _ => {
+            return Err(Failure::new("systemd has to hand over two sockets `native`, or none")
+                .hint("one is for connections (`ListenStream=`), one for datagrams (`ListenDatagram=`)"));
+        }
+    };
+    let address = sockets.address().map_err(unusable)?;
+    Ok(Some((address, sockets)))
+}
+
+fn bind_native(address: SocketAddr) -> Result<NativeSockets, Failure> {
     let failed = |error: io::Error| {
         let failure = Failure::io(format!("{address} can't be listened to"), &error);
         match error.kind() {
@@ -178,18 +201,43 @@ fn native<S: Store + 'static>(
             _ => failure.hint("`--native ADDR` says another address, `--native off` none"),
         }
     };
-    let sockets = NativeSockets::bind(address).map_err(failed)?;
-    let address = sockets.address().map_err(failed)?;
+    NativeSockets::bind(address).map_err(failed)
+}
+
+/// Who we are; nobody to others without the native protocol, unless we are a server of several.
+fn site(
+    settings: &Settings,
+    native: Option<SocketAddr>,
+    addresses: &[String],
+) -> Result<Option<OwnSite>, Failure> {
+    let (directory, joined) = (settings.store_directory(), settings.site.as_deref());
+    let Some(native) = native else {
+        return directory.zip(joined).map(|(directory, joined)| joined_site(&directory, joined)).transpose();
+    };
     let http = addresses.iter().find_map(|address| address.strip_prefix("http://"));
     let reached = Reached {
-        native: address,
+        native,
         address: settings.public_address,
         http: http
             .and_then(|http| http.trim_end_matches('/').parse::<SocketAddr>().ok())
             .map(|http| http.port()),
         description: &settings.description,
     };
-    let site = own_site(settings.store_directory().as_deref(), &reached)?;
+    own_site(directory.as_deref(), &reached, joined).map(Some)
+}
+
+/// The rules; with other servers of our site to ask, if there are some.
+fn registry<S: Store>(settings: &Settings, store: S, site: Option<&OwnSite>) -> Registry<S> {
+    let share = site.and_then(OwnSite::share);
+    let registry = Registry::new(store, RegistrySettings { share, ..settings.registry() });
+    match site.filter(|_| share.is_some()) {
+        Some(site) => registry.with_neighbours(Arc::new(SiteNeighbours::new(site.site().clone()))),
+        None => registry,
+    }
+}
+
+/// The native protocol.
+fn native<S: Store + 'static>(settings: &Settings, registry: &Arc<Registry<S>>, site: OwnSite) -> Native<S> {
     let mut native = Native::new(Arc::clone(registry), site)
         .small_group(settings.small_group)
         .keeps(usize::try_from(settings.native_kept.0).unwrap_or(usize::MAX))
@@ -197,17 +245,16 @@ fn native<S: Store + 'static>(
     if let Some(rates) = settings.native_rates() {
         native = native.rates(rates);
     }
-    Ok(Some((address, sockets, Arc::new(native))))
+    native
 }
 
 /// The sockets that are listened to, and their addresses: those that systemd hands over, else those of the settings.
 async fn listeners(
     settings: &Settings,
     tls: Option<&Arc<Tls>>,
+    handed: Vec<(String, TcpSocket)>,
 ) -> Result<(Vec<Listener>, Vec<String>), Failure> {
     let mut sockets = Vec::new();
-    let handed =
-        systemd::sockets().map_err(|error| Failure::io("a socket of systemd can't be used", &error))?;
     if handed.is_empty() {
         for (address, is_encrypted) in [(settings.http, false), (settings.https, true)] {
             let Some(address) = address else { continue };

@@ -5,19 +5,25 @@ use std::path::PathBuf;
 
 use flate2::Crc;
 use serde::Serialize;
-use tendot_proto::record::Site;
+use tendot_proto::record::{Attribute, HashOption, Server, Site};
 
-use crate::args::{ConfigurationArguments, SiteArguments, SiteExportArguments, SiteShowArguments};
+use crate::args::{
+    ConfigurationArguments, HashArgument, SiteArguments, SiteExportArguments, SiteJoinArguments,
+    SiteShowArguments,
+};
 use crate::failure::{tell, tell_error};
 use crate::output::Output;
 use crate::replacement::Replacement;
-use crate::site::{ADMINISTRATOR, make_key, read_key, read_site};
+use crate::site::{
+    ADMINISTRATOR, joined_site, make_key, next_serial, read_key, read_site, site_in, write_site,
+};
 use crate::{Answer, Failure, command};
 
 pub(crate) fn run(arguments: &SiteArguments) -> Result<Answer, Failure> {
     match arguments {
         SiteArguments::Show(arguments) => show(arguments),
         SiteArguments::Export(arguments) => export(arguments),
+        SiteArguments::Join(arguments) => join(arguments),
     }
 }
 
@@ -45,6 +51,10 @@ fn found(
     let Some(directory) = settings.store_directory() else {
         return Err(Failure::new("a store in memory has no record of a site that stays"));
     };
+    if let Some(joined) = &settings.site {
+        let site = joined_site(&directory, joined)?.site().clone();
+        return Ok(Some((directory, site)));
+    }
     let site = read_site(&directory)?;
     if site.is_none() {
         let directory = directory.display();
@@ -57,6 +67,57 @@ fn found(
 
 fn pretty(site: &Site<'_>) -> Result<String, Failure> {
     serde_json::to_string_pretty(site).map_err(|error| Failure::new(error.to_string()))
+}
+
+fn join(arguments: &SiteJoinArguments) -> Result<Answer, Failure> {
+    let mut servers: Vec<Server<'static>> = Vec::new();
+    let before = site_in(&arguments.into)?;
+    let mut serial = before.as_ref().map_or(0, |before| before.serial);
+    for file in &arguments.files {
+        let shown = file.display();
+        let part = site_in(file)?.ok_or_else(|| Failure::new(format!("`{shown}` is not there")))?;
+        serial = serial.max(part.serial);
+        for server in part.servers {
+            if server.ip().is_unspecified() || server.public_key.is_empty() {
+                return Err(Failure::new(format!(
+                    "`{shown}` has no address that others can reach, or no key"
+                ))
+                .hint("set `native.public_address` there, and start the service once"));
+            }
+            if servers.iter().any(|other| other.public_key == server.public_key) {
+                return Err(Failure::new(format!("`{shown}` has a key that another server has, too")));
+            }
+            let id = u32::try_from(servers.len()).unwrap_or(u32::MAX).saturating_add(1);
+            servers.push(Server { id, ..server });
+        }
+    }
+    let description = (!arguments.description.is_empty()).then(|| Attribute {
+        name: b"desc"[..].into(),
+        value: arguments.description.clone().into_bytes().into(),
+    });
+    let hash_option = match arguments.hash {
+        HashArgument::Name => HashOption::WHOLE,
+        HashArgument::Local => HashOption::SUFFIX,
+        HashArgument::Prefix => HashOption::PREFIX,
+    };
+    let attributes = description.into_iter().collect();
+    let mut site = Site { flags: Site::PRIMARY, hash_option, attributes, servers, ..Site::default() };
+    match before {
+        Some(before) if before == (Site { serial: before.serial, ..site.clone() }) => site = before,
+        _ => {
+            site.serial = next_serial(serial);
+            write_site(&arguments.into, &site)?;
+        }
+    }
+    if arguments.json {
+        let mut output = Output::new();
+        output.json(&site)?;
+        output.flush()?;
+    } else {
+        let (count, shown) = (site.servers.len(), arguments.into.display());
+        tell(format_args!("`{shown}` has {count} servers: `native.site` of each has to say where it is"));
+    }
+    Ok(Answer::Yes)
 }
 
 #[derive(Serialize)]

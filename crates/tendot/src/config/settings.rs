@@ -115,6 +115,8 @@ settings! {
         "The address that others reach us at, for the record of our site; without a word, that of `native.address`.";
     description: String = "native.description", "",
         "What our site says of itself.";
+    site: Option<PathBuf> = "native.site", "",
+        "The record of a site of several servers, as `tendot site join` makes it; our key says which of them we are. Without a word, we are a site of our own.";
     small_group: bool = "native.small_group", "true",
         "Whether sessions are made in the group of 1024 bits, the only one that clients of Handle.Net 9 know.";
     native_kept: Memory = "native.kept", "16MiB",

@@ -5,7 +5,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 use tendot_proto::record::Record;
 
-use super::piece::{Piece, SIZE};
+use super::piece::{Piece, SIZE, Taken};
 use super::{Item, LONGEST, Source};
 use crate::Failure;
 use crate::lines::Lines;
@@ -52,8 +52,8 @@ impl Block {
         Ok(Some(Self { before, count, text, _place: place }))
     }
 
-    pub(super) fn parse(&self, with_homes: bool) -> Piece {
-        let mut piece = Piece::new(with_homes);
+    pub(super) fn parse(&self, taken: Taken) -> Piece {
+        let mut piece = Piece::new(taken);
         let mut begin = 0;
         for (end, number) in memchr::memchr_iter(b'\n', &self.text).zip(self.before + 1..) {
             let line = &self.text[begin..end];

@@ -16,8 +16,8 @@ use std::thread;
 
 use check::check;
 pub(crate) use format::Format;
-pub(crate) use piece::Piece;
 use piece::Told;
+pub(crate) use piece::{Piece, Taken};
 pub(crate) use report::Report;
 pub(crate) use source::Source;
 use tendot_proto::record::Record;
@@ -48,7 +48,7 @@ const THREADS: usize = 4;
 pub(crate) fn read(
     source: Source,
     format: Format,
-    with_homes: bool,
+    taken: Taken,
     mut take: impl FnMut(Piece) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
     let read = match format {
@@ -57,7 +57,7 @@ pub(crate) fn read(
             let threads = NonZero::new(threads).unwrap_or(NonZero::<usize>::MIN);
             // Nobody wants it when the import has failed.
             let parse = |block: Result<jsonl::Block, Failure>, pieces: &Results<_>| {
-                let _ = pieces.send(block.map(|block| block.parse(with_homes)));
+                let _ = pieces.send(block.map(|block| block.parse(taken)));
             };
             return in_order(threads, jsonl::blocks(source), parse, |piece| take(piece?));
         }
@@ -67,11 +67,11 @@ pub(crate) fn read(
     };
     // These are read as a whole, beside the one who takes what was read.
     let parse = |source: Source, pieces: &Results<_>| {
-        let mut piece = Piece::new(with_homes);
+        let mut piece = Piece::new(taken);
         let read = read(source, &mut |line, item| {
             piece.take(line, item);
             if piece.is_full() {
-                let full = std::mem::replace(&mut piece, Piece::new(with_homes));
+                let full = std::mem::replace(&mut piece, Piece::new(taken));
                 pieces.send(Ok(full)).map_err(|_| Failure::new("nothing more is taken"))?;
             }
             Ok(())

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use tendot_proto::Handle;
 use tendot_proto::record::Record;
+use tendot_registry::Share;
 use tendot_store::{Batch, Key};
 
 use super::report::{REFUSED, WARNINGS};
@@ -13,9 +14,18 @@ use crate::failure::shown;
 /// Bytes that a piece has, more or less.
 pub(super) const SIZE: usize = 1 << 18;
 
+/// What is taken of a source.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Taken {
+    /// Whether prefixes are homed.
+    pub(crate) homes: bool,
+    /// The names that are kept here, if others are kept by other servers of the site.
+    pub(crate) share: Option<Share>,
+}
+
 /// Records that are taken, and what there is to be told, in order.
 pub(crate) struct Piece {
-    with_homes: bool,
+    taken: Taken,
     pub(crate) batch: Batch,
     /// Prefixes that are to be homed.
     pub(crate) homes: BTreeSet<Box<str>>,
@@ -23,6 +33,8 @@ pub(crate) struct Piece {
     pub(crate) told: Vec<(u64, Told)>,
     pub(crate) refused: u64,
     pub(crate) warnings: u64,
+    /// Records that other servers of the site keep.
+    pub(crate) elsewhere: u64,
 }
 
 /// What is told about a line.
@@ -32,14 +44,15 @@ pub(crate) enum Told {
 }
 
 impl Piece {
-    pub(super) const fn new(with_homes: bool) -> Self {
+    pub(super) const fn new(taken: Taken) -> Self {
         Self {
-            with_homes,
+            taken,
             batch: Batch::new(),
             homes: BTreeSet::new(),
             told: Vec::new(),
             refused: 0,
             warnings: 0,
+            elsewhere: 0,
         }
     }
 
@@ -51,7 +64,7 @@ impl Piece {
     pub(super) fn take(&mut self, line: u64, item: Item) {
         match item {
             Item::Refused(reason) => self.refuse(line, || reason),
-            Item::Home(prefix) if self.with_homes => {
+            Item::Home(prefix) if self.taken.homes => {
                 if prefix.is_empty() || prefix.contains('/') || Key::of_prefix(&prefix).is_err() {
                     self.refuse(line, || format!("`{}` is no prefix", shown(prefix.as_bytes())));
                 } else {
@@ -75,11 +88,13 @@ impl Piece {
         let handle = Handle::new(&record.handle);
         // It has been checked.
         let Ok(name) = handle.to_str() else { return };
-        if let Err(error) = self.batch.put(name, &record.values) {
+        if self.taken.share.is_some_and(|share| !share.has(handle)) {
+            self.elsewhere += 1;
+        } else if let Err(error) = self.batch.put(name, &record.values) {
             return self.refuse(line, || format!("`{}`: {error}", shown(&record.handle)));
         }
         let prefix = name.split('/').next().unwrap_or_default();
-        if !self.with_homes || self.homes.contains(prefix) {
+        if !self.taken.homes || self.homes.contains(prefix) {
             return;
         }
         match Key::of_prefix(prefix) {

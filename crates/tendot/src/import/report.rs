@@ -21,6 +21,7 @@ pub(crate) struct Report {
     pub(crate) progress: ProgressBar,
     refused: u64,
     warnings: u64,
+    elsewhere: u64,
 }
 
 #[derive(Serialize)]
@@ -32,12 +33,15 @@ struct Summary {
     superseded: u64,
     refused: u64,
     warnings: u64,
+    /// Only where names are shared.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    elsewhere: Option<u64>,
     seconds: f64,
 }
 
 impl Report {
     pub(crate) fn new(progress: ProgressBar) -> Self {
-        Self { started: Instant::now(), progress, refused: 0, warnings: 0 }
+        Self { started: Instant::now(), progress, refused: 0, warnings: 0, elsewhere: 0 }
     }
 
     /// Tells what a piece of a source has that is refused or odd, as long as there was not too much of it before.
@@ -56,6 +60,7 @@ impl Report {
         }
         self.refused += piece.refused;
         self.warnings += piece.warnings;
+        self.elsewhere += piece.elsewhere;
     }
 
     /// Tells names that were ended: the first of them, and how many there are.
@@ -80,6 +85,9 @@ impl Report {
         }
         if warnings > WARNINGS {
             tell(format_args!("warning: {} more", warnings - WARNINGS));
+        }
+        if self.elsewhere > 0 {
+            tell(format_args!("{} are for other servers of the site", self.elsewhere));
         }
         let seconds = self.started.elapsed().as_secs_f64();
         match imported {
@@ -107,6 +115,7 @@ impl Report {
             superseded,
             refused,
             warnings,
+            elsewhere: (self.elsewhere > 0).then_some(self.elsewhere),
             seconds,
         })?;
         output.flush()

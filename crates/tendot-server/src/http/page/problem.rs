@@ -182,7 +182,8 @@ impl<S: Store> Http<S> {
         if let (Read::Prefix(prefix), "prefix-alone") = (Read::of(name), problem.code) {
             problem.detail = self.about_prefix(prefix).await;
         }
-        if matches!(error.error(), Some(Error::NotFound | Error::NotResponsible { .. })) {
+        if matches!(error.error(), Some(Error::NotFound | Error::NotResponsible { .. } | Error::OtherServer))
+        {
             problem.near = self.near(name, &mut search.work).await;
         }
         let mut response = problem.answer(request);
@@ -206,7 +207,7 @@ fn problem_of(name: &str, error: &Error) -> Problem<'static> {
             let detail = "A name is a prefix, a slash and a suffix, such as 10.1000/182.".into();
             Problem::new(StatusCode::BAD_REQUEST, "no-name", "There is no name here", detail)
         }
-        (Error::NotFound | Error::NotResponsible { .. }, Read::Prefix(_)) => Problem {
+        (Error::NotFound | Error::NotResponsible { .. } | Error::OtherServer, Read::Prefix(_)) => Problem {
             reasons: vec![
                 "A name has a slash and a suffix after its prefix; the rest may have been cut off.",
             ],
@@ -233,6 +234,13 @@ fn problem_of(name: &str, error: &Error) -> Problem<'static> {
                 format!("{}.", capital(&error.to_string())),
             )
         },
+        (Error::OtherServer, _) => {
+            let detail = "Another server of this service keeps it; this one asks no others.".into();
+            Problem {
+                elsewhere: elsewhere(name),
+                ..Problem::new(status, "not-kept-here", "Not kept at this server", detail)
+            }
+        }
         (Error::NotFound, _) if name.ends_with('/') && name.matches('/').count() == 1 => {
             let detail =
                 "There is nothing after the slash: the rest of the name may have been cut off.".into();

@@ -1,0 +1,74 @@
+//! The other servers of our site, and what they are asked for.
+
+use std::fmt;
+use std::pin::Pin;
+
+use tendot_proto::auth::Challenge;
+use tendot_proto::{Handle, Reference, Value, Work};
+use tendot_store::{State, Store};
+
+use crate::{Error, Registry};
+
+/// What another server says, some time.
+pub type Said<'a, T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send + 'a>>;
+
+/// The other servers of our site, which keep the rest of its names: rights over names that are kept here may be given by
+/// records, and proved by keys, that are kept there.
+///
+/// What they say has to be certain: it decides who may do what. What it costs them is counted as work of who makes us ask.
+pub trait Neighbours: fmt::Debug + Send + Sync {
+    /// The values of a record that everybody may read; none if there is no such record.
+    fn values<'a>(&'a self, name: &'a str, work: &'a mut Work) -> Said<'a, Option<Vec<Value<'static>>>>;
+
+    /// Whether the answer to a challenge fits the secret key at an index of a record.
+    fn fits<'a>(
+        &'a self,
+        key: &'a Reference<'a>,
+        challenge: Challenge<'a>,
+        answer: &'a [u8],
+        work: &'a mut Work,
+    ) -> Said<'a, bool>;
+}
+
+impl<S: Store> Registry<S> {
+    /// Whether a name is kept at this server, and not at another of its site, provided that its prefix is kept here.
+    pub fn is_in_share(&self, name: Handle<'_>) -> bool {
+        self.settings.share.is_none_or(|share| share.has(name))
+    }
+
+    /// Whether the answer to a challenge fits a secret key that another server of our site keeps.
+    pub async fn fits_elsewhere(
+        &self,
+        key: &Reference<'_>,
+        challenge: Challenge<'_>,
+        answer: &[u8],
+        work: &mut Work,
+    ) -> Result<bool, Error> {
+        let Some(neighbours) = &self.neighbours else { return Ok(false) };
+        if self.is_in_share(key.handle()) || !self.is_responsible(key.handle(), work).await? {
+            return Ok(false);
+        }
+        neighbours.fits(key, challenge, answer, work).await
+    }
+
+    /// The values of a record of our site's, if there is one: what governs rights may not be a leftover of a prefix that has
+    /// moved, nor of a share. Of a record that another server keeps, they are those that everybody may read.
+    pub(crate) async fn ours(
+        &self,
+        name: Handle<'_>,
+        work: &mut Work,
+    ) -> Result<Option<Vec<Value<'static>>>, Error> {
+        let Ok(text) = name.to_str() else { return Ok(None) };
+        if !self.is_responsible(name, work).await? {
+            return Ok(None);
+        }
+        if self.is_in_share(name) {
+            let entry = self.get(text, work).await?.filter(|entry| entry.state == State::Live);
+            return Ok(entry.map(|entry| entry.values));
+        }
+        match &self.neighbours {
+            Some(neighbours) => neighbours.values(text, work).await,
+            None => Ok(None),
+        }
+    }
+}

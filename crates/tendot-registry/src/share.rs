@@ -1,0 +1,41 @@
+use tendot_proto::Handle;
+use tendot_proto::record::{HashOption, Site};
+
+/// The names that one server of several in a site keeps: those that its place comes out of the hash for.
+///
+/// ```
+/// use tendot_proto::record::{HashOption, Server, Site};
+/// use tendot_proto::Handle;
+/// use tendot_registry::Share;
+///
+/// let servers = vec![Server::default(); 3];
+/// let site = Site { hash_option: HashOption::WHOLE, servers, ..Site::default() };
+/// let second = Share::of(&site, 1).unwrap();
+/// assert!(second.has(Handle::from("10.1000/ABC")) && !second.has(Handle::from("10.1000/1")));
+/// assert_eq!(Share::of(&site, 3), None);
+/// ```
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Share {
+    option: HashOption,
+    servers: usize,
+    place: usize,
+}
+
+impl Share {
+    /// The share of the server at this place of a site; none if it is the only one, which keeps all, or there is no such
+    /// place.
+    pub fn of(site: &Site<'_>, place: usize) -> Option<Self> {
+        let servers = site.servers.len();
+        (servers > 1 && place < servers).then_some(Self { option: site.hash_option, servers, place })
+    }
+
+    /// Whether a name is in it.
+    pub fn has(&self, name: Handle<'_>) -> bool {
+        Handle::new(&name.with_slash()).server(self.option, self.servers) == Some(self.place)
+    }
+
+    /// Servers of the site.
+    pub(crate) const fn servers(&self) -> usize {
+        self.servers
+    }
+}

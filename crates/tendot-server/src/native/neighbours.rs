@@ -1,0 +1,121 @@
+//! The other servers of our site, asked over connections, and believed by their signatures.
+
+use std::fmt;
+use std::time::Duration;
+
+use tendot_client::native::{Native, NativeError, Root};
+use tendot_client::{CacheSettings, Found, Resolver, Source, Upstream};
+use tendot_proto::auth::Challenge;
+use tendot_proto::lookup::{Config, Question};
+use tendot_proto::message::DigestAlgorithm;
+use tendot_proto::record::{Site, Transport};
+use tendot_proto::{Body, Handle, Opcode, Outcome, Reference, Request, RequestDigest, Response, Value, Work};
+use tendot_registry::{Error, Neighbours, Said};
+
+/// How long what they say is kept: so long a right holds here that was taken away there.
+const KEPT: Duration = Duration::from_secs(10);
+
+/// How long they may take.
+const WAIT: Duration = Duration::from_secs(5);
+
+/// Steps of work that a question costs who makes us ask it: a signature there, and a little for everything else.
+const PRICE: u32 = 1_000;
+
+/// Memory for what is kept.
+const BYTES: u64 = 4 << 20;
+
+/// The servers of a site, each of which keeps its share of the names.
+pub struct SiteNeighbours {
+    site: Root,
+    records: Resolver<Asked>,
+}
+
+/// Who is asked for a record: that one of the servers that keeps it.
+struct Asked(Root);
+
+impl SiteNeighbours {
+    /// Those of this site.
+    pub fn new(site: Site<'static>) -> Self {
+        let site = Root::of(site);
+        let kept = CacheSettings {
+            bytes: BYTES,
+            longest: KEPT,
+            nothing: KEPT,
+            stale: Duration::ZERO,
+            retry: Duration::from_secs(1),
+        };
+        Self { records: Resolver::new(Asked(site.clone()), kept), site }
+    }
+}
+
+/// Asks the server that keeps a name, and nobody else.
+fn client(site: &Root, name: Handle<'_>) -> Native {
+    Native::new(Config {
+        certify: true,
+        // Whoever wrote the record of our site has to be trusted.
+        private_addresses: true,
+        transports: vec![Transport::TCP],
+        time: WAIT,
+        ..site.clone().config_for(name)
+    })
+}
+
+impl Upstream for Asked {
+    type Error = NativeError;
+
+    async fn ask(&self, name: &str) -> Result<Found, NativeError> {
+        client(&self.0, Handle::from(name)).ask(name).await
+    }
+}
+
+impl Neighbours for SiteNeighbours {
+    fn values<'a>(&'a self, name: &'a str, work: &'a mut Work) -> Said<'a, Option<Vec<Value<'static>>>> {
+        Box::pin(async move {
+            let answer = self.records.resolve(name).await;
+            let answer = answer.map_err(|error| Error::Neighbour { why: error.to_string() })?;
+            if answer.source == Source::Asked {
+                work.spend(PRICE)?;
+            }
+            match &*answer.found {
+                Found::Values(values) => Ok(Some(values.clone())),
+                Found::NoValues => Ok(Some(Vec::new())),
+                Found::Nothing => Ok(None),
+                Found::NotKept => Err(Error::Neighbour { why: "it knows another record of our site".into() }),
+            }
+        })
+    }
+
+    fn fits<'a>(
+        &'a self,
+        key: &'a Reference<'a>,
+        challenge: Challenge<'a>,
+        answer: &'a [u8],
+        work: &'a mut Work,
+    ) -> Said<'a, bool> {
+        Box::pin(async move {
+            work.spend(PRICE)?;
+            let unsaid = |why: String| Error::Neighbour { why };
+            let request = Request::VerifyChallenge {
+                key_handle: key.handle(),
+                key_index: key.index,
+                nonce: challenge.nonce,
+                digest: RequestDigest { algorithm: DigestAlgorithm::Untold, bytes: challenge.digest },
+                answer,
+            };
+            let question = Question::new(key.handle(), Opcode::VERIFY_CHALLENGE, &request);
+            let said = client(&self.site, key.handle()).look_up(question).await;
+            let said = said.map_err(|error| unsaid(error.to_string()))?;
+            let message = said.message().map_err(|error| unsaid(error.to_string()))?;
+            match message.body {
+                Body::Response(Response { outcome: Outcome::Verified(fits), .. }) => Ok(fits == 1),
+                _ => Err(unsaid(format!("it says {}", message.header.response_code))),
+            }
+        })
+    }
+}
+
+impl fmt::Debug for SiteNeighbours {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("SiteNeighbours").field(&self.site).finish()
+    }
+}
