@@ -244,7 +244,7 @@ fn lists() {
     assert_eq!(list(ONE, "10.2", 10), Err(400));
     assert_eq!(list("anonymous", "10.1", 10), Err(402));
     assert_eq!(list(ONE, "10.9", 10), Err(301));
-    assert_eq!(list(ONE, "10.1/A", 10), Err(102));
+    assert_eq!(list(ONE, "10.1/A", 10), Err(301));
     let closed = with(Memory::new(), Settings { list_handles: false, ..Settings::default() });
     let listed =
         block_on(closed.list(Handle::from("10.1"), None, 9, &caller("operator"), &mut Work::new(100)));

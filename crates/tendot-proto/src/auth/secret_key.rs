@@ -114,6 +114,21 @@ impl SecretKeyMac {
         }
     }
 
+    /// The one that is called so, as clients of HTTP write it. Case does not matter.
+    pub fn from_name(name: &str) -> Option<Self> {
+        const NAMES: [(&str, SecretKeyMac); 8] = [
+            ("MD5", SecretKeyMac::Md5),
+            ("SHA1", SecretKeyMac::Sha1),
+            ("SHA-1", SecretKeyMac::Sha1),
+            ("SHA256", SecretKeyMac::Sha256),
+            ("SHA-256", SecretKeyMac::Sha256),
+            ("HMAC-SHA1", SecretKeyMac::HmacSha1),
+            ("HMAC-SHA256", SecretKeyMac::HmacSha256),
+            ("PBKDF2-HMAC-SHA1", SecretKeyMac::Pbkdf2),
+        ];
+        NAMES.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, algorithm)| *algorithm)
+    }
+
     /// What it is called.
     pub const fn name(self) -> &'static str {
         match self {

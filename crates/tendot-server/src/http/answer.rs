@@ -28,7 +28,8 @@ pub(crate) fn finish(headers: &mut HeaderMap) {
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
 }
 
-const EXPOSED: HeaderValue = HeaderValue::from_static("ETag, Link, Location, Retry-After, X-Request-Id");
+const EXPOSED: HeaderValue =
+    HeaderValue::from_static("ETag, Link, Location, Retry-After, WWW-Authenticate, X-Request-Id");
 
 /// What a page may do: nothing but show itself, and tell nobody where somebody came from.
 pub(crate) const PAGE_POLICY: [(HeaderName, HeaderValue); 2] = [

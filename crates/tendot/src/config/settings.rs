@@ -105,6 +105,8 @@ settings! {
         "Time for what is under way after SIGTERM.";
     https: Option<SocketAddr> = "https.address", "off",
         "Where HTTP is answered over TLS; `off` if nowhere. Needs `http.tls.certificate` and `http.tls.key`.";
+    client_certificates: bool = "https.client_certificates", "false",
+        "Whether clients are asked for a certificate, by which they may be known. Browsers then ask their user which to show.";
     native: Option<SocketAddr> = "native.address", "127.0.0.1:2641",
         "Where the native protocol of the Handle System is answered, over TCP and UDP; `off` if nowhere.";
     admins: Vec<Reference<'static>> = "native.admins", "",

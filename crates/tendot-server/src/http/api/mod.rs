@@ -4,9 +4,17 @@
 mod body;
 mod form;
 mod handles;
+mod list;
+mod prefixes;
+mod sessions;
 mod site;
+mod verifications;
 
 pub(crate) use body::unknown;
 pub(crate) use form::ValueForm;
 pub(crate) use handles::describe as describe_handles;
+pub(crate) use list::describe as describe_list;
+pub(crate) use prefixes::{describe as describe_prefixes, describe_one as describe_prefix};
+pub(crate) use sessions::{describe as describe_sessions, describe_one as describe_session};
 pub(crate) use site::describe as describe_site;
+pub(crate) use verifications::describe as describe_verifications;
