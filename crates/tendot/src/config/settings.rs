@@ -187,8 +187,11 @@ impl Settings {
                 problems.push(Problem::new(said.origin.clone(), message));
             }
         }
-        for said in said.iter().filter(|said| said.key.name.starts_with("http.tls.") && !said.text.is_empty())
-        {
+        for said in said.iter().filter(|said| {
+            let is_about_tls =
+                said.key.name.starts_with("http.tls.") || said.key.name == "https.client_certificates";
+            is_about_tls && said.text != said.key.default
+        }) {
             if !is_encrypted {
                 let message = format!("`{}` does nothing without `https.address`", said.key.name);
                 problems.push(Problem::new(said.origin.clone(), message));
