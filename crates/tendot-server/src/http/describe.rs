@@ -225,9 +225,9 @@ pub(crate) fn several(one: Schema) -> Schema {
     ArrayBuilder::new().items(RefOr::T(one)).into()
 }
 
-/// A number of names.
+/// A number of 32 bits.
 pub(crate) fn number() -> Schema {
-    ObjectBuilder::new().schema_type(Type::Integer).minimum(Some(0)).maximum(Some(i32::MAX)).into()
+    ObjectBuilder::new().schema_type(Type::Integer).minimum(Some(i32::MIN)).maximum(Some(i32::MAX)).into()
 }
 
 /// The index of a value.

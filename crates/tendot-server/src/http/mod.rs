@@ -1,8 +1,8 @@
 //! The front door for browsers and programs.
 //!
 //! `listen.rs` takes connections and `connection.rs` serves one, with `pace.rs`, `head.rs` and `refusal.rs` (what a peer
-//! may not do) and `tls.rs`; this file finds out who asks (`client.rs`), whether too often (`rate.rs`), and what about:
-//! `route.rs` has all paths, which `describe.rs` and `openapi.rs` tell of. A name's redirect is in `redirect.rs`,
+//! may not do) and `tls.rs`; this file finds out who asks (`client.rs`, and `authenticate/` if they say so), whether too often
+//! (`rate.rs`), and what about: `route.rs` has all paths, which `describe.rs` and `openapi.rs` tell of. A name's redirect is in `redirect.rs`,
 //! with `form.rs` (how names are written in paths), `places.rs` and `location.rs` (which of several places wins),
 //! `negotiate.rs` (what the client would rather have), `address.rs` (what is redirected to) and `link.rs` (what else is
 //! said of the thing); `explain.rs` tells why it led there, and `near.rs` what may have been meant. Names are looked up in

@@ -251,7 +251,7 @@ fn encoded(text: &str) -> impl std::fmt::Display {
 pub(super) fn describe_part(doing: Doing) -> Doing {
     let doing = doing
         .group("Records")
-        .in_query("page", "Which page, counted from 0; without it, everything", number())
+        .in_query("page", "Which page, counted from 0; without it, or below 0, everything", number())
         .in_query("pageSize", "Names on a page; with 0, they are only counted", number())
         .in_query("pretty", "On several lines", text())
         .in_query("callback", "A function that a script calls with it", text())

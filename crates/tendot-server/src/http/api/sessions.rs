@@ -13,7 +13,9 @@ use utoipa::openapi::{HttpMethod, Required};
 use super::body::{Form, no_randomness, print, refuse, unknown_caller, unread};
 use super::handles::JSON;
 use crate::http::answer::{Answer, TEXT, answer};
-use crate::http::authenticate::{AuthenticationError, Fields, Proven, SERVER_HASH, Said, Session};
+use crate::http::authenticate::{
+    AuthenticationError, Fields, FieldsForm, Proven, SERVER_HASH, Said, Session,
+};
 use crate::http::describe::{Described, Doing};
 use crate::http::request::Request;
 use crate::http::{FORM, Http, caching};
@@ -40,24 +42,6 @@ struct SessionBody {
     id: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,
-}
-
-/// What a client sends: the fields of the `Authorization: Handle` header.
-#[derive(ToSchema)]
-#[schema(as = NewSession, rename_all = "camelCase")]
-#[expect(dead_code, reason = "it describes what is read by name")]
-struct SessionForm {
-    session_id: Option<String>,
-    /// `INDEX:HANDLE`
-    id: Option<String>,
-    /// `HS_PUBKEY` or `HS_SECKEY`
-    r#type: Option<String>,
-    cnonce: Option<String>,
-    alg: Option<String>,
-    signature: Option<String>,
-    salt: Option<String>,
-    iterations: Option<u32>,
-    length: Option<u32>,
 }
 
 impl<S: Store + 'static> Http<S> {
@@ -143,7 +127,8 @@ impl<S: Store + 'static> Http<S> {
             ));
         }
         let body = self.bodies.read(body, FORM).await.map_err(unread)?;
-        let in_body = Fields::of_json(&body).ok_or_else(|| refuse("the body is no JSON object of texts"))?;
+        let no_fields = |error| refuse(&format!("the body is no JSON of a session: {error}"));
+        let in_body = Fields::of_json(&body).map_err(no_fields)?;
         let said = Said::of(request).map_err(|error| unknown_caller(error, "", request))?;
         let fields = match &said {
             Some(Said::Fields(fields)) => in_body.or(fields.clone()),
@@ -261,7 +246,7 @@ pub(crate) fn describe() -> Described {
             "Its name and nonce. Whoever signs that, together with a nonce of their own, is known in it from then on; who \
              sends a password or a certificate is at once. It ends after half an hour without a request, or a day.",
         )
-        .body::<SessionForm>(JSON, FIELDS, Required::False)
+        .body::<FieldsForm>(JSON, FIELDS, Required::False)
         .sample("curl -s -X POST $SERVER/api/sessions");
     let doing = answers(doing, StatusCode::CREATED, "The session").header("Location", "`/api/sessions/this`");
     Described::only(HttpMethod::Post, doing)
@@ -272,7 +257,7 @@ pub(crate) fn describe_one() -> Described {
     let get = Doing::new("The session of who asks").sample("curl -s $SERVER/api/sessions/this");
     let get = answers(get, StatusCode::OK, "The session, and who is known in it").credentials(false);
     let put = || {
-        let doing = Doing::new("Who somebody is").body::<SessionForm>(JSON, FIELDS, Required::False);
+        let doing = Doing::new("Who somebody is").body::<FieldsForm>(JSON, FIELDS, Required::False);
         answers(doing, StatusCode::OK, "The session, and who is known in it").credentials(false)
     };
     let delete = Doing::new("Ends the session");

@@ -13,7 +13,7 @@ use super::body::{Form, fail, print, refuse, unknown_caller};
 use super::handles::{JSON, failure, read};
 use crate::http::answer::Answer;
 use crate::http::authenticate::{AuthenticationError, Fields, NonceAnswer};
-use crate::http::describe::{Described, Doing, text};
+use crate::http::describe::{Described, Doing, index, text};
 use crate::http::request::Request;
 use crate::http::{Http, WORK, caching, status};
 
@@ -100,8 +100,8 @@ pub(crate) fn describe() -> Described {
             .in_query("alg", "`HMAC-SHA256` or `PBKDF2-HMAC-SHA1`", text())
             .in_query("signature", "What the key makes of both, as Base64", text())
             .in_query("salt", "For PBKDF2, as Base64", text())
-            .in_query("iterations", "For PBKDF2", text())
-            .in_query("length", "For PBKDF2: bits of the key", text())
+            .in_query("iterations", "For PBKDF2", index())
+            .in_query("length", "For PBKDF2: bits of the key", index())
             .in_query("pretty", "On several lines", text())
             .in_query("callback", "A function that a script calls with it", text())
             .answer(StatusCode::OK, "Whether it has")

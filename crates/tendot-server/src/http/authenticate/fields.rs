@@ -1,8 +1,10 @@
 //! What a client says of itself: in `Authorization: Handle …`, in the JSON of a session, or in a query.
 
 use data_encoding::{BASE64, BASE64_NOPAD};
+use serde::Deserialize;
 use tendot_proto::Reference;
 use tendot_proto::auth::SecretKeyMac;
+use utoipa::ToSchema;
 
 use super::{AuthenticationError, Proof, SessionId};
 use crate::http::parameters::Parameters;
@@ -11,6 +13,34 @@ use crate::http::percent;
 /// The fields, as text.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Fields(Vec<(String, String)>);
+
+/// The same as JSON.
+#[derive(Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = SessionFields)]
+pub(crate) struct FieldsForm {
+    /// The session, if there is one already.
+    session_id: Option<String>,
+    /// Who it is, `INDEX:HANDLE`.
+    id: Option<String>,
+    /// The kind of key: `HS_PUBKEY` or `HS_SECKEY`.
+    #[serde(rename = "type")]
+    key_type: Option<String>,
+    /// The client's nonce, as Base64.
+    cnonce: Option<String>,
+    /// `SHA256` for a public key, `HMAC-SHA256` or `PBKDF2-HMAC-SHA1` for a secret one.
+    alg: Option<String>,
+    /// What the key makes of both nonces, as Base64.
+    signature: Option<String>,
+    /// For PBKDF2, as Base64.
+    salt: Option<String>,
+    /// For PBKDF2.
+    iterations: Option<u32>,
+    /// For PBKDF2: bits of the key.
+    length: Option<u32>,
+    /// Whether the certificate of the connection is to count.
+    client_cert: Option<bool>,
+}
 
 /// The answer to a nonce.
 #[derive(Debug)]
@@ -46,23 +76,26 @@ impl Fields {
     }
 
     /// The members of a JSON object; nothing is said by an empty body.
-    pub(crate) fn of_json(body: &[u8]) -> Option<Self> {
-        let mut fields = Self::default();
+    pub(crate) fn of_json(body: &[u8]) -> Result<Self, serde_json::Error> {
         if body.trim_ascii().is_empty() {
-            return Some(fields);
+            return Ok(Self::default());
         }
-        let members: serde_json::Map<String, serde_json::Value> = serde_json::from_slice(body).ok()?;
-        for (name, value) in members {
-            match value {
-                serde_json::Value::Null => {}
-                serde_json::Value::String(text) => fields.push(&name, text)?,
-                serde_json::Value::Number(_) | serde_json::Value::Bool(_) => {
-                    fields.push(&name, value.to_string())?;
-                }
-                serde_json::Value::Array(_) | serde_json::Value::Object(_) => return None,
-            }
-        }
-        Some(fields)
+        let form: FieldsForm = serde_json::from_slice(body)?;
+        let number = |number: Option<u32>| number.map(|number| number.to_string());
+        let all = [
+            ("sessionId", form.session_id),
+            ("id", form.id),
+            ("type", form.key_type),
+            ("cnonce", form.cnonce),
+            ("alg", form.alg),
+            ("signature", form.signature),
+            ("salt", form.salt),
+            ("iterations", number(form.iterations)),
+            ("length", number(form.length)),
+            ("clientCert", form.client_cert.map(|is| is.to_string())),
+        ];
+        let said = all.into_iter().filter_map(|(name, text)| Some((name.to_owned(), text?)));
+        Ok(Self(said.collect()))
     }
 
     /// What stands in a query.
@@ -216,8 +249,9 @@ mod tests {
         let fields = read(r#"{"type":"HS_SECKEY","iterations":1000,"clientCert":true,"x":null}"#).unwrap();
         assert_eq!(fields.get("iterations"), Some("1000"));
         assert!(fields.has_certificate() && fields.is_claim() && fields.get("x").is_none());
-        assert!(read(" ").is_some_and(|fields| fields.0.is_empty()));
-        assert!(["[]", "{", "1", r#"{"a":[]}"#].iter().all(|text| read(text).is_none()));
+        assert!(read(" ").is_ok_and(|fields| fields.0.is_empty()));
+        assert!(read(r#"{"x":[]}"#).is_ok());
+        assert!(["[1]", "{", "1", r#"{"id":1}"#, r#"{"length":-1}"#].iter().all(|text| read(text).is_err()));
     }
 
     #[test]

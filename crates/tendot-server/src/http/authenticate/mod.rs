@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 pub(super) use attempts::Attempts;
 use data_encoding::BASE64;
-pub(crate) use fields::{Fields, NonceAnswer};
+pub(crate) use fields::{Fields, FieldsForm, NonceAnswer};
 use http::HeaderMap;
 use http::header::{AUTHORIZATION, HeaderValue, WWW_AUTHENTICATE};
 use proof::Proof;
