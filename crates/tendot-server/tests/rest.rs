@@ -378,6 +378,32 @@ fn attack_a8_nobody_is_told_who_there_is() {
     assert_eq!(told("301%3A10.5555/ADMIN"), told("301%3A10.9999/NOBODY"));
 }
 
+/// A browser sends nothing of itself by which somebody would be known: no cookie is set, none is read, and the answer to a
+/// page of another site is that of a stranger.
+#[test]
+fn attack_a12_nothing_is_known_without_a_header() {
+    let service = trusted();
+    let session = Session::new(service);
+    check(service, &session.by_key("AAAA"), "GET /api/prefixes", 200, &json!({}));
+    let cookies =
+        ["JSESSIONID", "sessionId", "session", "__Host-session"].map(|name| format!("{name}={}", session.id));
+    let headers = [format!("Cookie: {}", cookies.join("; ")), "Origin: https://example.net".to_owned()];
+    for (method, target) in [
+        ("POST", "/api/prefixes/10.5572"),
+        ("POST", "/api/prefixes?prefix=10.5572"),
+        ("DELETE", "/api/prefixes/10.5555"),
+        ("GET", "/api/prefixes"),
+        ("POST", "/api/sessions"),
+        ("GET", "/api/sessions/this"),
+    ] {
+        let found = service.ask(method, target, &headers.each_ref().map(String::as_str), "");
+        let is_stranger = found.status == 401 || json(&found)["id"].is_null() && target.contains("sessions");
+        assert!(is_stranger, "{target}: {}", found.body);
+        assert_eq!(found.header("set-cookie"), None, "{target}");
+        assert_eq!(found.header("access-control-allow-credentials"), None, "{target}");
+    }
+}
+
 /// After a key is taken out of its record, what it has opened is closed.
 #[test]
 fn attack_a14_an_old_key() {

@@ -54,10 +54,12 @@ impl<S: Store> Http<S> {
             return fail(&error, status, handle, &form);
         }
         let fields = Fields::of_query(&parameters);
+        if fields.has_number_that_is_none() {
+            return refuse("`iterations` and `length` are numbers from 1 on");
+        }
         let nonce = parameters.get("nonce").and_then(|nonce| BASE64.decode(nonce.as_bytes()).ok());
         let proof = match fields.proof("HS_SECKEY") {
             Err(AuthenticationError::Malformed) => return refuse("the algorithm is not known"),
-            Err(_) if fields.has_number_that_is_none() => return refuse("there is a number that is none"),
             proof => proof,
         };
         let is_valid = match (nonce, fields.cnonce(), proof) {

@@ -1,7 +1,10 @@
 //! What a client says of itself: in `Authorization: Handle …`, in the JSON of a session, or in a query.
 
+use std::num::NonZeroU32;
+
 use data_encoding::{BASE64, BASE64_NOPAD};
-use serde::Deserialize;
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer};
 use tendot_proto::Reference;
 use tendot_proto::auth::SecretKeyMac;
 use utoipa::ToSchema;
@@ -35,11 +38,24 @@ pub(crate) struct FieldsForm {
     /// For PBKDF2, as Base64.
     salt: Option<String>,
     /// For PBKDF2.
+    #[serde(default, deserialize_with = "whole")]
+    #[schema(value_type = Option<u32>)]
     iterations: Option<u32>,
     /// For PBKDF2: bits of the key.
+    #[serde(default, deserialize_with = "whole")]
+    #[schema(value_type = Option<u32>)]
     length: Option<u32>,
     /// Whether the certificate of the connection is to count.
     client_cert: Option<bool>,
+}
+
+/// A whole number of 31 bits, of which JSON may write `5.0`, too.
+fn whole<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u32>, D::Error> {
+    let Some(number) = Option::<f64>::deserialize(deserializer)? else { return Ok(None) };
+    if number.fract() != 0.0 || !(0.0..=f64::from(i32::MAX)).contains(&number) {
+        return Err(D::Error::custom("a whole number of 31 bits is expected"));
+    }
+    Ok(Some(number as u32))
 }
 
 /// The answer to a nonce.
@@ -153,7 +169,7 @@ impl Fields {
     pub(crate) fn has_number_that_is_none(&self) -> bool {
         ["iterations", "length"]
             .iter()
-            .any(|name| self.get(name).is_some_and(|text| text.parse::<u32>().is_err()))
+            .any(|name| self.get(name).is_some_and(|text| text.parse::<NonZeroU32>().is_err()))
     }
 
     /// What we are to sign, to prove who we are.
@@ -246,12 +262,16 @@ mod tests {
     #[test]
     fn bodies() {
         let read = |text: &str| Fields::of_json(text.as_bytes());
-        let fields = read(r#"{"type":"HS_SECKEY","iterations":1000,"clientCert":true,"x":null}"#).unwrap();
+        let fields = read(r#"{"type":"HS_SECKEY","iterations":1e3,"clientCert":true,"x":null}"#).unwrap();
         assert_eq!(fields.get("iterations"), Some("1000"));
         assert!(fields.has_certificate() && fields.is_claim() && fields.get("x").is_none());
         assert!(read(" ").is_ok_and(|fields| fields.0.is_empty()));
         assert!(read(r#"{"x":[]}"#).is_ok());
-        assert!(["[1]", "{", "1", r#"{"id":1}"#, r#"{"length":-1}"#].iter().all(|text| read(text).is_err()));
+        assert!(
+            ["[1]", "{", "1", r#"{"id":1}"#, r#"{"length":-1}"#, r#"{"length":0.5}"#]
+                .iter()
+                .all(|text| read(text).is_err())
+        );
     }
 
     #[test]
