@@ -409,6 +409,22 @@ mod tests {
     const HIGH: &str = "96289317b99a6a6bb7cd643e87e535975f537a82";
 
     #[test]
+    fn names() {
+        for (name, algorithm) in [
+            ("md5", Some(SecretKeyMac::Md5)),
+            ("SHA-1", Some(SecretKeyMac::Sha1)),
+            ("SHA256", Some(SecretKeyMac::Sha256)),
+            ("HMAC-SHA1", Some(SecretKeyMac::HmacSha1)),
+            ("hmac-sha256", Some(SecretKeyMac::HmacSha256)),
+            ("PBKDF2-HMAC-SHA1", Some(SecretKeyMac::Pbkdf2)),
+            ("none", None),
+            ("", None),
+        ] {
+            assert_eq!(SecretKeyMac::from_name(name), algorithm, "{name}");
+        }
+    }
+
+    #[test]
     fn versions() {
         let check = |minor, algorithm| {
             assert_eq!(SecretKeyMac::for_version(Version::new(2, minor)), algorithm);
