@@ -2,6 +2,7 @@
 
 mod bench;
 mod bench_http;
+mod bench_native;
 mod bench_postgres;
 mod bench_store;
 mod fuzz;
@@ -23,6 +24,7 @@ usage: cargo xtask COMMAND
   bench-store [RECORDS]…  measure the embedded store against the bare engine and PostgreSQL, and write docs/speed.md;
                           with numbers of records, measure only these and write nothing
   bench-http              measure redirects and JSON against nginx and Handle.Net's server
+  bench-native            measure the native protocol against plain servers and Handle.Net's
   interop [TENDOT]        have Handle.Net's client ask this program, and its own server, the same
   unicode                 make the table of characters anew";
 
@@ -45,6 +47,7 @@ fn main() -> anyhow::Result<()> {
             bench_store::bench_store(&sizes?)
         }
         ["bench-http"] => bench_http::bench_http(),
+        ["bench-native"] => bench_native::bench_native(),
         ["interop"] => interop::interop(None),
         ["interop", tendot] => interop::interop(Some(tendot)),
         ["unicode"] => unicode::unicode(),

@@ -101,7 +101,8 @@ impl Framer {
         self.buffer.split_off(self.taken)
     }
 
-    fn rest(&self) -> &[u8] {
+    /// What has come and was not taken.
+    pub fn rest(&self) -> &[u8] {
         self.buffer.get(self.taken..).unwrap_or_default()
     }
 

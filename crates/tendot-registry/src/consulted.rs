@@ -79,6 +79,15 @@ impl<S: Store> Store for Consulted<'_, S> {
         self.store.count_under(prefix, after, limit).await
     }
 
+    async fn visit(
+        &self,
+        prefix: Option<&[u8]>,
+        after: Option<&Key>,
+        visit: impl FnMut(&Entry) -> bool + Send,
+    ) -> Result<(), StoreError> {
+        self.store.visit(prefix, after, visit).await
+    }
+
     async fn homed(&self, after: Option<&[u8]>, limit: usize) -> Result<Vec<Box<str>>, StoreError> {
         self.store.homed(after, limit).await
     }

@@ -20,6 +20,8 @@ pub(crate) enum Needed {
     RightOrServer(Right),
     /// To administer the server, or at least what is homed.
     Server,
+    /// To administer the server, or to be among those who may search.
+    Search,
 }
 
 /// A right: to be one of these, or in one of these groups.
@@ -53,6 +55,7 @@ impl<S: Store> Registry<S> {
         let settled = match needed {
             Needed::Nothing | Needed::Proof => true,
             Needed::Server => is_server_admin || listed(&settings.home_only_admins),
+            Needed::Search => is_server_admin || listed(&settings.searchers),
             Needed::RightOrServer(right) => is_server_admin || self.is_among(who, right, work).await?,
             Needed::Rights(sets) => self.has_one_of(who, sets, work).await?,
         };

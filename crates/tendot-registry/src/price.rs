@@ -14,6 +14,11 @@ pub(crate) fn bytes(length: usize) -> u32 {
     u32::try_from(length / 1_024).unwrap_or(u32::MAX).saturating_add(1)
 }
 
+/// A record of so many bytes held against so many patterns.
+pub(crate) fn search(length: usize, patterns: usize) -> u32 {
+    bytes(length.saturating_mul(patterns))
+}
+
 /// So many names listed.
 pub(crate) fn names(count: usize) -> u32 {
     u32::try_from(count).unwrap_or(u32::MAX)

@@ -18,6 +18,9 @@ pub struct Settings {
     pub server_admins_full_access: bool,
     /// Who may home and unhome prefixes and list those that are homed, and nothing else.
     pub home_only_admins: Vec<Reference<'static>>,
+    /// Who may look names up by what their records say, beside the administrators of the server. Index 0 is any key of the
+    /// record.
+    pub searchers: Vec<Reference<'static>>,
     /// Whether the administrators of a prefix may create names under it. If not, only those may who may do everything.
     pub prefix_admins: bool,
     /// Whether names can be listed at all.
@@ -36,6 +39,7 @@ impl Default for Settings {
             server_admins: Vec::new(),
             server_admins_full_access: false,
             home_only_admins: Vec::new(),
+            searchers: Vec::new(),
             prefix_admins: true,
             list_handles: true,
             permanent_prefixes: Vec::new(),

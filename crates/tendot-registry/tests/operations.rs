@@ -6,7 +6,7 @@ use pollster::block_on;
 use scene::*;
 use tendot_proto::{Handle, Permissions, Reference, Value, Work};
 use tendot_registry::{
-    Error, Operation, Page, Query, Registry, Resolution, Settings, TemplateSettings, Write,
+    Error, Operation, Page, Query, Registry, Resolution, Search, Settings, TemplateSettings, Write,
 };
 use tendot_store::{Edit, EditKind, Expect, Memory, Store};
 
@@ -453,4 +453,84 @@ fn keys_for_proofs() {
     assert_eq!(keys("10.1/A"), [301, 300]);
     assert!(keys("10.1/none").is_empty());
     assert!(keys("10.9/a").is_empty(), "what is not ours proves nothing");
+}
+
+/// Those who may search find records by what everybody may read in them, in as many slices as it takes.
+#[test]
+fn searching() {
+    let settings = Settings {
+        server_admins: vec![Reference::parse("300:10.1/server")],
+        searchers: vec![Reference::parse("301:10.1/finder"), Reference::parse("0:10.1/any")],
+        home_only_admins: vec![Reference::parse("300:10.1/homes")],
+        ..Settings::default()
+    };
+    let registry = with(Memory::new(), settings);
+    let typed = |index, value_type, data| Value::new(index, value_type, data);
+    let hidden = Value { permissions: Permissions(0x0c), ..url(2, "https://hidden/") };
+    put(
+        registry.store(),
+        "10.1/One",
+        vec![url(1, "https://a/1"), typed(2, "SUM", "1"), typed(3, "SUM", "22")],
+    );
+    put(registry.store(), "10.1/two", vec![url(1, "https://a/2"), hidden]);
+    put(registry.store(), "10.2/three", vec![typed(1, "URL.mobile", "https://a/3"), typed(2, "sum", "2")]);
+    put(registry.store(), "10.9/left", vec![url(1, "https://a/left behind")]);
+    put(registry.store(), "10.1/ended", vec![url(1, "https://a/ended")]);
+    commit(registry.store(), Edit::Tombstone { name: "10.1/ended".into(), expect: Expect::Live });
+    let find = |who: &str, prefix: Option<&str>, terms: &[(&str, &str)], steps| {
+        let mut search = Search::default();
+        search.prefix = prefix.map(Into::into);
+        terms.iter().for_each(|(value_type, pattern)| search.add(value_type, pattern));
+        let (mut found, mut after) = (Vec::new(), None::<Box<str>>);
+        loop {
+            let work = &mut Work::new(steps);
+            let matches = block_on(registry.search(&search, after.as_deref(), &caller(who), work));
+            let matches = matches.map_err(|error| error.response_code().0)?;
+            assert!(matches.records.iter().all(|one| one.values.is_empty()));
+            found.extend(matches.records.into_iter().map(|one| one.name.into_string()));
+            after = matches.next;
+            if after.is_none() {
+                return Ok::<_, u32>(found);
+            }
+        }
+    };
+    let check = |prefix, terms: &[(&str, &str)], expected: &[&str]| {
+        for steps in [0, 1, 2, 1_000] {
+            assert_eq!(
+                find("operator", prefix, terms, steps).unwrap(),
+                expected,
+                "{prefix:?} {terms:?} {steps}"
+            );
+        }
+    };
+    check(None, &[], &[]);
+    check(None, &[("URL", "https://a/*")], &["10.1/One", "10.1/two"]);
+    check(None, &[("url", "https://a/1")], &["10.1/One"]);
+    check(None, &[("URL.", "*")], &["10.1/One", "10.1/two", "10.2/three"]);
+    check(Some("10.2"), &[("URL.", "*")], &["10.2/three"]);
+    check(Some("10"), &[("URL.", "*")], &[]);
+    check(None, &[("URL", "*hidden*")], &[]);
+    check(None, &[("URL", "https://a/*"), ("SUM", "1")], &["10.1/One"]);
+    // One value has to fit both.
+    check(None, &[("SUM", "2*"), ("sum", "*2")], &["10.1/One", "10.2/three"]);
+    check(None, &[("SUM", "1*"), ("SUM", "*2")], &[]);
+    for (who, expected) in [
+        ("anonymous", Err(402)),
+        ("300:10.1/server", Ok(1)),
+        ("301:10.1/finder", Ok(1)),
+        ("300:10.1/finder", Err(400)),
+        ("7:10.1/any", Ok(1)),
+        ("300:10.1/homes", Err(400)),
+        (ONE, Err(400)),
+    ] {
+        let found = find(who, None, &[("URL", "https://a/1")], 1_000);
+        assert_eq!(found.map(|found| found.len()), expected, "{who}");
+        assert_eq!(find(who, None, &[], 1_000).map(|_| 1), expected, "{who}");
+    }
+    let mut search = Search::default();
+    search.with_values = true;
+    search.add("URL", "https://a/2");
+    let work = &mut Work::new(1_000);
+    let shown = block_on(registry.search(&search, None, &caller("operator"), work)).unwrap().records;
+    assert_eq!(shown[0].values.iter().map(|value| value.index).collect::<Vec<_>>(), [1]);
 }

@@ -22,7 +22,10 @@ fn what_is_described_is_done_and_nothing_else() {
     let document = document(&service);
     assert_eq!(document["openapi"], "3.1.0");
     for (path, described) in document["paths"].as_object().unwrap() {
-        let target = path.replace("{names}", "10.5555").replace("{name}", "10.5555/ONE");
+        let target = path
+            .replace("{names}", "10.5555")
+            .replace("{prefix}", "10.5555")
+            .replace("{name}", "10.5555/ONE");
         let expected: BTreeSet<&str> = METHODS
             .into_iter()
             .filter(|method| described.get(method.to_ascii_lowercase()).is_some())

@@ -60,6 +60,16 @@ pub trait Store: Send + Sync {
         limit: usize,
     ) -> impl Future<Output = Result<Counted, StoreError>> + Send;
 
+    /// Shows records to `visit`, in the order of their keys, tombstones among them: those under a prefix, or all; after
+    /// `after`, and as long as it wants more. What it sees in one call is one state of the store, and while it looks no
+    /// room is used again, or nobody else writes: it should not take long.
+    fn visit(
+        &self,
+        prefix: Option<&[u8]>,
+        after: Option<&Key>,
+        visit: impl FnMut(&Entry) -> bool + Send,
+    ) -> impl Future<Output = Result<(), StoreError>> + Send;
+
     /// How many names there are, tombstones among them; none if that would have to be counted.
     fn size(&self) -> impl Future<Output = Result<Option<u64>, StoreError>> + Send {
         std::future::ready(Ok(None))

@@ -74,6 +74,23 @@ impl Store for Memory {
         }))
     }
 
+    async fn visit(
+        &self,
+        prefix: Option<&[u8]>,
+        after: Option<&Key>,
+        mut visit: impl FnMut(&Entry) -> bool + Send,
+    ) -> Result<(), StoreError> {
+        if prefix.is_some_and(|prefix| prefix.len() > Key::LONGEST_PREFIX) {
+            return Ok(());
+        }
+        self.read(|tables| {
+            let is_under = |key: &Key| prefix.is_none_or(|prefix| key.prefix().eq_ignore_ascii_case(prefix));
+            let mut under = tables.after(after).filter(|(key, _)| is_under(key));
+            while under.next().is_some_and(|(_, entry)| visit(entry)) {}
+        });
+        Ok(())
+    }
+
     async fn of_revision(
         &self,
         revision: u64,

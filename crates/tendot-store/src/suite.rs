@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use tendot_proto::{Permissions, Reference, Ttl, Value};
 
-use crate::{Change, CommitError, Edit, EditKind, Expect, Key, KeyError, State, Store};
+use crate::{Change, CommitError, Edit, EditKind, Entry, Expect, Key, KeyError, State, Store};
 
 /// All of them, by name: `for (name, test) in suite::all() { block_on(test(&new_store())) }`.
 #[macro_export]
@@ -18,6 +18,7 @@ macro_rules! store_suite {
             tombstones_stay
             removed_names_may_be_given_again
             lists
+            visits
             prefixes
             the_log
             odd_names
@@ -230,6 +231,44 @@ pub async fn lists(store: &impl Store) {
     assert_eq!(store.list(b"10", None, 10).await.unwrap(), []);
     let beyond = key("10.2/x");
     assert_eq!(store.list(b"10.1", Some(&beyond), 10).await.unwrap(), [], "after all of them");
+}
+
+/// All records, or those under a prefix, each once and in order, as long as more are wanted.
+pub async fn visits(store: &impl Store) {
+    let names = ["10.1", "10.1/a", "10.1/B", "10.1/c", "10.1.1/x", "10.10/x"];
+    commit(store, names.iter().map(|name| put(name, name, Expect::Absent)).collect()).await.unwrap();
+    commit(store, vec![Edit::Tombstone { name: "10.1/c".into(), expect: Expect::Live }]).await.unwrap();
+    let all = ["10.1", "10.1.1/x", "10.1/a", "10.1/B", "10.1/c", "10.10/x"];
+    for (prefix, expected) in [
+        (None, &all[..]),
+        (Some("10.1"), &["10.1", "10.1/a", "10.1/B", "10.1/c"]),
+        (Some("10.10"), &["10.10/x"]),
+        (Some("10"), &[]),
+        (Some(&"1".repeat(256)), &[]),
+    ] {
+        let prefix = prefix.map(str::as_bytes);
+        for limit in 1..=all.len() {
+            let (mut seen, mut after) = (Vec::new(), None);
+            loop {
+                let before = seen.len();
+                let visit = |entry: &Entry| {
+                    assert!(seen.len() - before < limit, "more were not wanted");
+                    assert_eq!(entry.state == State::Tombstone, &*entry.name == "10.1/c");
+                    assert_eq!(&*entry.values[0].data, entry.name.as_bytes());
+                    seen.push(entry.name.clone());
+                    seen.len() - before < limit
+                };
+                store.visit(prefix, after.as_ref(), visit).await.unwrap();
+                let Some(last) = seen.get(before..).and_then(<[_]>::last) else { break };
+                after = Some(key(last));
+            }
+            assert_eq!(
+                seen.iter().map(|name| &**name).collect::<Vec<_>>(),
+                expected,
+                "{prefix:?} by {limit}"
+            );
+        }
+    }
 }
 
 /// Prefixes are homed and unhomed, without regard to ASCII case.

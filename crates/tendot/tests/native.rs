@@ -1,7 +1,7 @@
 //! The native protocol of the real program: its key and site, its addresses, its end and the plug.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -110,6 +110,30 @@ fn names_are_resolved_over_both_transports() {
     assert_eq!((code(&room[..length]), from), (1, service.native()));
     assert!(service.get("/metrics").contains("tendot_native_requests_total{transport=\"udp\""));
     assert_eq!(service.end(), Some(0));
+}
+
+/// Where it was asked: else who asked would not take it for an answer.
+#[test]
+fn datagrams_come_from_where_it_was_asked() {
+    for (everywhere, asked) in
+        [("0.0.0.0:0", &["127.0.0.1", "127.0.0.2"][..]), ("[::]:0", &["127.0.0.1", "127.0.0.2", "::1"])]
+    {
+        let directory = tempfile::tempdir().unwrap();
+        let service = Service::start(directory.path(), &["--demo", "--http", "off", "--native", everywhere]);
+        for at in asked {
+            let at: IpAddr = at.parse().unwrap();
+            let socket = UdpSocket::bind(if at.is_ipv4() { "127.0.0.1:0" } else { "[::1]:0" }).unwrap();
+            socket.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+            let at = SocketAddr::new(at, service.native().port());
+            let mut room = [0; 600];
+            for _ in 0..4 {
+                let question = Message::resolution(Handle::from("10.5555/DEMO"), 7, now());
+                socket.send_to(&question.to_bytes().unwrap(), at).unwrap();
+                let (length, from) = socket.recv_from(&mut room).unwrap();
+                assert_eq!((code(&room[..length]), from), (1, at), "{everywhere}");
+            }
+        }
+    }
 }
 
 #[test]

@@ -40,6 +40,9 @@ impl Kind {
             let writes = homes || matches!(*method, Method::PUT | Method::DELETE);
             return if writes { Self::Write } else { Self::Read };
         }
+        if path.starts_with("/hrls/handles") {
+            return Self::Read;
+        }
         match path {
             "/livez" | "/readyz" | "/metrics" => Self::Operation,
             "/" | "/robots.txt" | "/favicon.ico" | "/favicon.svg" | "/docs" | "/openapi.json" => Self::Page,

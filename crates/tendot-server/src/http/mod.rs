@@ -6,7 +6,7 @@
 //! with `form.rs` (how names are written in paths), `places.rs` and `location.rs` (which of several places wins),
 //! `negotiate.rs` (what the client would rather have), `address.rs` (what is redirected to) and `link.rs` (what else is
 //! said of the thing); `explain.rs` tells why it led there, and `near.rs` what may have been meant. Names are looked up in
-//! `search.rs`, those that are not kept here by way of `upstream.rs`. A record as JSON is in `api/`, and what people see in
+//! `search.rs`, those that are not kept here by way of `upstream.rs`, and by what they say in `reverse.rs`. A record as JSON is in `api/`, and what people see in
 //! `page/`.
 
 mod address;
@@ -45,6 +45,7 @@ mod redirect;
 mod refusal;
 mod request;
 mod request_id;
+mod reverse;
 mod route;
 mod search;
 mod shown;
@@ -82,6 +83,7 @@ pub(crate) use rate::Table;
 pub use rate::{Rate, Rates};
 use request::Request;
 use request_id::{REQUEST_ID, RequestIds};
+use reverse::Searches;
 use route::Route;
 use shown::Shown;
 use tendot_names::Reader;
@@ -117,6 +119,7 @@ pub struct Http<S> {
     limiter: Option<Limiter>,
     kept: Option<Kept>,
     bodies: Bodies,
+    searches: Searches,
     ids: RequestIds,
     metrics: Arc<Metrics>,
     figures: Arc<Vec<Figure>>,
@@ -154,6 +157,7 @@ impl<S: Store + 'static> Http<S> {
             limiter: None,
             kept: Some(Kept::new(KEPT)),
             bodies: Bodies::new(Duration::from_secs(10)),
+            searches: Searches::new(Duration::from_secs(10)),
             ids: RequestIds::new(),
             metrics: Arc::new(Metrics::new()),
             figures: Arc::default(),
@@ -212,6 +216,13 @@ impl<S: Store + 'static> Http<S> {
     #[must_use]
     pub const fn body_time(mut self, time: Duration) -> Self {
         self.bodies = Bodies::new(time);
+        self
+    }
+
+    /// Names are looked up by what their records say for this long at most: 10 s, unless told otherwise.
+    #[must_use]
+    pub fn search_time(mut self, time: Duration) -> Self {
+        self.searches = Searches::new(time);
         self
     }
 
@@ -440,6 +451,7 @@ impl<S: Store + 'static> Http<S> {
             // They are answered before.
             Route::Sessions | Route::Session => api::unknown(&Method::GET, "/api/sessions"),
             Route::Site => self.get_site(request),
+            Route::Reverse | Route::ReverseUnder => self.reverse(rest, request).await,
             Route::Name => self.redirect(rest, request, now).await,
         }
     }

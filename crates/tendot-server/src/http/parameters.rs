@@ -13,9 +13,18 @@ impl<'a> Parameters<'a> {
     const LIMIT: usize = 256;
 
     pub(crate) fn parse(query: Option<&'a str>) -> Result<Self, BadRequest> {
+        Self::split(query, &['&', ';'])
+    }
+
+    /// The same of a query that has addresses in it, written as they are: `;` is a part of them.
+    pub(crate) fn parse_addresses(query: Option<&'a str>) -> Result<Self, BadRequest> {
+        Self::split(query, &['&'])
+    }
+
+    fn split(query: Option<&'a str>, separators: &[char]) -> Result<Self, BadRequest> {
         let mut parameters = Vec::new();
         let Some(query) = query else { return Ok(Self(parameters)) };
-        for part in query.split(['&', ';']).filter(|part| !part.is_empty()) {
+        for part in query.split(separators).filter(|part| !part.is_empty()) {
             if parameters.len() == Self::LIMIT {
                 return Err(BadRequest::new(
                     "query",
@@ -38,6 +47,11 @@ impl<'a> Parameters<'a> {
     /// Whether it is there, with any value or none.
     pub(crate) fn has(&self, name: &str) -> bool {
         self.get(name).is_some()
+    }
+
+    /// All of them, in their order.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.iter().map(|(name, value)| (&**name, &**value))
     }
 
     /// The first value.
@@ -74,6 +88,8 @@ mod tests {
         check("a=1&a=2", &[("a", "1"), ("a", "2")]);
         check("&&a==b&", &[("a", "=b")]);
         check("urlappend=%3Fx%3D1+2", &[("urlappend", "?x=1+2")]);
+        let addresses = Parameters::parse_addresses(Some("URL=https://a/b;c&d")).unwrap();
+        assert_eq!(addresses.iter().collect::<Vec<_>>(), [("URL", "https://a/b;c"), ("d", "")]);
     }
 
     #[track_caller]

@@ -3,7 +3,7 @@
 use http::{HeaderValue, Method, StatusCode};
 
 use super::describe::{Described, Doing};
-use super::{agency, api, page, redirect};
+use super::{agency, api, page, redirect, reverse};
 
 /// What a path asks for.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -27,12 +27,14 @@ pub(super) enum Route {
     Sessions,
     Verifications,
     Site,
+    Reverse,
+    ReverseUnder,
     Name,
 }
 
 /// All paths; the first that fits is taken, and the page has them from the last on. A part in braces, at the end, stands
 /// for all the rest.
-pub(super) const ROUTES: [(&str, Route); 23] = [
+pub(super) const ROUTES: [(&str, Route); 25] = [
     ("/static/style.css", Route::Style),
     ("/favicon.svg", Route::Icon),
     ("/favicon.ico", Route::Icon),
@@ -47,6 +49,8 @@ pub(super) const ROUTES: [(&str, Route); 23] = [
     ("/resolve", Route::OpenUrl),
     ("/ra/{names}", Route::Agencies),
     ("/doiRA/{names}", Route::Agencies),
+    ("/hrls/handles", Route::Reverse),
+    ("/hrls/handles/{prefix}", Route::ReverseUnder),
     ("/api/site", Route::Site),
     ("/api/verifications/{identity}", Route::Verifications),
     ("/api/sessions", Route::Sessions),
@@ -149,6 +153,8 @@ impl Route {
             Self::Sessions => api::describe_sessions(),
             Self::Verifications => api::describe_verifications(),
             Self::Site => api::describe_site(),
+            Self::Reverse => reverse::describe(),
+            Self::ReverseUnder => reverse::describe_under(),
             Self::Name => redirect::describe(),
         }
     }
@@ -181,6 +187,10 @@ mod tests {
         check("/api/handlesx", None);
         check("/api/site", Some((Route::Site, "")));
         check("/api/site/", Some((Route::Site, "")));
+        check("/hrls/handles", Some((Route::Reverse, "")));
+        check("/hrls/handles/", Some((Route::ReverseUnder, "")));
+        check("/hrls/handles/10.1", Some((Route::ReverseUnder, "10.1")));
+        check("/hrls", Some((Route::Name, "/hrls")));
         check("/api/", None);
         check("/api", Some((Route::Name, "/api")));
         check("*", Some((Route::Name, "*")));

@@ -28,7 +28,17 @@ impl<S: Store> Native<S> {
         core: &mut Option<Core<'_>>,
     ) -> Reply {
         let begun = Instant::now();
-        let reply = self.reply(bytes, transport, core).await;
+        let reply = match self.kept(bytes, self.now()) {
+            Some(reply) => reply,
+            None => {
+                let record = self.version(bytes);
+                let reply = self.reply(bytes, transport, core).await;
+                if let Some(record) = record {
+                    self.keep(bytes, record, &reply).await;
+                }
+                reply
+            }
+        };
         let took = begun.elapsed();
         self.metrics.count(transport, reply.opcode, reply.code, took);
         if self.logs_requests || reply.code == ResponseCode::ERROR {

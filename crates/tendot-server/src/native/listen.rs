@@ -136,7 +136,7 @@ pub async fn listen<S: Store + 'static>(
     let count = sockets.udp.len();
     for socket in sockets.udp {
         let (datagrams, is_ending) =
-            (Datagrams::new(Arc::clone(&native), socket, count), Arc::clone(&is_ending));
+            (Datagrams::new(Arc::clone(&native), socket, count)?, Arc::clone(&is_ending));
         let (done, is_done) = oneshot::channel();
         let finished = datagrams.finished();
         std::thread::Builder::new().name("datagrams".into()).spawn(move || {

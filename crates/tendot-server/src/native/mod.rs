@@ -1,15 +1,17 @@
 //! The front door for clients and servers of the Handle System.
 //!
-//! `listen.rs` has the sockets: `udp.rs` takes datagrams and `tcp.rs` serves a connection, with `tls.rs` where the peer asks
-//! for it; messages inside HTTP come from `http/tunnel.rs`. All of them hand a message to `fair.rs`, which says who has had
-//! their share (`rate.rs`) and where hard work is done; `dispatch.rs` opens and reads it, finds out who asks, and answers.
-//! What is asked for is named by `operation.rs` and carried out by `carry_out.rs`, with `session.rs`, `status.rs` and
+//! `listen.rs` has the sockets: `udp.rs` takes datagrams (`datagram_socket.rs`: from where) and `tcp.rs` serves a connection,
+//! with `tls.rs` where the peer asks for it; messages inside HTTP come from `http/tunnel.rs`. All of them hand a message to
+//! `fair.rs`, which says who has had their share (`rate.rs`) and where hard work is done; `dispatch.rs` opens and reads it,
+//! finds out who asks, and answers, often what was answered before (`kept.rs`). What is asked for is named by `operation.rs` and carried out by `carry_out.rs`, with `session.rs`, `status.rs` and
 //! `listing.rs` (answers of several messages). `site.rs` is who we are.
 
 mod carry_out;
 mod challenges;
+mod datagram_socket;
 mod dispatch;
 mod fair;
+mod kept;
 mod listen;
 mod listing;
 mod metrics;
@@ -27,6 +29,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Instant, SystemTime};
 
 use challenges::Challenges;
+use kept::Kept;
 pub use listen::{Limits, NativeSockets, listen};
 pub(crate) use metrics::{Collected, Metrics};
 use rate::Limiter;
@@ -44,6 +47,9 @@ use tokio::sync::Semaphore;
 /// Requests at the same time that take hard work; each has a thread, which may also wait for the disk.
 const HARD: usize = 64;
 
+/// Bytes of answers that are kept to be given again.
+const KEPT: usize = 16 << 20;
+
 /// The answers to messages of the Handle System, over a registry.
 #[derive(Debug)]
 pub struct Native<S> {
@@ -54,6 +60,7 @@ pub struct Native<S> {
     challenges: Mutex<Challenges>,
     sessions: Mutex<SessionTable>,
     limiter: Option<Limiter>,
+    kept: Option<Kept>,
     /// How many requests that take hard work are under way, and for how many of them it is done at the same time.
     hard: Arc<Semaphore>,
     cores: Semaphore,
@@ -74,6 +81,7 @@ impl<S: Store> Native<S> {
             challenges: Mutex::new(Challenges::new(policy)),
             sessions: Mutex::new(SessionTable::new(SessionLimits::default())),
             limiter: None,
+            kept: Some(Kept::new(KEPT)),
             hard: Arc::new(Semaphore::new(HARD)),
             cores: Semaphore::new(std::thread::available_parallelism().map_or(1, usize::from)),
             metrics: Arc::default(),
@@ -86,6 +94,13 @@ impl<S: Store> Native<S> {
     #[must_use]
     pub fn rates(mut self, rates: Rates) -> Self {
         self.limiter = Some(Limiter::new(rates));
+        self
+    }
+
+    /// Keeps answers to give them again, of so many bytes at most: 16 MiB, unless told otherwise.
+    #[must_use]
+    pub fn keeps(mut self, bytes: usize) -> Self {
+        self.kept = (bytes > 0).then(|| Kept::new(bytes));
         self
     }
 

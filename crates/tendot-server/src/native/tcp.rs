@@ -11,7 +11,7 @@ use std::time::Duration;
 use tendot_proto::endpoint::Transport;
 use tendot_proto::{Framer, Header, OpFlags, limits};
 use tendot_store::Store;
-use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _, ReadBuf};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio::time::error::Elapsed;
@@ -36,6 +36,12 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// What agreeing on TLS costs us, in microseconds.
 const HANDSHAKE: u32 = 1_000;
 
+/// Whether all that the peer sent was read when the conversation was over, as far as is known.
+enum End {
+    AllRead,
+    Unread,
+}
+
 /// What a connection has to know.
 pub(super) struct Connection<S> {
     pub(super) native: Arc<Native<S>>,
@@ -49,44 +55,56 @@ pub(super) struct Connection<S> {
 
 impl<S: Store + 'static> Connection<S> {
     /// Answers what comes, after a handshake if it begins with one.
-    pub(super) async fn run(mut self, stream: TcpStream) {
+    pub(super) async fn run(mut self, mut stream: TcpStream) {
+        let mut framer = Framer::new();
         let time = self.limits.message_time;
-        let Ok(first) =
-            self.first(timeout(time, first_byte(&stream)), Err(io::ErrorKind::TimedOut.into())).await
-        else {
+        let came = self.first(timeout(time, push(&mut stream, &mut framer)), Ok(0)).await;
+        if !is_more(came) {
             return;
-        };
-        if first != tls::HANDSHAKE {
-            return self.serve(stream).await;
+        }
+        if framer.rest().first() != Some(&tls::HANDSHAKE) {
+            match self.converse(&mut stream, framer).await {
+                // With nothing unread, the last answer is safe.
+                Ok(End::AllRead) => {}
+                Ok(End::Unread) => linger(&mut stream).await,
+                Err(error) => self.broke(&error),
+            }
+            return;
         }
         if self.native.has_had_its_share(self.client) {
             return;
         }
         self.native.count_work(self.client, HANDSHAKE);
         let acceptor = self.native.site.tls().clone();
-        match timeout(self.limits.message_time, acceptor.accept(stream)).await {
-            Ok(Ok(stream)) => self.serve(stream).await,
-            _ => tracing::debug!(client = %self.client, "TLS was not agreed on"),
+        let (read, write) = stream.into_split();
+        let stream = tokio::io::join(io::Cursor::new(framer.into_rest()).chain(read), write);
+        let Ok(Ok(mut stream)) = timeout(self.limits.message_time, acceptor.accept(stream)).await else {
+            return tracing::debug!(client = %self.client, "TLS was not agreed on");
+        };
+        match self.converse(&mut stream, Framer::new()).await {
+            Ok(_) => linger(&mut stream).await,
+            Err(error) => self.broke(&error),
         }
     }
 
-    async fn serve<T: AsyncRead + AsyncWrite + Unpin>(&mut self, mut stream: T) {
-        match self.converse(&mut stream).await {
-            Ok(()) => linger(&mut stream).await,
-            Err(error) => tracing::debug!(client = %self.client, %error, "a connection broke"),
-        }
+    fn broke(&self, error: &io::Error) {
+        tracing::debug!(client = %self.client, %error, "a connection broke");
     }
 
-    /// All that is said, until one side has nothing more to say.
-    async fn converse<T: AsyncRead + AsyncWrite + Unpin>(&mut self, stream: &mut T) -> io::Result<()> {
-        let mut framer = Framer::new();
+    /// All that is said, after what has come already, until one side has nothing more to say.
+    async fn converse<T: AsyncRead + AsyncWrite + Unpin>(
+        &mut self,
+        stream: &mut T,
+        mut framer: Framer,
+    ) -> io::Result<End> {
         let mut waits = self.limits.message_time;
         loop {
             let message = match framer.next_message() {
                 Ok(Some(message)) => message,
                 Ok(None) => {
                     if !self.read(stream, &mut framer, waits).await? {
-                        return self.complain(stream, framer).await;
+                        self.complain(stream, framer).await?;
+                        return Ok(End::Unread);
                     }
                     continue;
                 }
@@ -97,7 +115,8 @@ impl<S: Store + 'static> Connection<S> {
                         continue;
                     }
                     let refusal = self.native.endpoint.refuse_frame(&error, self.native.now());
-                    return self.write(stream, refusal.response().unwrap_or_default()).await;
+                    self.write(stream, refusal.response().unwrap_or_default()).await?;
+                    return Ok(End::Unread);
                 }
             };
             let stays = is_to_stay(message);
@@ -105,16 +124,16 @@ impl<S: Store + 'static> Connection<S> {
             loop {
                 match &reply.message {
                     Some(answer) => self.write(stream, answer).await?,
-                    None => return Ok(()),
+                    None => return Ok(End::Unread),
                 }
                 let Some(listing) = reply.more.take() else { break };
                 match self.native.next(listing).await {
                     Some(next) => reply = next,
-                    None => return Ok(()),
+                    None => return Ok(End::Unread),
                 }
             }
             if !stays || *self.closed.borrow() {
-                return Ok(());
+                return Ok(if framer.is_amid_message() { End::Unread } else { End::AllRead });
             }
             waits = self.limits.idle_time;
         }
@@ -173,15 +192,6 @@ impl<S: Store + 'static> Connection<S> {
             stream.flush().await
         });
         written.await.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
-    }
-}
-
-/// The first byte of a connection, which stays where it is.
-async fn first_byte(stream: &TcpStream) -> io::Result<u8> {
-    let mut first = [0];
-    match stream.peek(&mut first).await? {
-        0 => Err(io::ErrorKind::UnexpectedEof.into()),
-        _ => Ok(first[0]),
     }
 }
 

@@ -1,9 +1,10 @@
 //! Datagrams: each socket has a thread that takes them as they come and answers at once what takes no time.
 //!
 //! A thread that waits in the system for the next datagram needs half as many calls as one that is told when there is one.
+//! Under load it finds many, and sends all answers after it has made them: who waits for one of them is woken once.
 
 use std::io;
-use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::net::{IpAddr, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -14,6 +15,7 @@ use tendot_store::Store;
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 
+use super::datagram_socket::{Asker, DatagramSocket, Room, TOGETHER};
 use super::fair::is_light;
 use super::metrics::Dropped;
 use super::rate::AMPLIFICATION;
@@ -25,9 +27,6 @@ const UNDER_WAY: usize = 512;
 /// Bytes of an answer that is sent at once; longer ones are sent by threads of their own, which are not many.
 const AT_ONCE: usize = 4 << 10;
 const SENDING: usize = 8;
-
-/// Bytes that are read of a datagram. No message has more than 512; of what is longer enough is seen to know it.
-const ROOM: usize = 2 << 10;
 
 /// How often it is looked whether the end was asked for, and how long a datagram may wait to be sent.
 const LOOK: Duration = Duration::from_millis(100);
@@ -41,22 +40,25 @@ pub(super) struct Datagrams<S> {
     sender: Sender<S>,
     reassembly: Reassembly,
     room: Arc<Semaphore>,
+    /// Answers to what was taken at once, not yet sent.
+    made: Vec<(Vec<u8>, Asker)>,
 }
 
 impl<S: Store + 'static> Datagrams<S> {
     /// With a share of the memory in which long requests are put together.
-    pub(super) fn new(native: Arc<Native<S>>, socket: UdpSocket, sockets: usize) -> Self {
+    pub(super) fn new(native: Arc<Native<S>>, socket: UdpSocket, sockets: usize) -> io::Result<Self> {
         let sender = Sender {
             native,
-            socket: Arc::new(socket),
+            socket: Arc::new(DatagramSocket::new(socket)?),
             room: Arc::new(Semaphore::new(SENDING)),
             runtime: Handle::current(),
         };
-        Self {
+        Ok(Self {
             sender,
             reassembly: Reassembly::with_budget(Reassembly::BUDGET / sockets.max(1)),
             room: Arc::new(Semaphore::new(UNDER_WAY)),
-        }
+            made: Vec::with_capacity(TOGETHER),
+        })
     }
 
     /// Ready when nothing is under way elsewhere.
@@ -76,47 +78,54 @@ impl<S: Store + 'static> Datagrams<S> {
         let runtime = self.sender.runtime.clone();
         let _entered = runtime.enter();
         let socket = Arc::clone(&self.sender.socket);
-        socket.set_read_timeout(Some(LOOK))?;
-        socket.set_write_timeout(Some(LOOK))?;
-        let mut room = [0; ROOM];
+        socket.socket().set_read_timeout(Some(LOOK))?;
+        socket.socket().set_write_timeout(Some(LOOK))?;
+        let mut room = Room::new();
         while !is_ending.load(Ordering::Relaxed) {
             // An error is nobody's datagram: the time is over, or an answer came to where nobody was.
-            if let Ok((length, from)) = socket.recv_from(&mut room) {
-                self.take(&room[..length], from);
-            }
+            let _ = self.answer(&socket, &mut room);
         }
         // What came before the end is answered; in a flood, there is no telling what did.
-        socket.set_nonblocking(true)?;
+        socket.socket().set_nonblocking(true)?;
         let last = Instant::now() + LOOK;
-        while Instant::now() < last
-            && let Ok((length, from)) = socket.recv_from(&mut room)
-        {
-            self.take(&room[..length], from);
+        while Instant::now() < last && self.answer(&socket, &mut room).is_ok() {}
+        Ok(())
+    }
+
+    fn answer(&mut self, socket: &DatagramSocket, room: &mut Room) -> io::Result<()> {
+        socket.receive(room, |datagram, from| self.take(datagram, from))?;
+        for (answer, to) in self.made.drain(..) {
+            self.sender.send_all(&answer, to);
         }
         Ok(())
     }
 
-    fn take(&mut self, datagram: &[u8], from: SocketAddr) {
+    fn take(&mut self, datagram: &[u8], from: Asker) {
         let native = &self.sender.native;
-        if NOT_ASKING.contains(&from.port()) {
+        let client = from.address.ip();
+        if NOT_ASKING.contains(&from.address.port()) {
             return native.metrics.dropped(Dropped::Port);
         }
-        let message = match self.reassembly.insert(native.now(), from, datagram) {
+        let message = match self.reassembly.insert(native.now(), from.address, datagram) {
             Ok(Some(message)) => message,
             Ok(None) => return,
             Err(_) => return native.metrics.dropped(Dropped::Malformed),
         };
         if is_light(&message)
-            && let Some(reply) = native.answer_at_once(&message, Transport::Udp, from.ip())
+            && let Some(reply) = native.answer_at_once(&message, Transport::Udp, client)
         {
-            return self.sender.send(reply, message.len(), from);
+            let Some(answer) = allowed(native, reply, message.len(), client) else { return };
+            if answer.len() <= AT_ONCE {
+                return self.made.push((answer, from));
+            }
+            return self.sender.send_apart(answer, from);
         }
         let Ok(permit) = Arc::clone(&self.room).try_acquire_owned() else {
             return native.metrics.dropped(Dropped::Busy);
         };
         let (sender, message) = (self.sender.clone(), message.into_owned());
         self.sender.runtime.spawn(async move {
-            let reply = sender.native.answer_fairly(&message, Transport::Udp, from.ip()).await;
+            let reply = sender.native.answer_fairly(&message, Transport::Udp, client).await;
             sender.send(reply, message.len(), from);
             drop(permit);
         });
@@ -126,7 +135,7 @@ impl<S: Store + 'static> Datagrams<S> {
 /// The way out.
 struct Sender<S> {
     native: Arc<Native<S>>,
-    socket: Arc<UdpSocket>,
+    socket: Arc<DatagramSocket>,
     room: Arc<Semaphore>,
     runtime: Handle,
 }
@@ -144,11 +153,15 @@ impl<S> Clone for Sender<S> {
 
 impl<S: Store + 'static> Sender<S> {
     /// Sends the answer to a question of so many bytes, if its receiver may have it.
-    fn send(&self, reply: Reply, asked: usize, to: SocketAddr) {
-        let Some(answer) = allowed(&self.native, reply, asked, to.ip()) else { return };
+    fn send(&self, reply: Reply, asked: usize, to: Asker) {
+        let Some(answer) = allowed(&self.native, reply, asked, to.address.ip()) else { return };
         if answer.len() <= AT_ONCE {
             return self.send_all(&answer, to);
         }
+        self.send_apart(answer, to);
+    }
+
+    fn send_apart(&self, answer: Vec<u8>, to: Asker) {
         let Ok(permit) = Arc::clone(&self.room).try_acquire_owned() else {
             return self.native.metrics.dropped(Dropped::Busy);
         };
@@ -159,12 +172,12 @@ impl<S: Store + 'static> Sender<S> {
         });
     }
 
-    fn send_all(&self, answer: &[u8], to: SocketAddr) {
+    fn send_all(&self, answer: &[u8], to: Asker) {
         let sent = if answer.len() <= limits::DATAGRAM {
-            self.socket.send_to(answer, to).is_ok()
+            self.socket.send(answer, to).is_ok()
         } else {
             let mut datagrams = Fragments::new(answer).into_iter().flatten();
-            datagrams.all(|datagram| self.socket.send_to(&datagram, to).is_ok())
+            datagrams.all(|datagram| self.socket.send(&datagram, to).is_ok())
         };
         if !sent {
             self.native.metrics.dropped(Dropped::Unsent);

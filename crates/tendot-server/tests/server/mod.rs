@@ -10,14 +10,14 @@ use std::time::Duration;
 use tendot_proto::Value;
 use tendot_registry::{Registry, Settings};
 use tendot_server::http::{Http, Limits, Listener, Listeners, Tls, listen};
-use tendot_store::{Change, Edit, Expect, Memory, Store as _};
+use tendot_store::{Change, Edit, Expect, Memory, Store};
 use tokio::runtime::Runtime;
 use tokio::sync::oneshot;
 
-pub(crate) struct Service {
+pub(crate) struct Service<S = Memory> {
     pub(crate) runtime: Runtime,
     pub(crate) address: SocketAddr,
-    pub(crate) http: Arc<Http<Memory>>,
+    pub(crate) http: Arc<Http<S>>,
     pub(crate) end: Option<oneshot::Sender<()>>,
     pub(crate) served: Option<tokio::task::JoinHandle<()>>,
 }
@@ -44,8 +44,20 @@ pub(crate) fn start_at(
     tls: Option<Arc<Tls>>,
     with: impl FnOnce(Http<Memory>) -> Http<Memory>,
 ) -> Service {
+    start_with(Memory::new(), socket, edits, limits, tls, with)
+}
+
+/// The same with a store of its own.
+pub(crate) fn start_with<S: Store + 'static>(
+    store: S,
+    socket: TcpListener,
+    edits: Vec<Edit>,
+    limits: Limits,
+    tls: Option<Arc<Tls>>,
+    with: impl FnOnce(Http<S>) -> Http<S>,
+) -> Service<S> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
-    let http = Http::new(Arc::new(Registry::new(Memory::new(), Settings::default()))).operator_token(TOKEN);
+    let http = Http::new(Arc::new(Registry::new(store, Settings::default()))).operator_token(TOKEN);
     let http = Arc::new(with(http));
     http.set_ready(true);
     let (end, ended) = oneshot::channel::<()>();
@@ -74,7 +86,7 @@ pub(crate) fn plain() -> Service {
     start(Limits::default(), None, |http| http)
 }
 
-impl Service {
+impl<S> Service<S> {
     pub(crate) fn connect(&self) -> TcpStream {
         let stream = TcpStream::connect(self.address).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();

@@ -217,18 +217,37 @@ impl Tables {
     }
 
     fn scan(&self, after: Option<&Key>, limit: usize) -> Result<Vec<Entry>, StoreError> {
+        let mut entries = Vec::new();
+        if limit > 0 {
+            self.visit(None, after, |entry| {
+                entries.push(entry);
+                entries.len() < limit
+            })?;
+        }
+        Ok(entries)
+    }
+
+    fn visit(
+        &self,
+        prefix: Option<&[u8]>,
+        after: Option<&Key>,
+        mut visit: impl FnMut(Entry) -> bool,
+    ) -> Result<(), StoreError> {
         let txn = self.read_txn()?;
+        if let Some(prefix) = prefix {
+            let read = |key: &[u8], value: &[u8]| Ok(visit(self.entry(&txn, key, value)?));
+            return self.visit_under(&txn, prefix, after, read);
+        }
         let failed = |error| failed("reading records", error);
         let after = after.map(|key| key::record_key(key).into_owned());
         let from = after.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
-        let records = self.databases.records.range(&txn, &(from, Bound::Unbounded)).map_err(failed)?;
-        records
-            .take(limit)
-            .map(|record| {
-                let (key, value) = record.map_err(failed)?;
-                self.entry(&txn, key, value)
-            })
-            .collect()
+        for record in self.databases.records.range(&txn, &(from, Bound::Unbounded)).map_err(failed)? {
+            let (key, value) = record.map_err(failed)?;
+            if !visit(self.entry(&txn, key, value)?) {
+                break;
+            }
+        }
+        Ok(())
     }
 
     /// Checks what the store says of itself.
@@ -323,6 +342,7 @@ impl Tables {
     /// Walks over the records under a prefix, after a key, as long as `visit` wants more.
     fn visit_under(
         &self,
+        txn: &RoTxn<'_>,
         prefix: &[u8],
         after: Option<&Key>,
         mut visit: impl FnMut(&[u8], &[u8]) -> Result<bool, StoreError>,
@@ -330,14 +350,13 @@ impl Tables {
         if prefix.len() > Key::LONGEST_PREFIX {
             return Ok(());
         }
-        let txn = self.read_txn()?;
         let failed = |error| failed("listing names", error);
         let records = self.databases.records;
         let folded = prefix.to_ascii_uppercase();
         // A name that is nothing but the prefix sorts before all that have a slash, though not right before them.
         if after.is_none()
             && !folded.is_empty()
-            && let Some(value) = records.get(&txn, &folded).map_err(failed)?
+            && let Some(value) = records.get(txn, &folded).map_err(failed)?
             && !visit(&folded, value)?
         {
             return Ok(());
@@ -348,7 +367,7 @@ impl Tables {
             Some(after) if *after > begin => Bound::Excluded(&after[..]),
             _ => Bound::Included(&begin[..]),
         };
-        for record in records.range(&txn, &(from, Bound::Unbounded)).map_err(failed)? {
+        for record in records.range(txn, &(from, Bound::Unbounded)).map_err(failed)? {
             let (key, value) = record.map_err(failed)?;
             if !key.starts_with(&begin) || !visit(key, value)? {
                 break;
@@ -360,7 +379,7 @@ impl Tables {
     fn list(&self, prefix: &[u8], after: Option<&Key>, limit: usize) -> Result<Vec<Listed>, StoreError> {
         let mut listed = Vec::new();
         if limit > 0 {
-            self.visit_under(prefix, after, |key, value| {
+            self.visit_under(&*self.read_txn()?, prefix, after, |key, value| {
                 let head = Self::take_head(key, value)?;
                 listed.push(Listed { name: head.name, state: head.state });
                 Ok(listed.len() < limit)
@@ -373,7 +392,7 @@ impl Tables {
     fn count_under(&self, prefix: &[u8], after: Option<&Key>, limit: usize) -> Result<Counted, StoreError> {
         let mut counted = Counted::default();
         let mut seen = 0;
-        self.visit_under(prefix, after, |key, value| {
+        self.visit_under(&*self.read_txn()?, prefix, after, |key, value| {
             seen += 1;
             counted.live += u64::from(!record::is_tombstone(value));
             if seen >= limit {
@@ -488,6 +507,16 @@ impl Store for Embedded {
         limit: usize,
     ) -> Result<Counted, StoreError> {
         self.read(|tables| tables.count_under(prefix, after, limit))
+    }
+
+    async fn visit(
+        &self,
+        prefix: Option<&[u8]>,
+        after: Option<&Key>,
+        mut visit: impl FnMut(&Entry) -> bool + Send,
+    ) -> Result<(), StoreError> {
+        // Not tried again if the engine is lost: what has been seen would be seen twice.
+        self.tables().visit(prefix, after, |entry| visit(&entry))
     }
 
     async fn size(&self) -> Result<Option<u64>, StoreError> {

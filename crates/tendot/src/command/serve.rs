@@ -101,6 +101,7 @@ async fn serve<S: Store + 'static>(
     let mut http = Http::new(registry)
         .trust(settings.trust())
         .body_time(settings.body_time)
+        .search_time(settings.search_time)
         .keeps(usize::try_from(settings.kept.0).unwrap_or(usize::MAX))
         .metrics_for(settings.metrics_for.clone())
         .logs_requests(settings.log_requests)
@@ -193,6 +194,7 @@ fn native<S: Store + 'static>(
     let site = own_site(settings.store_directory().as_deref(), &reached)?;
     let mut native = Native::new(Arc::clone(registry), site)
         .small_group(settings.small_group)
+        .keeps(usize::try_from(settings.native_kept.0).unwrap_or(usize::MAX))
         .logs_requests(settings.log_requests);
     if let Some(rates) = settings.native_rates() {
         native = native.rates(rates);

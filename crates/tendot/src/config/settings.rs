@@ -119,6 +119,8 @@ settings! {
         "What our site says of itself.";
     small_group: bool = "native.small_group", "true",
         "Whether sessions are made in the group of 1024 bits, the only one that clients of Handle.Net 9 know.";
+    native_kept: Memory = "native.kept", "16MiB",
+        "Memory for answers that are given again as long as their records are the same.";
     native_connections: u32 = "native.limits.connections", "10000",
         "Connections at the same time; those that ask nothing go when others have no room.";
     native_connections_per_client: u32 = "native.limits.connections_per_client", "100",
@@ -153,6 +155,10 @@ settings! {
         "Requests a second of one /24 of IPv4 or /48 of IPv6.";
     network_burst: u32 = "rate.network.burst", "10000",
         "Requests of it at once, after a rest.";
+    searchers: Vec<Reference<'static>> = "search.allowed", "",
+        "Who may look names up by what their records say (`/hrls/handles`), such as `300:0.NA/10.1000`, beside `native.admins`. Their keys have to be in records of ours.";
+    search_time: Duration = "search.time", "10s",
+        "The longest that a look-up takes, and the longest that it waits for others.";
     log_format: LogFormat = "log.format", "auto",
         "How lines of the log are written to stderr: `text`, `json`, or `auto`, which is text on a terminal and else JSON.";
     log_level: Level = "log.level", "info",
@@ -302,6 +308,7 @@ impl Settings {
         RegistrySettings {
             server_admins: self.admins.clone(),
             server_admins_full_access: self.admins_full_access,
+            searchers: self.searchers.clone(),
             ..RegistrySettings::default()
         }
     }

@@ -134,7 +134,7 @@ impl<S: Store> Http<S> {
         };
         let form = Form::asked(parameters);
         let gathered = match prefix {
-            Some(prefix) => self.gather(prefix, part, &caller).await,
+            Some(prefix) => self.gather_names(prefix, part, &caller).await,
             None => self.gather_prefixes(part, &caller).await,
         };
         let gathered = match gathered {
@@ -162,7 +162,7 @@ impl<S: Store> Http<S> {
     }
 
     /// A part of the names under a prefix, and how many there are: those before and after it are only counted.
-    async fn gather(&self, prefix: &str, part: Part, caller: &Caller) -> Result<Gathered, Unlisted> {
+    async fn gather_names(&self, prefix: &str, part: Part, caller: &Caller) -> Result<Gathered, Unlisted> {
         let _turn = self.lists.acquire().await;
         let (prefix, mut work) = (Handle::from(prefix), Work::new(LISTING));
         let (mut gathered, mut after) = (Gathered::default(), None);

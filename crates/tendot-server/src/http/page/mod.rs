@@ -23,7 +23,7 @@ use super::location::{Candidate, Origin};
 pub(crate) use docs::docs;
 pub(crate) use explanation::explanation;
 pub(crate) use home::describe as describe_home;
-pub(crate) use problem::{ProblemJson, bad_request, endless, not_served};
+pub(crate) use problem::{ProblemJson, bad_request, endless, not_served, problem};
 
 /// The stylesheet of all pages.
 pub(crate) const STYLE: &str = include_str!("style.css");

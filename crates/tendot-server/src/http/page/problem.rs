@@ -53,19 +53,23 @@ impl Problem<'_> {
 
     fn answer(&self, request: &Request<'_>) -> Answer {
         by_accept(if negotiate::prefers_json(request.headers) {
-            let json = serde_json::to_vec(&ProblemJson {
-                problem_type: "about:blank",
-                title: self.title,
-                status: self.status.as_u16(),
-                code: self.code,
-                detail: &self.detail,
-                name: Some(self.name).filter(|name| !name.is_empty()),
-                near: self.near.iter().map(|near| &*near.name).collect(),
-            });
-            answer(self.status, PROBLEM, json.unwrap_or_default())
+            self.json()
         } else {
             show(self.status, &ProblemPage::new(self))
         })
+    }
+
+    fn json(&self) -> Answer {
+        let json = serde_json::to_vec(&ProblemJson {
+            problem_type: "about:blank",
+            title: self.title,
+            status: self.status.as_u16(),
+            code: self.code,
+            detail: &self.detail,
+            name: Some(self.name).filter(|name| !name.is_empty()),
+            near: self.near.iter().map(|near| &*near.name).collect(),
+        });
+        answer(self.status, PROBLEM, json.unwrap_or_default())
     }
 }
 
@@ -150,9 +154,9 @@ impl<S: Store> Http<S> {
         search: &mut Search<'_>,
     ) -> Answer {
         let mut problem = match error {
-            LookupError::Here(error) => problem(name, error),
+            LookupError::Here(error) => problem_of(name, error),
             LookupError::Elsewhere(error, _) => {
-                Problem { elsewhere: elsewhere(name), ..problem(name, error) }
+                Problem { elsewhere: elsewhere(name), ..problem_of(name, error) }
             }
             LookupError::Unanswered(error) => unanswered(name, error),
         };
@@ -181,7 +185,12 @@ impl<S: Store> Http<S> {
     }
 }
 
-fn problem(name: &str, error: &Error) -> Problem<'static> {
+/// A problem where only programs ask.
+pub(crate) fn problem(status: StatusCode, code: &'static str, title: &'static str, detail: String) -> Answer {
+    Problem::new(status, code, title, detail).json()
+}
+
+fn problem_of(name: &str, error: &Error) -> Problem<'static> {
     let status = status::of(error.response_code(), false);
     let read = Read::of(name);
     match (error, &read) {

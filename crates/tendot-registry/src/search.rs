@@ -1,0 +1,204 @@
+//! Looking for names by what their records say.
+
+use memchr::memmem::Finder;
+use tendot_proto::{Handle, Value, Work};
+use tendot_store::{Entry, Key, State, Store};
+
+use crate::caller::Asker;
+use crate::permission::Needed;
+use crate::{Caller, Error, Registry, price};
+
+/// What is looked for: records that have, for each type, a value that everybody may read and that fits all patterns of that
+/// type. A pattern is the data of the value, byte for byte, with `*` for any bytes or none. Nothing is found by none.
+///
+/// ```
+/// use tendot_registry::Search;
+///
+/// let mut search = Search::default();
+/// search.add("URL", "https://example.org/*");
+/// search.add("CHECKSUM", "12345");
+/// search.prefix = Some("10.1000".into());
+/// assert_eq!(search.patterns(), 2);
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct Search {
+    /// Only names under this prefix.
+    pub prefix: Option<Box<str>>,
+    /// Whether the values of what is found are wanted, too: those that everybody may read.
+    pub with_values: bool,
+    terms: Vec<Term>,
+}
+
+/// One value has to be of this type and fit all of these.
+#[derive(Clone, Debug)]
+struct Term {
+    value_type: Box<[u8]>,
+    patterns: Vec<Pattern>,
+}
+
+impl Search {
+    /// Looks for this, too. Types are compared without regard to ASCII case; a dot at the end takes in all below.
+    pub fn add(&mut self, value_type: &str, pattern: &str) {
+        let value_type = value_type.as_bytes();
+        let pattern = Pattern::new(pattern);
+        match self.terms.iter_mut().find(|term| term.value_type.eq_ignore_ascii_case(value_type)) {
+            Some(term) => term.patterns.push(pattern),
+            None => self.terms.push(Term { value_type: value_type.into(), patterns: vec![pattern] }),
+        }
+    }
+
+    /// How many patterns there are.
+    pub fn patterns(&self) -> usize {
+        self.terms.iter().map(|term| term.patterns.len()).sum()
+    }
+
+    fn finds(&self, entry: &Entry) -> bool {
+        let has = |term: &Term| {
+            let fits = |value: &&Value<'_>| {
+                value.is_selected_by(&term.value_type)
+                    && term.patterns.iter().all(|pattern| pattern.fits(&value.data))
+            };
+            entry.values.iter().filter(|value| value.permissions.is_public()).any(|value| fits(&value))
+        };
+        entry.state == State::Live && self.terms.iter().all(has)
+    }
+}
+
+/// Data with `*` for any bytes or none.
+#[derive(Clone, Debug)]
+struct Pattern {
+    start: Box<[u8]>,
+    between: Vec<Finder<'static>>,
+    /// None if there is no `*`.
+    end: Option<Box<[u8]>>,
+}
+
+impl Pattern {
+    fn new(written: &str) -> Self {
+        let mut parts = written.split('*').map(str::as_bytes);
+        let start = parts.next().unwrap_or_default().into();
+        let end = parts.next_back().map(Into::into);
+        let between = parts.filter(|part| !part.is_empty()).map(|part| Finder::new(part).into_owned());
+        Self { start, between: between.collect(), end }
+    }
+
+    /// Each part is taken where it is first found, so that no byte is gone over twice.
+    fn fits(&self, data: &[u8]) -> bool {
+        let Some(rest) = data.strip_prefix(&*self.start) else { return false };
+        let Some(end) = &self.end else { return rest.is_empty() };
+        let Some(mut rest) = rest.strip_suffix(&**end) else { return false };
+        self.between.iter().all(|part| {
+            let after = part.find(rest).and_then(|at| rest.get(at.saturating_add(part.needle().len())..));
+            rest = after.unwrap_or_default();
+            after.is_some()
+        })
+    }
+}
+
+/// A part of what there is to find.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Matches {
+    /// What was found, in the order of the keys: there may be none, and yet more to come.
+    pub records: Vec<Match>,
+    /// Where to go on, if there may be more.
+    pub next: Option<Box<str>>,
+}
+
+/// A record that was found.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Match {
+    /// Its name.
+    pub name: Box<str>,
+    /// Its values that everybody may read, if they were asked for.
+    pub values: Vec<Value<'static>>,
+}
+
+impl<S: Store> Registry<S> {
+    /// Whether somebody may search.
+    pub async fn check_search(&self, caller: &Caller, work: &mut Work) -> Result<(), Error> {
+        self.settle(&Needed::Search, Asker::of(caller), work).await
+    }
+
+    /// Looks at the records after `after`, one by one, until the work is used up: at one of them at least. To see all of
+    /// them takes as long as to read the store, so who calls this decides how often, and where: not where others wait.
+    pub async fn search(
+        &self,
+        search: &Search,
+        after: Option<&str>,
+        caller: &Caller,
+        work: &mut Work,
+    ) -> Result<Matches, Error> {
+        self.check_search(caller, work).await?;
+        let mut matches = Matches::default();
+        let patterns = search.patterns();
+        if patterns == 0 {
+            return Ok(matches);
+        }
+        let after = after.and_then(|after| Key::new(after).ok());
+        let prefix = search.prefix.as_deref().map(str::as_bytes);
+        let visit = |entry: &Entry| {
+            if search.finds(entry) {
+                let is_shown = |value: &&Value<'_>| search.with_values && value.permissions.is_public();
+                let values = entry.values.iter().filter(is_shown).cloned().collect();
+                matches.records.push(Match { name: entry.name.clone(), values });
+            }
+            let length = entry.values.iter().map(|value| value.data.len()).sum();
+            let goes_on = work.spend(price::search(length, patterns)).is_ok();
+            if !goes_on {
+                matches.next = Some(entry.name.clone());
+            }
+            goes_on
+        };
+        self.store.visit(prefix, after.as_ref(), visit).await?;
+        self.drop_leftovers(&mut matches.records).await?;
+        Ok(matches)
+    }
+
+    /// Leaves out what a prefix that has moved left behind: it is not resolved either.
+    async fn drop_leftovers(&self, records: &mut Vec<Match>) -> Result<(), Error> {
+        // Of what was found, which has been paid for.
+        let work = &mut Work::new(u32::MAX);
+        let mut is_ours = Vec::with_capacity(records.len());
+        for record in &*records {
+            is_ours.push(self.is_responsible(Handle::from(&*record.name), work).await?);
+        }
+        let mut is_ours = is_ours.into_iter();
+        records.retain(|_| is_ours.next().unwrap_or_default());
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patterns() {
+        check("a", "a", true);
+        check("a", "ab", false);
+        check("", "", true);
+        check("", "a", false);
+        check("*", "", true);
+        check("**", "anything", true);
+        check("a*", "a", true);
+        check("a*", "ba", false);
+        check("*a", "ba", true);
+        check("*a", "ab", false);
+        check("a*a", "a", false);
+        check("a*a", "aa", true);
+        check("ab*bc", "abc", false);
+        check("*dkrz*", "https://www.dkrz.de/", true);
+        check("*DKRZ*", "https://www.dkrz.de/", false);
+        check("*b*a*", "ab", false);
+        check("*a*b*", "xaxbx", true);
+        check("*aa*aa*", "aaa", false);
+        check("a%", "ab", false);
+        check("a?", "ab", false);
+        check("é*", "éa", true);
+    }
+
+    #[track_caller]
+    fn check(pattern: &str, data: &str, expected: bool) {
+        assert_eq!(Pattern::new(pattern).fits(data.as_bytes()), expected, "{pattern} {data}");
+    }
+}

@@ -1,0 +1,318 @@
+//! `/hrls/handles`: names by what their records say, as the "Handle Reverse Lookup Servlet" of EUDAT has it, which pyhandle
+//! asks.
+//!
+//! All records may have to be looked at. That is done one look-up at a time, in slices, by a thread that gives way to all
+//! others: it ends when the page is full, when its time is over, and when who asked is gone.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::thread::Builder;
+use std::time::Duration;
+
+use data_encoding::BASE64;
+use http::StatusCode;
+use http::header::{HeaderValue, RETRY_AFTER};
+use serde::Serialize;
+use tendot_proto::{Value, Work};
+use tendot_registry::{Caller, Error, Match, Registry, Search};
+use tendot_store::Store;
+use tokio::runtime::Handle;
+use tokio::sync::Semaphore;
+use tokio::sync::mpsc::{Receiver, channel};
+use tokio::time::{Instant, timeout, timeout_at};
+use utoipa::ToSchema;
+use utoipa::openapi::ObjectBuilder;
+use utoipa::openapi::schema::Type;
+
+use super::answer::{Answer, JSON, answer};
+use super::authenticate::AuthenticationError;
+use super::describe::{Described, Doing, text};
+use super::page::{ProblemJson, problem};
+use super::parameters::Parameters;
+use super::request::Request;
+use super::{Http, WORK, caching, percent, status, too_often};
+
+/// Who searches, and how long they may.
+#[derive(Debug)]
+pub(super) struct Searches {
+    place: Semaphore,
+    time: Duration,
+}
+
+impl Searches {
+    pub(super) const fn new(time: Duration) -> Self {
+        Self { place: Semaphore::const_new(1), time }
+    }
+}
+
+/// Steps of a slice: some milliseconds.
+const SLICE: u32 = 5_000;
+
+/// How far a look-up gives way: beside what resolves names, it has a tenth of a core that both want.
+#[cfg(target_os = "linux")]
+const NICE: i32 = 10;
+
+/// Names of an answer, unless asked for more, and at most.
+const NAMES: usize = 1_000;
+const MOST_NAMES: usize = 100_000;
+
+/// Bytes of what is found, about.
+const BYTES: usize = 16 << 20;
+
+/// Patterns of a look-up.
+const PATTERNS: usize = 32;
+
+/// Parameters that are no types.
+const OURS: [&str; 4] = ["limit", "page", "retrieverecords", "enforcesql"];
+
+/// What was asked for.
+#[derive(Debug)]
+struct Asked {
+    search: Search,
+    /// How many of what is found belong to pages before.
+    skip: usize,
+    limit: usize,
+}
+
+/// The names, or with `retrieverecords` their values, too.
+#[derive(Serialize, ToSchema)]
+#[serde(untagged)]
+#[schema(as = Found)]
+enum Found {
+    Names(Vec<Box<str>>),
+    Records(BTreeMap<Box<str>, Vec<FoundValue>>),
+}
+
+/// A value of a record that was found.
+#[derive(Serialize, ToSchema)]
+struct FoundValue {
+    #[serde(rename = "type")]
+    value_type: String,
+    /// The data as text, or as `format` says.
+    value: String,
+    /// `base64` if the data is no text.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    format: Option<&'static str>,
+}
+
+impl FoundValue {
+    fn of(value: &Value<'_>) -> Self {
+        let (text, format) = match str::from_utf8(&value.data) {
+            Ok(text) => (text.to_owned(), None),
+            Err(_) => (BASE64.encode(&value.data), Some("base64")),
+        };
+        Self { value_type: value.type_name().into_owned(), value: text, format }
+    }
+}
+
+/// Why nothing is answered.
+enum Unfound {
+    /// It is not understood.
+    Request(String),
+    Unknown(AuthenticationError),
+    Refused(Error),
+    /// Others search.
+    Busy,
+    /// It takes longer than it may.
+    TooLong(Duration),
+    TooLarge,
+}
+
+impl<S: Store + 'static> Http<S> {
+    /// Answers `GET /hrls/handles`; the prefix is that of the path, not decoded yet, or empty.
+    pub(crate) async fn reverse(&self, prefix: &str, request: &Request<'_>) -> Answer {
+        let mut response = match self.search_records(prefix, request).await {
+            Ok(found) => answer(StatusCode::OK, JSON, serde_json::to_vec(&found).unwrap_or_default()),
+            Err(error) => error.answer(request),
+        };
+        caching::forbid(response.headers_mut());
+        response
+    }
+
+    async fn search_records(&self, prefix: &str, request: &Request<'_>) -> Result<Found, Unfound> {
+        let caller = self.caller(request).await.map_err(Unfound::Unknown)?;
+        let work = &mut Work::new(WORK);
+        self.registry.check_search(&caller, work).await.map_err(Unfound::Refused)?;
+        let asked = read(prefix, request).map_err(Unfound::Request)?;
+        let records = asked.search.with_values;
+        let found = self.gather(asked, caller).await?;
+        Ok(if records {
+            let values = |found: &Match| found.values.iter().map(FoundValue::of).collect();
+            Found::Records(found.iter().map(|found| (found.name.clone(), values(found))).collect())
+        } else {
+            Found::Names(found.into_iter().map(|found| found.name).collect())
+        })
+    }
+
+    /// All of a page.
+    async fn gather(&self, asked: Asked, caller: Caller) -> Result<Vec<Match>, Unfound> {
+        let Asked { search, mut skip, limit } = asked;
+        let time = self.searches.time;
+        let waited = timeout(time, self.searches.place.acquire()).await;
+        let Ok(Ok(_place)) = waited else { return Err(Unfound::Busy) };
+        let until = Instant::now() + time;
+        let mut slices = look(Arc::clone(&self.registry), search, caller).ok_or(Unfound::Busy)?;
+        let (mut found, mut bytes) = (Vec::new(), 0);
+        while found.len() < limit {
+            let slice = timeout_at(until, slices.recv()).await.map_err(|_| Unfound::TooLong(time))?;
+            let Some(slice) = slice else { break };
+            let records = slice.map_err(Unfound::Refused)?;
+            let before = skip.min(records.len());
+            skip -= before;
+            for record in records.into_iter().skip(before).take(limit - found.len()) {
+                let values = record.values.iter().map(|value| value.data.len() + value.value_type.len());
+                bytes += record.name.len() + values.sum::<usize>();
+                found.push(record);
+            }
+            if bytes > BYTES {
+                return Err(Unfound::TooLarge);
+            }
+        }
+        Ok(found)
+    }
+}
+
+/// Looks at all records, slice by slice, until there are no more or nobody takes what is found; none if the system has no
+/// thread for it.
+fn look<S: Store + 'static>(
+    registry: Arc<Registry<S>>,
+    search: Search,
+    caller: Caller,
+) -> Option<Receiver<Result<Vec<Match>, Error>>> {
+    let (sender, receiver) = channel(1);
+    let runtime = Handle::current();
+    let look = move || {
+        let mut after = None;
+        // Names are resolved first wherever there is not enough for both. Elsewhere it would be the whole process.
+        #[cfg(target_os = "linux")]
+        let _ = rustix::process::nice(NICE);
+        loop {
+            let work = &mut Work::new(SLICE);
+            let slice = runtime.block_on(registry.search(&search, after.as_deref(), &caller, work));
+            let (slice, next) = match slice {
+                Ok(matches) => (Ok(matches.records), matches.next),
+                Err(error) => (Err(error), None),
+            };
+            if sender.blocking_send(slice).is_err() || next.is_none() {
+                break;
+            }
+            after = next;
+        }
+    };
+    Builder::new().name("search".into()).spawn(look).is_ok().then_some(receiver)
+}
+
+fn read(prefix: &str, request: &Request<'_>) -> Result<Asked, String> {
+    let prefix = percent::decode_text(prefix, "path").map_err(|error| error.to_string())?;
+    let parameters = Parameters::parse_addresses(request.query).map_err(|error| error.to_string())?;
+    let number = |name: &str, otherwise: usize| match parameters.get(name) {
+        None => Ok(otherwise),
+        Some(text) => text.parse::<u32>().map(|number| number as usize).map_err(|_| {
+            format!("`{name}` is `{}`, and should be a number", text.chars().take(20).collect::<String>())
+        }),
+    };
+    let limit = number("limit", NAMES)?.min(MOST_NAMES);
+    let mut search = Search::default();
+    search.prefix = (!prefix.is_empty()).then(|| prefix.trim_end_matches('/').into());
+    search.with_values = parameters.is_on("retrieverecords");
+    for (value_type, pattern) in parameters.iter().filter(|(name, _)| !OURS.contains(name)) {
+        if search.patterns() == PATTERNS {
+            return Err(format!("at most {PATTERNS} values are looked for"));
+        }
+        search.add(value_type, pattern);
+    }
+    Ok(Asked { search, skip: number("page", 0)?.saturating_mul(limit), limit })
+}
+
+impl Unfound {
+    fn answer(&self, request: &Request<'_>) -> Answer {
+        let takes_credentials = request.takes_credentials;
+        let mut response = match self {
+            Self::Request(why) => {
+                let detail = format!("{why}.");
+                problem(StatusCode::BAD_REQUEST, "bad-request", "This request is not understood", detail)
+            }
+            Self::Unknown(AuthenticationError::TooOften(wait)) => return too_often(*wait),
+            Self::Unknown(error) => {
+                let status = if takes_credentials { StatusCode::UNAUTHORIZED } else { StatusCode::FORBIDDEN };
+                let detail = format!("{error}. Who asks is a key, such as `300:0.NA/10.1000`.");
+                problem(status, "not-known", "Who asks is not known", detail)
+            }
+            Self::Refused(Error::NeedsAuthentication) => {
+                let status = if takes_credentials { StatusCode::UNAUTHORIZED } else { StatusCode::FORBIDDEN };
+                let detail = "Names are looked up for those whom the operator lets do it.".into();
+                problem(status, "not-known", "Who asks has to be known", detail)
+            }
+            Self::Refused(Error::Store(error)) => {
+                tracing::error!(%error, "the store failed");
+                let detail = "The store failed. It is not your fault; try again later.".into();
+                problem(StatusCode::INTERNAL_SERVER_ERROR, "failed", "This did not work", detail)
+            }
+            Self::Refused(error) => {
+                let status = status::of(error.response_code(), takes_credentials);
+                problem(status, "not-allowed", "Not allowed", format!("{error}; see `search.allowed`."))
+            }
+            Self::Busy => {
+                let detail = "Others look something up. Try again later.".into();
+                problem(StatusCode::SERVICE_UNAVAILABLE, "busy", "Too much to do", detail)
+            }
+            Self::TooLong(time) => {
+                let detail = format!(
+                    "There are more records than can be looked at in {time:?}. Ask for those of one prefix, or for an \
+                     earlier page."
+                );
+                problem(StatusCode::SERVICE_UNAVAILABLE, "too-long", "This takes too long", detail)
+            }
+            Self::TooLarge => {
+                let detail = "What was found is too large for one answer: ask for less by `limit`.".into();
+                problem(StatusCode::BAD_REQUEST, "too-large", "Too much was found", detail)
+            }
+        };
+        if matches!(self, Self::Busy) {
+            response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("10"));
+        }
+        response
+    }
+}
+
+/// What is done at `/hrls/handles`.
+pub(super) fn describe() -> Described {
+    Described::read(doing().sample(
+        "curl -s \"$SERVER/hrls/handles?URL=https://example.org/*\" -H \"Authorization: Bearer $TOKEN\"",
+    ))
+}
+
+/// What is done at `/hrls/handles/{prefix}`.
+pub(super) fn describe_under() -> Described {
+    Described::read(doing().in_path("prefix", "Only names under this prefix", text()))
+}
+
+fn doing() -> Doing {
+    let number = || ObjectBuilder::new().schema_type(Type::Integer).minimum(Some(0)).maximum(Some(u32::MAX));
+    let problems = |doing: Doing, status, about: &str| {
+        doing.answer(status, about).json::<ProblemJson<'_>>("application/problem+json")
+    };
+    let doing = Doing::new("Names by what their records say")
+        .group("Records")
+        .about(
+            "Any parameter that is not told of here is a type of values, as `URL` is, and its value what their data is: with \
+             `*` for anything, byte for byte else. A record is found if it has a value for each type, that fits all that is \
+             said of that type, and that everybody may read. For those whom the operator lets search.",
+        )
+        .in_query("URL", "An address, with `*` for any part of it", text())
+        .in_query("limit", "Names of a page: 1,000 unless told otherwise, at most 100,000", number().into())
+        .in_query("page", "Which page, from 0 on", number().into())
+        .in_query("retrieverecords", "Whether values are shown, too", text())
+        .credentials(true)
+        .answer(StatusCode::OK, "The names, in order; or with `retrieverecords`, the values of each name")
+        .json::<Found>("application/json");
+    let doing = problems(doing, StatusCode::BAD_REQUEST, "Not understood, or too much was found");
+    let doing = problems(doing, StatusCode::UNAUTHORIZED, "Credentials are needed, or not right")
+        .header("WWW-Authenticate", "Which are taken");
+    let doing =
+        problems(doing, StatusCode::FORBIDDEN, "Who asks may not search, or credentials are not taken here");
+    let doing = problems(doing, StatusCode::INTERNAL_SERVER_ERROR, "The store failed");
+    problems(doing, StatusCode::SERVICE_UNAVAILABLE, "Others search, or it takes longer than it may")
+        .header("Retry-After", "Seconds, if others search")
+}

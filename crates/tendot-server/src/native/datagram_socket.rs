@@ -1,0 +1,110 @@
+//! A socket that takes many datagrams at once, and answers from where it was asked.
+//!
+//! One that is bound to all addresses of the machine would answer from the one that the way out begins with; who asked at
+//! another takes no answer from there.
+
+use std::io::{self, IoSlice, IoSliceMut};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::os::fd::AsRawFd as _;
+
+use nix::cmsg_space;
+use nix::libc::{in_addr, in_pktinfo, in6_addr, in6_pktinfo};
+use nix::sys::socket::{
+    ControlMessage, ControlMessageOwned, MsgFlags, MultiHeaders, RecvMsg, SockaddrStorage, recvmmsg, sendmsg,
+    setsockopt, sockopt,
+};
+
+/// Datagrams that are taken at once.
+pub(super) const TOGETHER: usize = 32;
+
+/// Bytes that are read of a datagram. No message has more than 512; of what is longer enough is seen to know it.
+const ROOM: usize = 2 << 10;
+
+pub(super) struct DatagramSocket {
+    socket: UdpSocket,
+    is_everywhere: bool,
+}
+
+/// Who asks, and at which address of ours; none if there is only one.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Asker {
+    pub(super) address: SocketAddr,
+    at: Option<IpAddr>,
+}
+
+/// Where datagrams are put.
+pub(super) struct Room(Vec<u8>);
+
+impl Room {
+    pub(super) fn new() -> Self {
+        Self(vec![0; TOGETHER * ROOM])
+    }
+}
+
+impl DatagramSocket {
+    pub(super) fn new(socket: UdpSocket) -> io::Result<Self> {
+        let ip = socket.local_addr()?.ip();
+        let is_everywhere = ip.is_unspecified();
+        if is_everywhere && ip.is_ipv4() {
+            setsockopt(&socket, sockopt::Ipv4PacketInfo, &true)?;
+        } else if is_everywhere {
+            // Says it of IPv4 as well, as mapped addresses.
+            setsockopt(&socket, sockopt::Ipv6RecvPacketInfo, &true)?;
+        }
+        Ok(Self { socket, is_everywhere })
+    }
+
+    pub(super) const fn socket(&self) -> &UdpSocket {
+        &self.socket
+    }
+
+    /// Waits for a datagram, and gives it and what else has come to `each`.
+    pub(super) fn receive(&self, room: &mut Room, mut each: impl FnMut(&[u8], Asker)) -> io::Result<()> {
+        let mut slices: Vec<_> = room.0.chunks_exact_mut(ROOM).map(|room| [IoSliceMut::new(room)]).collect();
+        // Anew each time: how much of it was used is written into it.
+        let beside = self.is_everywhere.then(|| cmsg_space!(in6_pktinfo));
+        let mut headers = MultiHeaders::<SockaddrStorage>::preallocate(TOGETHER, beside);
+        let (number, flags) = (self.socket.as_raw_fd(), MsgFlags::MSG_WAITFORONE);
+        for received in recvmmsg(number, &mut headers, &mut slices, flags, None)? {
+            let Some(address) = received.address.as_ref().and_then(address_of) else { continue };
+            let at = if self.is_everywhere { asked_at(&received) } else { None };
+            each(received.iovs().next().unwrap_or_default(), Asker { address, at });
+        }
+        Ok(())
+    }
+
+    pub(super) fn send(&self, datagram: &[u8], to: Asker) -> io::Result<()> {
+        let with = |beside: ControlMessage<'_>| {
+            let (parts, address) = ([IoSlice::new(datagram)], SockaddrStorage::from(to.address));
+            sendmsg(self.socket.as_raw_fd(), &parts, &[beside], MsgFlags::empty(), Some(&address))
+        };
+        match to.at {
+            None => self.socket.send_to(datagram, to.address)?,
+            Some(IpAddr::V4(at)) => with(ControlMessage::Ipv4PacketInfo(&in_pktinfo {
+                ipi_ifindex: 0,
+                ipi_spec_dst: in_addr { s_addr: u32::from_ne_bytes(at.octets()) },
+                ipi_addr: in_addr { s_addr: 0 },
+            }))?,
+            Some(IpAddr::V6(at)) => with(ControlMessage::Ipv6PacketInfo(&in6_pktinfo {
+                ipi6_addr: in6_addr { s6_addr: at.octets() },
+                ipi6_ifindex: 0,
+            }))?,
+        };
+        Ok(())
+    }
+}
+
+fn asked_at(received: &RecvMsg<'_, '_, SockaddrStorage>) -> Option<IpAddr> {
+    received.cmsgs().ok()?.find_map(|message| match message {
+        ControlMessageOwned::Ipv4PacketInfo(found) => {
+            Some(Ipv4Addr::from(found.ipi_spec_dst.s_addr.to_ne_bytes()).into())
+        }
+        ControlMessageOwned::Ipv6PacketInfo(found) => Some(Ipv6Addr::from(found.ipi6_addr.s6_addr).into()),
+        _ => None,
+    })
+}
+
+fn address_of(address: &SockaddrStorage) -> Option<SocketAddr> {
+    let v4 = address.as_sockaddr_in().map(|address| SocketAddr::V4((*address).into()));
+    v4.or_else(|| address.as_sockaddr_in6().map(|address| SocketAddr::V6((*address).into())))
+}

@@ -1,0 +1,123 @@
+//! Answers that are the same for everybody as long as a record is the same, kept to be given again, as those of HTTP are.
+//!
+//! What is kept is the whole message, under the bytes of its question. Two things differ from one asker to the next, at the
+//! same places of question and answer: the number of the request, and the time when it ends.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use quick_cache::Weighter;
+use quick_cache::sync::Cache;
+use tendot_proto::{Body, Header, Message, Now, OpFlags, Opcode, ResponseCode};
+use tendot_store::{Key, State, Store, Version};
+
+use super::fair::is_light;
+use super::{Native, Reply};
+
+const NUMBER: Range<usize> = 8..12;
+const END: Range<usize> = 36..40;
+
+/// Questions and answers that are longer are rare, and would take the place of many.
+const LONGEST_QUESTION: usize = 256;
+const LONGEST_ANSWER: usize = 2 << 10;
+
+/// The answers, by question.
+#[derive(Debug)]
+pub(super) struct Kept(Cache<Box<[u8]>, Arc<One>, Bytewise>);
+
+#[derive(Debug)]
+struct One {
+    version: Version,
+    answer: Box<[u8]>,
+}
+
+#[derive(Clone, Debug)]
+struct Bytewise;
+
+impl Weighter<Box<[u8]>, Arc<One>> for Bytewise {
+    fn weight(&self, question: &Box<[u8]>, one: &Arc<One>) -> u64 {
+        // And the table's own, and what each piece of memory costs beside its bytes.
+        (question.len() + one.answer.len() + size_of::<One>() + 192) as u64
+    }
+}
+
+impl Kept {
+    pub(super) fn new(bytes: usize) -> Self {
+        Self(Cache::with_weighter(bytes / 768, bytes as u64, Bytewise))
+    }
+}
+
+/// A question as everybody asks it.
+struct Question {
+    bytes: [u8; LONGEST_QUESTION],
+    length: usize,
+}
+
+impl Question {
+    /// None if the answer would be somebody's own, or nobody's.
+    fn of(message: &[u8]) -> Option<Self> {
+        let mut question = Self { bytes: [0; LONGEST_QUESTION], length: message.len() };
+        let bytes = question.bytes.get_mut(..message.len())?;
+        bytes.copy_from_slice(message);
+        bytes.get_mut(NUMBER)?.fill(0);
+        bytes.get_mut(END)?.fill(0);
+        is_light(message).then_some(question)
+    }
+
+    fn bytes(&self) -> &[u8] {
+        &self.bytes[..self.length]
+    }
+}
+
+impl<S: Store> Native<S> {
+    /// The answer to a message, if it is kept and still right.
+    pub(super) fn kept(&self, message: &[u8], now: Now) -> Option<Reply> {
+        let kept = self.kept.as_ref()?;
+        let one = kept.0.get(Question::of(message)?.bytes())?;
+        if !self.registry.store().versions()?.is_current(one.version) {
+            return None;
+        }
+        let mut answer = one.answer.to_vec();
+        answer.get_mut(NUMBER)?.copy_from_slice(message.get(NUMBER)?);
+        answer.get_mut(END)?.copy_from_slice(&Header::expiration(now).to_be_bytes());
+        Some(Reply {
+            message: Some(answer),
+            more: None,
+            opcode: Opcode::RESOLUTION,
+            code: ResponseCode::SUCCESS,
+            cost: 0,
+        })
+    }
+
+    /// The record that a message asks for and the version that it has now, if the answer could be kept.
+    pub(super) fn version(&self, message: &[u8]) -> Option<(Key, Version)> {
+        self.kept.as_ref().filter(|_| is_light(message))?;
+        let message = Message::from_bytes(message).ok()?;
+        let Body::Request(request) = message.body else { return None };
+        // The digest is of the request as it came.
+        if message.header.opcode != Opcode::RESOLUTION || message.header.flags.has(OpFlags::REQUEST_DIGEST) {
+            return None;
+        }
+        let key = Key::new(str::from_utf8(request.handle()?.as_bytes()).ok()?).ok()?;
+        let version = self.registry.store().versions()?.of(&key)?;
+        Some((key, version))
+    }
+
+    /// Keeps an answer if it can be given again.
+    pub(super) async fn keep(&self, message: &[u8], record: (Key, Version), reply: &Reply) {
+        let (Some(kept), Some(answer)) = (&self.kept, &reply.message) else { return };
+        if reply.code != ResponseCode::SUCCESS || answer.len() > LONGEST_ANSWER {
+            return;
+        }
+        // Made by a template, it would depend on another record.
+        let (key, version) = record;
+        let is_own = self.registry.store().get(&key).await;
+        if !is_own.is_ok_and(|entry| entry.is_some_and(|entry| entry.state == State::Live)) {
+            return;
+        }
+        if let Some(question) = Question::of(message) {
+            let one = One { version, answer: answer.as_slice().into() };
+            kept.0.insert(question.bytes().into(), Arc::new(one));
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! The native protocol, as ratios to the plainest servers that could be asked, and to Handle.Net's.
+//!
+//! Each server has one core for itself, who asks the other; rounds of all are interleaved, and the median counts.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context as _, Result, ensure};
+
+use crate::bench_http::{Measured, RECORDS, ROUNDS, SECONDS, median, processor_time, records, tell};
+use crate::java::JavaServer;
+use crate::process::{Server, output, run};
+use crate::root;
+
+const TENDOT: &str = "127.0.0.1:18090";
+const PLAIN: &str = "127.0.0.1:18091";
+const JAVA: (u16, u16, u16) = (18082, 18083, 18084);
+
+/// Who may do everything at the Java server; nobody does here.
+const ADMINISTRATOR: &str = "300:0.NA/10.1000";
+
+pub(crate) fn bench_native() -> Result<()> {
+    let mut report = format!(
+        "# How fast the native protocol is\n\nMade by `cargo xtask bench-native`. Ratios count: all are of one run, on two \
+         shared cores. {RECORDS} names are in the embedded store, and 10,000 of them are asked for, 32 at a time, from one \
+         core; each server has the other for itself. Rounds are interleaved, the median of five counts. The plain servers \
+         are in `bench/`: one thread that receives and sends, or accepts, reads, writes and closes, always the same answer, \
+         as long as ours. Handle.Net's server is that of DSpace (9.2), with its own store (JE).\n\n"
+    );
+    let bench = root().join("bench");
+    run(Command::new("cargo").args(["build", "--release", "--quiet", "-p", "tendot"]).current_dir(root()))?;
+    run(Command::new("cargo")
+        .args(["build", "--release", "--quiet", "--bin", "native"])
+        .current_dir(&bench))?;
+    let (tendot, native) = (root().join("target/release/tendot"), bench.join("target/release/native"));
+    // The same as for HTTP.
+    let folder = root().join("target/bench/http");
+    fs::create_dir_all(&folder)?;
+    let names = records(&folder, &tendot, &folder.join("data"))?;
+    let file = folder.join("names");
+    fs::write(&file, names.join("\n"))?;
+
+    let asking = Asking { native, names: file };
+    resolution(&mut report, &asking, &tendot, &folder, &names[0])?;
+    creation(&mut report, &asking, &tendot, &root().join("target/bench/native"))?;
+    fs::write(root().join("docs/speed-native.md"), report)?;
+    Ok(())
+}
+
+/// Names are asked for, in three ways.
+fn resolution(report: &mut String, asking: &Asking, tendot: &Path, folder: &Path, name: &str) -> Result<()> {
+    let ours = on_one_core(tendot, |command| {
+        command.args(["serve", "--http", "off", "--native", TENDOT, "--data"]).arg(folder.join("data"));
+    })?;
+    let java_server = start_java(&folder.join("java"), &folder.join("records.jsonl"), ADMINISTRATOR, false)?;
+    let java = format!("127.0.0.1:{}", JAVA.0);
+    let answer = folder.join("answer");
+    run(Command::new(&asking.native).args(["answer", TENDOT, name]).arg(&answer))?;
+    // Until its code is compiled.
+    for way in ["udp", "tcp", "kept"] {
+        for _ in 0..3 {
+            asking.ask(way, &java)?;
+        }
+    }
+    for (way, what, plain) in [
+        ("udp", "datagrams", Some("echo")),
+        ("tcp", "connections, each for one request", Some("accept")),
+        ("kept", "connections that are kept", None),
+    ] {
+        let plain = plain.map(|plain| {
+            on_one_core(&asking.native, |command| {
+                command.args([plain, PLAIN]).arg(&answer);
+            })
+        });
+        let plain = plain.transpose()?;
+        let mut peers = vec![("tendot", TENDOT, &ours, Vec::new(), 0.0)];
+        peers.extend(plain.as_ref().map(|plain| ("the plain server", PLAIN, plain, Vec::new(), 0.0)));
+        peers.push(("Handle.Net's server", &java, &java_server, Vec::new(), 0.0));
+        for _ in 0..ROUNDS {
+            for (_, address, server, rounds, time) in &mut peers {
+                let before = processor_time(server)?;
+                rounds.push(asking.ask(way, address)?);
+                *time += processor_time(server)? - before;
+            }
+        }
+        let mut measured = peers.into_iter().map(|(who, _, _, rounds, time)| {
+            let requests: f64 = rounds.iter().map(|round| round.requests).sum();
+            (who, median(rounds), time / requests)
+        });
+        let (_, our, our_time) = measured.next().context("nothing was measured")?;
+        for (who, their, time) in measured {
+            tell(
+                report,
+                &format!(
+                    "- {what}: {:.2} × {who} ({:.0}/s and {:.0}/s), p99 {:.2} × ({:.0} µs and {:.0} µs); time of the processor \
+                     {:.1} µs and {:.1} µs, ratio {:.2}.",
+                    our.rate / their.rate,
+                    our.rate,
+                    their.rate,
+                    our.p99 / their.p99,
+                    our.p99,
+                    their.p99,
+                    our_time * 1e6,
+                    time * 1e6,
+                    time / our_time
+                ),
+            );
+        }
+    }
+    Ok(())
+}
+
+/// Records are created, each on the disk before it is answered, by 32 administrators in sessions. Both have both cores,
+/// and so does who asks.
+fn creation(report: &mut String, asking: &Asking, tendot: &Path, folder: &Path) -> Result<()> {
+    if folder.exists() {
+        fs::remove_dir_all(folder)?;
+    }
+    fs::create_dir_all(folder)?;
+    let records = root().join("conformance/vectors/handle-net/records.jsonl");
+    let data = folder.join("data");
+    run(Command::new(tendot).arg("import").arg(&records).arg("--data").arg(&data))?;
+    let _ours = Server::start(
+        Command::new(tendot).args(["serve", "--http", "off", "--native", TENDOT, "--data"]).arg(&data),
+    )?;
+    let _java = start_java(&folder.join("java"), &records, "300:0.NA/10.5555", true)?;
+    let java = format!("127.0.0.1:{}", JAVA.0);
+    asking.create(&java, "warm")?;
+    let (mut our, mut their) = (Vec::new(), Vec::new());
+    for round in 0..ROUNDS {
+        our.push(asking.create(TENDOT, &round.to_string())?);
+        their.push(asking.create(&java, &round.to_string())?);
+    }
+    let (our, their) = (median(our), median(their));
+    tell(
+        report,
+        &format!(
+            "- Durable creations in 32 sessions: {:.2} × Handle.Net's server with a store that is synced ({:.0}/s and {:.0}/s), \
+             p99 {:.2} × ({:.0} µs and {:.0} µs).",
+            our.rate / their.rate,
+            our.rate,
+            their.rate,
+            our.p99 / their.p99,
+            our.p99,
+            their.p99
+        ),
+    );
+    Ok(())
+}
+
+/// Who asks.
+struct Asking {
+    native: PathBuf,
+    /// A file with names.
+    names: PathBuf,
+}
+
+impl Asking {
+    fn ask(&self, way: &str, address: &str) -> Result<Measured> {
+        let mut command = Command::new("taskset");
+        command.args(["-c", "1"]).arg(&self.native).args([way, address]).arg(&self.names);
+        measured(command.arg(SECONDS.to_string()))
+    }
+
+    fn create(&self, address: &str, round: &str) -> Result<Measured> {
+        measured(Command::new(&self.native).args(["create", address, &SECONDS.to_string(), round]))
+    }
+}
+
+fn measured(command: &mut Command) -> Result<Measured> {
+    let said = output(command)?;
+    let line =
+        said.lines().find_map(|line| line.strip_prefix("measured ")).context("nothing was measured")?;
+    let numbers: Vec<f64> = line.split(' ').map(str::parse).collect::<Result<_, _>>()?;
+    let &[requests, rate, p99, lost] = &numbers[..] else { anyhow::bail!("`{line}`") };
+    ensure!(lost <= requests / 1000.0, "{lost} of {requests} requests had no answer");
+    Ok(Measured { requests, rate, p99 })
+}
+
+fn on_one_core(program: &Path, arguments: impl FnOnce(&mut Command)) -> Result<Server> {
+    let mut command = Command::new("taskset");
+    command.args(["-c", "0"]).arg(program);
+    arguments(&mut command);
+    Server::start(&mut command)
+}
+
+fn start_java(folder: &Path, records: &Path, admin: &str, synced: bool) -> Result<Server> {
+    let (native, http, https) = JAVA;
+    let server = JavaServer { folder, native, http, https, admin, records, synced };
+    server.start((!synced).then_some("0"))
+}
