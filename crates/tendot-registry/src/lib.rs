@@ -28,7 +28,7 @@ mod validate;
 pub use caller::{Caller, Identity};
 pub use deposit::{Done, Note, Write};
 pub use error::Error;
-pub use list::Page;
+pub use list::{Count, Page};
 pub use neighbours::{Neighbours, Said};
 pub use operation::Operation;
 pub use registry::Registry;

@@ -15,6 +15,15 @@ pub struct Page {
     pub next: Option<Box<str>>,
 }
 
+/// How many names there are, in a part of a list.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Count {
+    /// How many.
+    pub names: u64,
+    /// Where to go on, if there may be more.
+    pub next: Option<Box<str>>,
+}
+
 /// A list, before it is known whether who asks may have it.
 pub(crate) struct Listing {
     pub(crate) needed: Needed,
@@ -55,6 +64,28 @@ impl<S: Store> Registry<S> {
         Ok(Page { names: live.map(|listed| listed.name).collect(), next })
     }
 
+    /// How many names [`list`](Self::list) would give: of the next `limit` after `after`. Who asks for all of them goes on at
+    /// [`Count::next`], and decides how far.
+    pub async fn count(
+        &self,
+        prefix: Handle<'_>,
+        after: Option<&str>,
+        limit: usize,
+        caller: &Caller,
+        work: &mut Work,
+    ) -> Result<Count, Error> {
+        let listing = self.listing(prefix, work).await?;
+        if !listing.start.is_empty() {
+            let page = self.list(prefix, after, limit, caller, work).await?;
+            return Ok(Count { names: page.names.len() as u64, next: page.next });
+        }
+        self.settle(&listing.needed, Asker::of(caller), work).await?;
+        work.spend(price::counted(limit))?;
+        let after = after.and_then(|after| Key::new(after).ok());
+        let counted = self.store.count_under(&listing.prefix, after.as_ref(), limit).await?;
+        Ok(Count { names: counted.live, next: counted.next.map(|next| next.to_string().into()) })
+    }
+
     /// The homed prefixes as they are written for the protocol, `0.NA/10.1000`. At most `limit` of them, after `after`.
     pub async fn list_homed(
         &self,
@@ -76,7 +107,9 @@ impl<S: Store> Registry<S> {
         if !self.settings.list_handles {
             return Err(Error::ListingDisabled);
         }
-        let homed = homed(prefix)?;
+        // Nothing is kept under what is no prefix.
+        let elsewhere = |_| Error::NotResponsible { prefix: prefix.to_string().into() };
+        let homed = homed(prefix).map_err(elsewhere)?;
         let (governing, prefix, start) = match homed.split_once('/') {
             // Derived prefixes.
             Some((_, of)) => {

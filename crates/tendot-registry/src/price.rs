@@ -24,6 +24,11 @@ pub(crate) fn names(count: usize) -> u32 {
     u32::try_from(count).unwrap_or(u32::MAX)
 }
 
+/// So many names counted, which are not looked at.
+pub(crate) fn counted(count: usize) -> u32 {
+    names(count / 32).saturating_add(1)
+}
+
 /// So many values held against so many indexes and types: each pair takes some nanoseconds.
 pub(crate) fn selection(values: usize, asked: usize) -> u32 {
     u32::try_from(values.saturating_mul(asked) / 32).unwrap_or(u32::MAX)

@@ -220,6 +220,19 @@ fn lists() {
         put(registry.store(), name, vec![]);
     }
     commit(registry.store(), Edit::Tombstone { name: "10.1/b".into(), expect: Expect::Live });
+    let count = |who: &str, prefix: &str, limit| {
+        let (mut total, mut after): (u64, Option<Box<str>>) = (0, None);
+        loop {
+            let (caller, mut work) = (caller(who), Work::new(1_000));
+            let counted = registry.count(Handle::from(prefix), after.as_deref(), limit, &caller, &mut work);
+            let part = block_on(counted).unwrap();
+            total += part.names;
+            after = part.next;
+            if after.is_none() {
+                return total;
+            }
+        }
+    };
     let list = |who: &str, prefix: &str, limit| -> Result<String, u32> {
         let (mut names, mut after): (Vec<Box<str>>, Option<Box<str>>) = (Vec::new(), None);
         loop {
@@ -229,6 +242,7 @@ fn lists() {
             names.extend(page.names);
             after = page.next;
             if after.is_none() {
+                assert_eq!(count(who, prefix, limit), names.len() as u64, "{who} {prefix} {limit}");
                 return Ok(names.iter().map(ToString::to_string).collect::<Vec<_>>().join(" "));
             }
         }
@@ -244,7 +258,13 @@ fn lists() {
     assert_eq!(list(ONE, "10.2", 10), Err(400));
     assert_eq!(list("anonymous", "10.1", 10), Err(402));
     assert_eq!(list(ONE, "10.9", 10), Err(301));
-    assert_eq!(list(ONE, "10.1/A", 10), Err(102));
+    assert_eq!(list(ONE, "10.1/A", 10), Err(301));
+    // To count is to list.
+    for (who, prefix, expected) in [(ONE, "10.2", 400), ("anonymous", "10.1", 402), (ONE, "10.9", 301)] {
+        let (caller, mut work) = (caller(who), Work::new(1_000));
+        let counted = block_on(registry.count(Handle::from(prefix), None, 9, &caller, &mut work));
+        assert_eq!(counted.map_err(|error| error.response_code().0), Err(expected), "{who} {prefix}");
+    }
     let closed = with(Memory::new(), Settings { list_handles: false, ..Settings::default() });
     let listed =
         block_on(closed.list(Handle::from("10.1"), None, 9, &caller("operator"), &mut Work::new(100)));

@@ -71,7 +71,7 @@ fn attack_h8_who_may_send_credentials() {
     assert_eq!(write(&near, "X-Forwarded-For: 192.0.2.1\nX-Forwarded-Proto: https"), 400);
     let asked = |service: &server::Service, headers: &str| {
         let headers = format!("{headers}\nAuthorization: Bearer {TOKEN}");
-        service.ask("GET", "/api/handles/10.5555/ONE?publicOnly=false", headers.trim_start()).status
+        service.ask("GET", "/api/prefixes", headers.trim_start()).status
     };
     assert_eq!(asked(&near, ""), 200);
     assert_eq!(asked(&near, "X-Forwarded-For: 192.0.2.1\nX-Forwarded-Proto: https"), 403);

@@ -88,7 +88,7 @@ fn check(name: &str, target: &str, accept: &str) {
     );
 }
 
-/// No page sends more than 60 kB, its style with it, whatever a record has.
+/// No page sends more than 60 kB, its style with it, whatever a record has; but for the one that tells of all paths.
 #[test]
 fn pages_are_small() {
     let style = ask("/static/style.css", "*/*").body.len();
@@ -101,7 +101,8 @@ fn pages_are_small() {
         "/10.5555/LARGE?history",
     ] {
         let page = ask(target, PAGE);
-        assert!(page.body.len() + style < 60_000, "{target}: {} + {style}", page.body.len());
+        let most = if target == "/docs" { 80_000 } else { 60_000 };
+        assert!(page.body.len() + style < most, "{target}: {} + {style}", page.body.len());
     }
     let long = "%E2%80%AE".repeat(680);
     for target in

@@ -269,7 +269,8 @@ impl Challenge<'_> {
         Err(AuthError::Failed)
     }
 
-    fn verify_public_key(
+    /// Verifies a signature by the public keys among `values`, as [`Pending::verify`] does.
+    pub fn verify_public_key(
         self,
         answer: &PublicKeyAnswer<'_>,
         key_index: u32,

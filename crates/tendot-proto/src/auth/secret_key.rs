@@ -114,6 +114,21 @@ impl SecretKeyMac {
         }
     }
 
+    /// The one that is called so, as clients of HTTP write it. Case does not matter.
+    pub fn from_name(name: &str) -> Option<Self> {
+        const NAMES: [(&str, SecretKeyMac); 8] = [
+            ("MD5", SecretKeyMac::Md5),
+            ("SHA1", SecretKeyMac::Sha1),
+            ("SHA-1", SecretKeyMac::Sha1),
+            ("SHA256", SecretKeyMac::Sha256),
+            ("SHA-256", SecretKeyMac::Sha256),
+            ("HMAC-SHA1", SecretKeyMac::HmacSha1),
+            ("HMAC-SHA256", SecretKeyMac::HmacSha256),
+            ("PBKDF2-HMAC-SHA1", SecretKeyMac::Pbkdf2),
+        ];
+        NAMES.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, algorithm)| *algorithm)
+    }
+
     /// What it is called.
     pub const fn name(self) -> &'static str {
         match self {
@@ -392,6 +407,22 @@ mod tests {
 
     /// By Python's hashlib with the password `sécret` in UTF-8.
     const HIGH: &str = "96289317b99a6a6bb7cd643e87e535975f537a82";
+
+    #[test]
+    fn names() {
+        for (name, algorithm) in [
+            ("md5", Some(SecretKeyMac::Md5)),
+            ("SHA-1", Some(SecretKeyMac::Sha1)),
+            ("SHA256", Some(SecretKeyMac::Sha256)),
+            ("HMAC-SHA1", Some(SecretKeyMac::HmacSha1)),
+            ("hmac-sha256", Some(SecretKeyMac::HmacSha256)),
+            ("PBKDF2-HMAC-SHA1", Some(SecretKeyMac::Pbkdf2)),
+            ("none", None),
+            ("", None),
+        ] {
+            assert_eq!(SecretKeyMac::from_name(name), algorithm, "{name}");
+        }
+    }
 
     #[test]
     fn versions() {

@@ -24,11 +24,14 @@ pub(crate) fn answer(status: StatusCode, kind: HeaderValue, body: impl Into<Byte
 pub(crate) fn finish(headers: &mut HeaderMap) {
     const ANY: HeaderValue = HeaderValue::from_static("*");
     headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, ANY);
-    headers.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, EXPOSED);
+    let is_challenge = headers.contains_key(header::WWW_AUTHENTICATE);
+    headers.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, if is_challenge { CHALLENGE } else { EXPOSED });
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
 }
 
 const EXPOSED: HeaderValue = HeaderValue::from_static("ETag, Link, Location, Retry-After, X-Request-Id");
+
+const CHALLENGE: HeaderValue = HeaderValue::from_static("WWW-Authenticate, X-Request-Id");
 
 /// What a page may do: nothing but show itself, and tell nobody where somebody came from.
 pub(crate) const PAGE_POLICY: [(HeaderName, HeaderValue); 2] = [

@@ -1,6 +1,7 @@
 //! Who asks: the peer of the connection, or whom a proxy says it asks for, if the proxy is trusted.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::sync::Arc;
 
 use http::HeaderMap;
 use http::header::{FORWARDED, HeaderName, VIA};
@@ -13,10 +14,12 @@ const FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto")
 const HOPS: usize = 32;
 
 /// The other end of a connection.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) struct Peer {
     pub(super) address: IpAddr,
     pub(super) is_encrypted: bool,
+    /// The certificate that it has shown, and signed with its key.
+    pub(super) certificate: Option<Arc<[u8]>>,
 }
 
 /// Which headers trusted proxies tell of their clients in. Others may come from anybody.
@@ -47,7 +50,7 @@ impl Default for Trust {
 }
 
 /// Who sends a request, as far as is known.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) struct Client {
     pub(super) address: IpAddr,
     /// Whether it is on this machine, not only a proxy that it asks by.
@@ -56,6 +59,8 @@ pub(super) struct Client {
     pub(super) is_proxied: bool,
     /// Whether passwords and tokens were safe on their way.
     pub(super) takes_credentials: bool,
+    /// Its certificate; that of a proxy is not its client's.
+    pub(super) certificate: Option<Arc<[u8]>>,
 }
 
 impl Trust {
@@ -65,7 +70,7 @@ impl Trust {
     }
 
     /// Who sends a request on a connection.
-    pub(super) fn client(&self, peer: Peer, headers: &HeaderMap) -> Client {
+    pub(super) fn client(&self, peer: &Peer, headers: &HeaderMap) -> Client {
         let peer_address = plain(peer.address);
         // A proxy on this machine speaks for the whole world, whether we were told of it or not.
         let is_here = peer_address.is_loopback()
@@ -80,6 +85,7 @@ impl Trust {
                 is_here: false,
                 is_proxied: true,
                 takes_credentials: is_encrypted,
+                certificate: None,
             };
         }
         Client {
@@ -87,6 +93,7 @@ impl Trust {
             is_here,
             is_proxied: false,
             takes_credentials: peer.is_encrypted || (self.loopback && is_here),
+            certificate: peer.certificate.clone(),
         }
     }
 
@@ -234,13 +241,13 @@ mod tests {
 
     #[track_caller]
     fn check(trust: &Trust, peer: &str, headers: &str, expected: &str) {
-        let peer = Peer { address: peer.parse().unwrap(), is_encrypted: false };
+        let peer = Peer { address: peer.parse().unwrap(), is_encrypted: false, certificate: None };
         let mut map = HeaderMap::new();
         for line in headers.lines() {
             let (name, value) = line.split_once(": ").unwrap();
             map.append(name.parse::<HeaderName>().unwrap(), value.parse().unwrap());
         }
-        let client = trust.client(peer, &map);
+        let client = trust.client(&peer, &map);
         let mut found = client.address.to_string();
         for (is, word) in [(client.is_here, " here"), (client.is_proxied, " proxied")] {
             found.push_str(if is { word } else { "" });
@@ -251,8 +258,8 @@ mod tests {
 
     #[test]
     fn encrypted() {
-        let peer = Peer { address: [192, 0, 2, 1].into(), is_encrypted: true };
-        assert!(PLAIN.client(peer, &HeaderMap::new()).takes_credentials);
+        let peer = Peer { address: [192, 0, 2, 1].into(), is_encrypted: true, certificate: None };
+        assert!(PLAIN.client(&peer, &HeaderMap::new()).takes_credentials);
     }
 
     #[test]

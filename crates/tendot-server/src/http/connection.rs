@@ -72,7 +72,7 @@ pub(super) fn builder(limits: &Limits) -> Builder {
 pub(super) async fn run<S: Store + 'static>(
     doors: &Arc<Doors<S>>,
     stream: TcpStream,
-    peer: Peer,
+    mut peer: Peer,
     tls: Option<&Tls>,
     closed: watch::Receiver<bool>,
 ) {
@@ -81,7 +81,11 @@ pub(super) async fn run<S: Store + 'static>(
         return serve(doors, Paced::new(stream, doors.limits, id), peer, closed).await;
     };
     match timeout(doors.limits.header_time, tls.acceptor().accept(stream)).await {
-        Ok(Ok(stream)) => serve(doors, Paced::new(stream, doors.limits, id), peer, closed).await,
+        Ok(Ok(stream)) => {
+            let certificate = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
+            peer.certificate = certificate.map(|certificate| Arc::from(&**certificate));
+            serve(doors, Paced::new(stream, doors.limits, id), peer, closed).await;
+        }
         Ok(Err(error)) => tracing::debug!(client = %peer.address, %error, "TLS was not agreed on"),
         Err(_) => tracing::debug!(client = %peer.address, "TLS was not agreed on in time"),
     }
@@ -94,7 +98,7 @@ async fn serve<S: Store + 'static, T: AsyncRead + AsyncWrite + Unpin + Send + 's
     mut closed: watch::Receiver<bool>,
 ) {
     let life = Arc::new(Life::default());
-    let service = service_fn(|request: Request<Incoming>| answer(doors, &life, request, peer));
+    let service = service_fn(|request: Request<Incoming>| answer(doors, &life, request, &peer));
     let connection = doors.builder.serve_connection(TokioIo::new(stream), service);
     tokio::pin!(connection);
     let mut look = interval(doors.limits.write_time.min(doors.limits.idle_time).max(TICK) / 2);
@@ -139,7 +143,7 @@ fn answer<S: Store + 'static>(
     doors: &Arc<Doors<S>>,
     life: &Arc<Life>,
     request: Request<Incoming>,
-    peer: Peer,
+    peer: &Peer,
 ) -> Answering {
     let asking = Asking::begin(Arc::clone(life), request.version());
     // Where the next request begins after such a body, `head.rs` does not know.

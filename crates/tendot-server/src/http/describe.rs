@@ -27,7 +27,8 @@ pub(crate) struct Described {
 impl Described {
     /// A path that can be read: also by HEAD, and asked what else can be done there.
     pub(crate) fn read(get: Doing) -> Self {
-        let mut head = get.operation.clone();
+        let mut described = Self::only(HttpMethod::Get, get.clone());
+        let mut head = get.operation;
         head.summary = Some("The same without its body".into());
         head.description = None;
         head.extensions = None;
@@ -36,20 +37,25 @@ impl Described {
                 response.content.clear();
             }
         }
+        described.path.head = Some(head);
+        described
+    }
+
+    /// A path where nothing but this can be done.
+    pub(crate) fn only(method: HttpMethod, doing: Doing) -> Self {
         let options = Doing::new("Which methods there are, for browsers that ask before they send something")
             .answer(StatusCode::OK, "The methods")
             .header("Allow", "The methods")
             .header("Access-Control-Allow-Methods", "The methods, for pages of other sites");
         let mut options = options.operation;
-        options.tags.clone_from(&get.operation.tags);
-        let in_path = get.operation.parameters.iter().flatten();
+        options.tags.clone_from(&doing.operation.tags);
+        let in_path = doing.operation.parameters.iter().flatten();
         let in_path =
             in_path.filter(|one| matches!(one, RefOr::T(one) if one.parameter_in == ParameterIn::Path));
         options.parameters = Some(in_path.cloned().collect());
-        let mut path = PathItem::new(HttpMethod::Get, get.operation);
-        path.head = Some(head);
+        let mut path = PathItem::new(method, doing.operation);
         path.options = Some(options);
-        Self { path, schemas: get.schemas }
+        Self { path, schemas: doing.schemas }
     }
 
     /// And this can be done there, too.
@@ -61,6 +67,7 @@ impl Described {
 }
 
 /// What one method does, described part by part.
+#[derive(Clone)]
 pub(crate) struct Doing {
     operation: Operation,
     schemas: Vec<(String, RefOr<Schema>)>,
@@ -140,8 +147,8 @@ impl Doing {
     /// Passwords and tokens are taken, and needed unless told otherwise.
     pub(crate) fn credentials(mut self, are_needed: bool) -> Self {
         let nobody = (!are_needed).then(SecurityRequirement::default);
-        let known =
-            ["password", "token"].map(|scheme| SecurityRequirement::new::<_, [&str; 0], _>(scheme, []));
+        let known = ["password", "nonce", "token"]
+            .map(|scheme| SecurityRequirement::new::<_, [&str; 0], _>(scheme, []));
         self.operation.security = Some(nobody.into_iter().chain(known).collect());
         self
     }
@@ -216,6 +223,11 @@ pub(crate) fn text() -> Schema {
 /// Any number of these.
 pub(crate) fn several(one: Schema) -> Schema {
     ArrayBuilder::new().items(RefOr::T(one)).into()
+}
+
+/// A number of 32 bits.
+pub(crate) fn number() -> Schema {
+    ObjectBuilder::new().schema_type(Type::Integer).minimum(Some(i32::MIN)).maximum(Some(i32::MAX)).into()
 }
 
 /// The index of a value.

@@ -217,7 +217,9 @@ impl<S: Store> Http<S> {
             headers: &headers,
             version: Version::HTTP_11,
             client: None,
+            is_here: false,
             takes_credentials: false,
+            certificate: None,
         };
         let name = name_pasted(text.trim());
         let parameters = Parameters::default();

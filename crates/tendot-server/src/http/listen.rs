@@ -218,7 +218,7 @@ impl<S: Store + 'static> Doors<S> {
         metrics.connections.fetch_add(1, Ordering::Relaxed);
         // Answers are small and wanted at once.
         let _ = stream.set_nodelay(true);
-        let peer = Peer { address, is_encrypted: tls.is_some() };
+        let peer = Peer { address, is_encrypted: tls.is_some(), certificate: None };
         let doors = Arc::clone(doors);
         tokio::spawn(async move {
             connection::run(&doors, stream, peer, tls.as_deref(), closed).await;

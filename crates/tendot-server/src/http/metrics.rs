@@ -36,7 +36,8 @@ impl Kind {
 
     pub(super) fn of(method: &Method, path: &str) -> Self {
         if path.starts_with("/api/") {
-            let writes = matches!(*method, Method::PUT | Method::DELETE);
+            let homes = *method == Method::POST && path.starts_with("/api/prefixes");
+            let writes = homes || matches!(*method, Method::PUT | Method::DELETE);
             return if writes { Self::Write } else { Self::Read };
         }
         if path.starts_with("/hrls/handles") {

@@ -1,8 +1,8 @@
 //! The front door for browsers and programs.
 //!
 //! `listen.rs` takes connections and `connection.rs` serves one, with `pace.rs`, `head.rs` and `refusal.rs` (what a peer
-//! may not do) and `tls.rs`; this file finds out who asks (`client.rs`), whether too often (`rate.rs`), and what about:
-//! `route.rs` has all paths, which `describe.rs` and `openapi.rs` tell of. A name's redirect is in `redirect.rs`,
+//! may not do) and `tls.rs`; this file finds out who asks (`client.rs`, and `authenticate/` if they say so), whether too often
+//! (`rate.rs`), and what about: `route.rs` has all paths, which `describe.rs` and `openapi.rs` tell of. A name's redirect is in `redirect.rs`,
 //! with `form.rs` (how names are written in paths), `places.rs` and `location.rs` (which of several places wins),
 //! `negotiate.rs` (what the client would rather have), `address.rs` (what is redirected to) and `link.rs` (what else is
 //! said of the thing); `explain.rs` tells why it led there, and `near.rs` what may have been meant. Names are looked up in
@@ -17,11 +17,12 @@ mod authenticate;
 mod bad_request;
 mod body;
 mod caching;
+mod certificate;
 mod client;
+mod client_certificate;
 mod compress;
 mod connection;
 mod describe;
-mod expiry;
 mod explain;
 mod form;
 mod head;
@@ -58,6 +59,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
 use answer::{Answer, TEXT, answer};
+use authenticate::{Attempts, Sessions};
 use bad_request::BadRequest;
 use body::Bodies;
 use bytes::Bytes;
@@ -88,6 +90,7 @@ use tendot_names::Reader;
 use tendot_registry::Registry;
 use tendot_store::Store;
 pub use tls::{Tls, TlsError};
+use tokio::sync::Semaphore;
 use upstream::Foreign;
 pub use upstream::Upstream;
 
@@ -98,6 +101,9 @@ const WORK: u32 = 20_000;
 
 /// Bytes of answers that are kept to be given again.
 const KEPT: usize = 16 << 20;
+
+/// Lists that are made at the same time; others wait.
+const LISTS: usize = 2;
 
 /// Bytes of a form that is sent.
 const FORM: usize = 64 << 10;
@@ -122,6 +128,12 @@ pub struct Http<S> {
     logs_requests: bool,
     /// For messages of the Handle System inside HTTP.
     native: Option<Arc<Native<S>>>,
+    sessions: Sessions,
+    attempts: Attempts,
+    /// For proofs, which take long.
+    cores: Arc<Semaphore>,
+    /// For lists, which may take longer.
+    lists: Semaphore,
     /// Whether requests are answered as they should be.
     ready: AtomicBool,
 }
@@ -152,6 +164,10 @@ impl<S: Store + 'static> Http<S> {
             metrics_for: Vec::new(),
             logs_requests: false,
             native: None,
+            sessions: Sessions::default(),
+            attempts: Attempts::new(),
+            cores: Arc::new(Semaphore::new(std::thread::available_parallelism().map_or(1, usize::from))),
+            lists: Semaphore::new(LISTS),
             ready: AtomicBool::new(false),
         }
     }
@@ -257,7 +273,7 @@ impl<S: Store + 'static> Http<S> {
     fn begin(
         &self,
         request: &http::Request<Incoming>,
-        peer: Peer,
+        peer: &Peer,
         limits: &Limits,
     ) -> (Asked, Option<Answer>) {
         let begun = Instant::now();
@@ -313,11 +329,7 @@ impl<S: Store + 'static> Http<S> {
         }
         let wait = limiter.count(client.address, now).err()?;
         self.metrics.rate_limited.fetch_add(1, Ordering::Relaxed);
-        let mut response = answer(StatusCode::TOO_MANY_REQUESTS, TEXT, "you ask too often; wait a little\n");
-        let seconds = wait.as_secs() + 1;
-        response.headers_mut().insert(header::RETRY_AFTER, seconds.into());
-        response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
-        Some(response)
+        Some(too_often(wait))
     }
 
     async fn route(&self, parts: &Parts, body: Incoming, client: &Client) -> Answer {
@@ -328,23 +340,63 @@ impl<S: Store + 'static> Http<S> {
             headers: &parts.headers,
             version: parts.version,
             client: Some(client.address),
+            is_here: client.is_here,
             takes_credentials: client.takes_credentials,
+            certificate: client.certificate.as_deref(),
         };
         if tunnel::is_message(&parts.method, &parts.headers) {
             return self.tunnel(body, client).await;
         }
         let Some((route, rest)) = Route::of(path) else { return api::unknown(&parts.method, path) };
-        match (&parts.method, route) {
-            (&Method::GET | &Method::HEAD, _) => {
-                let answer = self.get(route, rest, client, &asked, now).await;
-                self.keep(path, answer).await
+        if !route.has(&parts.method) {
+            return not_allowed(route, &parts.method, path);
+        }
+        if parts.method == Method::OPTIONS {
+            return options(route);
+        }
+        let mut response = match route {
+            Route::Session => self.use_session(&parts.method, rest, body, &asked).await,
+            Route::Sessions => self.make_session(body, &asked).await,
+            _ => self.act(&parts.method, (route, path, rest), body, client, &asked, now).await,
+        };
+        if response.status() == StatusCode::UNAUTHORIZED {
+            self.challenge(&mut response, &asked).await;
+        }
+        response
+    }
+
+    /// Carries out what is done at a path by this method.
+    async fn act(
+        &self,
+        method: &Method,
+        (route, path, rest): (Route, &str, &str),
+        body: Incoming,
+        client: &Client,
+        asked: &Request<'_>,
+        now: SystemTime,
+    ) -> Answer {
+        if *method == Method::GET || *method == Method::HEAD {
+            let answer = self.get(route, rest, client, asked, now).await;
+            return self.keep(path, answer).await;
+        }
+        match (method, route) {
+            (&Method::PUT, _) => return self.put_handle(rest, asked, body, now).await,
+            (&Method::DELETE, Route::Prefix | Route::Prefixes) => {
+                return self.home_prefix(rest, asked, false, now).await;
             }
-            (&Method::OPTIONS, _) => options(route),
-            (&Method::POST, Route::Home) => self.post(body, &asked, now).await,
-            (&Method::PUT, Route::Handle) => self.put_handle(rest, &asked, body, now).await,
-            (&Method::DELETE, Route::Handle) => self.delete_handle(rest, &asked, now).await,
-            (&Method::POST, Route::Handle) => self.get_handle(rest, &asked, now).await,
-            _ => not_allowed(route),
+            (&Method::DELETE, _) => return self.delete_handle(rest, asked, now).await,
+            (_, Route::Home) => return self.post(body, asked, now).await,
+            _ => {}
+        }
+        // By POST, what stands in the query elsewhere may stand in the body.
+        let query = match self.query_in(body, asked).await {
+            Ok(query) => query,
+            Err(refused) => return refused,
+        };
+        let asked = Request { query: Some(&query), ..*asked };
+        match route {
+            Route::Prefixes | Route::Prefix => self.home_prefix(rest, &asked, true, now).await,
+            _ => self.get(route, rest, client, &asked, now).await,
         }
     }
 
@@ -393,6 +445,11 @@ impl<S: Store + 'static> Http<S> {
             Route::OpenUrl => self.open_url(request, now).await,
             Route::Agencies => self.agencies(rest, request).await,
             Route::Handle => self.get_handle(rest, request, now).await,
+            Route::Handles => self.list_handles(request).await,
+            Route::Prefixes | Route::Prefix => self.list_prefixes(request).await,
+            Route::Verifications => self.verify_answer(rest, request).await,
+            // They are answered before.
+            Route::Sessions | Route::Session => api::unknown(&Method::GET, "/api/sessions"),
             Route::Site => self.get_site(request),
             Route::Reverse | Route::ReverseUnder => self.reverse(rest, request).await,
             Route::History => self.get_history(rest, request).await,
@@ -467,9 +524,22 @@ fn options(route: Route) -> Answer {
     response
 }
 
-fn not_allowed(route: Route) -> Answer {
-    let mut response = answer(StatusCode::METHOD_NOT_ALLOWED, TEXT, "this is not done here\n");
+fn not_allowed(route: Route, method: &Method, path: &str) -> Answer {
+    let mut response = match path.starts_with("/api/") {
+        true => api::unknown(method, path),
+        false => answer(StatusCode::METHOD_NOT_ALLOWED, TEXT, "this is not done here\n"),
+    };
+    *response.status_mut() = StatusCode::METHOD_NOT_ALLOWED;
     response.headers_mut().insert(header::ALLOW, route.methods());
+    response
+}
+
+/// The answer to somebody who has to wait.
+fn too_often(wait: Duration) -> Answer {
+    let mut response = answer(StatusCode::TOO_MANY_REQUESTS, TEXT, "you ask too often; wait a little\n");
+    let seconds = wait.as_secs() + 1;
+    response.headers_mut().insert(header::RETRY_AFTER, seconds.into());
+    response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     response
 }
 

@@ -7,7 +7,7 @@ use http::StatusCode;
 use http::header::{CACHE_CONTROL, HeaderMap, HeaderValue};
 use utoipa::openapi::path::Operation;
 use utoipa::openapi::schema::{Components, Type};
-use utoipa::openapi::security::{Http as HttpScheme, HttpAuthScheme, SecurityScheme};
+use utoipa::openapi::security::{ApiKey, ApiKeyValue, Http as HttpScheme, HttpAuthScheme, SecurityScheme};
 use utoipa::openapi::tag::TagBuilder;
 use utoipa::openapi::{
     ContentBuilder, Header, HeaderBuilder, InfoBuilder, LicenseBuilder, ObjectBuilder, OpenApi,
@@ -20,9 +20,10 @@ use super::describe::FOR_ALL;
 use super::route::ROUTES;
 
 /// The chapters of the page, in their order.
-const GROUPS: [(&str, &str); 5] = [
+const GROUPS: [(&str, &str); 6] = [
     ("Names", "Where a name leads, and who looks after it."),
     ("Records", "What is kept under a name, as JSON; as the interface of Handle.Net has it."),
+    ("Sessions", "Who somebody is; as the interface of Handle.Net has it."),
     ("Operation", "For those who run the service."),
     ("Description", "What you read here."),
     ("Pages", "What browsers ask for."),
@@ -31,6 +32,10 @@ const GROUPS: [(&str, &str); 5] = [
 const ABOUT: &str = "Resolves DOI names and handles. Names stand at the end of paths, percent-encoded or not, with the \
     slashes that they have. HEAD is GET without a body. Every answer has the header `X-Request-Id`, and may be read by \
     pages of other sites.";
+
+const NONCE: &str = "`Handle sessionId=\"…\", cnonce=\"…\", id=\"INDEX:HANDLE\", type=\"HS_PUBKEY\", alg=\"SHA256\", \
+    signature=\"…\"`: the session's nonce and one of the client's own, signed together with the key at that index; then \
+    `Handle sessionId=\"…\"`. Or `Handle clientCert=\"true\"`, with a certificate that has the identity as its name";
 
 /// The document, made when it is first asked for.
 pub(super) static DOCUMENT: LazyLock<OpenApi> = LazyLock::new(document);
@@ -85,6 +90,9 @@ fn document() -> OpenApi {
         ));
         components.add_security_scheme(name, SecurityScheme::Http(scheme));
     }
+    // There is no word for a scheme of another name.
+    let nonce = ApiKey::Header(ApiKeyValue::with_description("Authorization", NONCE));
+    components.add_security_scheme("nonce", SecurityScheme::ApiKey(nonce));
     let license = LicenseBuilder::new().name("MIT OR Apache-2.0").identifier(Some("MIT OR Apache-2.0"));
     let info = InfoBuilder::new()
         .title("Tendot")

@@ -56,16 +56,24 @@ impl Limiter {
         !self.rates.loopback
     }
 
+    /// How long to wait until the next request would be taken, if it would not be now.
+    pub(super) fn check(&self, address: IpAddr, now: Instant) -> Result<(), Duration> {
+        let now = self.elapsed(now);
+        self.clients.check(self.clients.places(host(address)), now, self.rates.client.cost())?;
+        self.networks.check(self.networks.places(network(address)), now, self.rates.network.cost())
+    }
+
     /// Counts a request; how long to wait, if it is one too many. Those do not count.
     pub(super) fn count(&self, address: IpAddr, now: Instant) -> Result<(), Duration> {
-        let now = u64::try_from(now.duration_since(self.start).as_nanos()).unwrap_or(u64::MAX);
-        let (client, network) = (self.clients.places(host(address)), self.networks.places(network(address)));
-        let (client_cost, network_cost) = (self.rates.client.cost(), self.rates.network.cost());
-        self.clients.check(client, now, client_cost)?;
-        self.networks.check(network, now, network_cost)?;
-        self.clients.take(client, now, client_cost);
-        self.networks.take(network, now, network_cost);
+        self.check(address, now)?;
+        let now = self.elapsed(now);
+        self.clients.take(self.clients.places(host(address)), now, self.rates.client.cost());
+        self.networks.take(self.networks.places(network(address)), now, self.rates.network.cost());
         Ok(())
+    }
+
+    fn elapsed(&self, now: Instant) -> u64 {
+        u64::try_from(now.saturating_duration_since(self.start).as_nanos()).unwrap_or(u64::MAX)
     }
 }
 

@@ -11,6 +11,10 @@ pub(crate) struct Request<'a> {
     pub(crate) version: Version,
     /// Where it comes from.
     pub(crate) client: Option<IpAddr>,
+    /// Whether that is this machine.
+    pub(crate) is_here: bool,
     /// Whether passwords and tokens are taken on this connection.
     pub(crate) takes_credentials: bool,
+    /// The certificate that the client has shown.
+    pub(crate) certificate: Option<&'a [u8]>,
 }

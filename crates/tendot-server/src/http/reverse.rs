@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use data_encoding::BASE64;
 use http::StatusCode;
-use http::header::{HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
+use http::header::{HeaderValue, RETRY_AFTER};
 use serde::Serialize;
 use tendot_proto::{Value, Work};
 use tendot_registry::{Caller, Error, Match, Registry, Search};
@@ -30,7 +30,7 @@ use super::describe::{Described, Doing, text};
 use super::page::{ProblemJson, problem};
 use super::parameters::Parameters;
 use super::request::Request;
-use super::{Http, WORK, api, caching, percent, status};
+use super::{Http, WORK, caching, percent, status, too_often};
 
 /// Who searches, and how long they may.
 #[derive(Debug)]
@@ -233,6 +233,7 @@ impl Unfound {
                 let detail = format!("{why}.");
                 problem(StatusCode::BAD_REQUEST, "bad-request", "This request is not understood", detail)
             }
+            Self::Unknown(AuthenticationError::TooOften(wait)) => return too_often(*wait),
             Self::Unknown(error) => {
                 let status = if takes_credentials { StatusCode::UNAUTHORIZED } else { StatusCode::FORBIDDEN };
                 let detail = format!("{error}. Who asks is a key, such as `300:0.NA/10.1000`.");
@@ -268,9 +269,6 @@ impl Unfound {
                 problem(StatusCode::BAD_REQUEST, "too-large", "Too much was found", detail)
             }
         };
-        if response.status() == StatusCode::UNAUTHORIZED {
-            response.headers_mut().insert(WWW_AUTHENTICATE, api::CHALLENGE);
-        }
         if matches!(self, Self::Busy) {
             response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("10"));
         }

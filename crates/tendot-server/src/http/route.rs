@@ -1,6 +1,6 @@
 //! Which paths there are: one table, by which requests are answered and of which the description is made.
 
-use http::{HeaderValue, StatusCode};
+use http::{HeaderValue, Method, StatusCode};
 
 use super::describe::{Described, Doing};
 use super::{agency, api, page, redirect, reverse};
@@ -20,6 +20,12 @@ pub(super) enum Route {
     OpenUrl,
     Agencies,
     Handle,
+    Handles,
+    Prefix,
+    Prefixes,
+    Session,
+    Sessions,
+    Verifications,
     Site,
     Reverse,
     ReverseUnder,
@@ -29,7 +35,7 @@ pub(super) enum Route {
 
 /// All paths; the first that fits is taken, and the page has them from the last on. A part in braces, at the end, stands
 /// for all the rest.
-pub(super) const ROUTES: [(&str, Route); 20] = [
+pub(super) const ROUTES: [(&str, Route); 26] = [
     ("/static/style.css", Route::Style),
     ("/favicon.svg", Route::Icon),
     ("/favicon.ico", Route::Icon),
@@ -48,6 +54,12 @@ pub(super) const ROUTES: [(&str, Route); 20] = [
     ("/hrls/handles/{prefix}", Route::ReverseUnder),
     ("/api/site", Route::Site),
     ("/api/v1/history/{name}", Route::History),
+    ("/api/verifications/{identity}", Route::Verifications),
+    ("/api/sessions", Route::Sessions),
+    ("/api/sessions/this", Route::Session),
+    ("/api/prefixes/{prefix}", Route::Prefix),
+    ("/api/prefixes", Route::Prefixes),
+    ("/api/handles", Route::Handles),
     ("/api/handles/{name}", Route::Handle),
     ("/{name}", Route::Name),
 ];
@@ -55,8 +67,18 @@ pub(super) const ROUTES: [(&str, Route); 20] = [
 impl Route {
     /// What a path asks for, and what stands for the part in braces. None for what is not there in the interface.
     pub(super) fn of(path: &str) -> Option<(Self, &str)> {
-        // Handle.Net takes it with a slash, too.
-        let path = if path == "/api/site/" { "/api/site" } else { path };
+        // Handle.Net takes these with a slash, too, or without one.
+        let path = match path {
+            "/api/site/" | "/api/sessions/" | "/api/sessions/this/" | "/api/prefixes/" => {
+                path.trim_end_matches('/')
+            }
+            "/api/verifications" => "/api/verifications/",
+            path => path,
+        };
+        // And there is no other session than that of who asks.
+        if let Some(other) = path.strip_prefix("/api/sessions/").filter(|other| *other != "this") {
+            return Some((Self::Session, other));
+        }
         let fits = |template: &str| match template.split_once('{') {
             Some((start, _)) => path.strip_prefix(start),
             None => (path == template).then_some(""),
@@ -72,10 +94,19 @@ impl Route {
     /// By which methods it is answered.
     pub(super) const fn methods(self) -> HeaderValue {
         HeaderValue::from_static(match self {
-            Self::Handle => "GET, HEAD, OPTIONS, POST, PUT, DELETE",
-            Self::Home => "GET, HEAD, OPTIONS, POST",
+            Self::Handle | Self::Session => "GET, HEAD, OPTIONS, POST, PUT, DELETE",
+            Self::Prefixes => "GET, HEAD, OPTIONS, POST, DELETE",
+            Self::Prefix => "OPTIONS, POST, DELETE",
+            Self::Sessions => "OPTIONS, POST",
+            Self::Home | Self::Handles | Self::Verifications | Self::Site => "GET, HEAD, OPTIONS, POST",
             _ => "GET, HEAD, OPTIONS",
         })
+    }
+
+    /// Whether it is answered by this one.
+    pub(super) fn has(self, method: &Method) -> bool {
+        let methods = self.methods();
+        methods.to_str().is_ok_and(|methods| methods.split(", ").any(|one| one == method.as_str()))
     }
 
     /// What is done there, for the document.
@@ -117,6 +148,12 @@ impl Route {
             Self::OpenUrl => redirect::describe_open_url(),
             Self::Agencies => agency::describe(),
             Self::Handle => api::describe_handles(),
+            Self::Handles => api::describe_list(),
+            Self::Prefix => api::describe_prefix(),
+            Self::Prefixes => api::describe_prefixes(),
+            Self::Session => api::describe_session(),
+            Self::Sessions => api::describe_sessions(),
+            Self::Verifications => api::describe_verifications(),
             Self::Site => api::describe_site(),
             Self::Reverse => reverse::describe(),
             Self::ReverseUnder => reverse::describe_under(),
@@ -142,7 +179,15 @@ mod tests {
         check("/doiRA/10.1,10.2", Some((Route::Agencies, "10.1,10.2")));
         check("/api/handles/10.1/x", Some((Route::Handle, "10.1/x")));
         check("/api/handles/", Some((Route::Handle, "")));
-        check("/api/handles", None);
+        check("/api/handles", Some((Route::Handles, "")));
+        check("/api/prefixes/0.NA/10.1", Some((Route::Prefix, "0.NA/10.1")));
+        check("/api/prefixes/", Some((Route::Prefixes, "")));
+        check("/api/sessions/", Some((Route::Sessions, "")));
+        check("/api/sessions/this/", Some((Route::Session, "")));
+        check("/api/sessions/other", Some((Route::Session, "other")));
+        check("/api/verifications", Some((Route::Verifications, "")));
+        check("/api/verifications/1:10.1/x", Some((Route::Verifications, "1:10.1/x")));
+        check("/api/handlesx", None);
         check("/api/site", Some((Route::Site, "")));
         check("/api/site/", Some((Route::Site, "")));
         check("/hrls/handles", Some((Route::Reverse, "")));

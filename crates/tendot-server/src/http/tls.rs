@@ -10,11 +10,13 @@ use rustls::ServerConfig;
 use rustls::crypto::aws_lc_rs;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::server::{ClientHello, ResolvesServerCert};
+use rustls::server::danger::ClientCertVerifier;
+use rustls::server::{ClientHello, NoClientAuth, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 use tokio_rustls::TlsAcceptor;
 
-use super::expiry::not_after;
+use super::certificate::not_after;
+use super::client_certificate::AnyClient;
 
 /// How often it is looked whether the files are others.
 const LOOK: Duration = Duration::from_secs(2);
@@ -108,14 +110,17 @@ impl Tls {
         let read = read(&files[0], &files[1])?;
         let current = Arc::new(Current(RwLock::new(Arc::new(read))));
         let pair = |error| TlsError::Pair { certificate: files[0].clone(), key: files[1].clone(), error };
-        let mut config = ServerConfig::builder_with_provider(aws_lc_rs::default_provider().into())
-            .with_safe_default_protocol_versions()
-            .map_err(pair)?
-            .with_no_client_auth()
-            .with_cert_resolver(Arc::clone(&current) as _);
-        config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-        config.ticketer = aws_lc_rs::Ticketer::new().map_err(pair)?;
+        let config = config(&current, Arc::new(NoClientAuth)).map_err(pair)?;
         Ok(Self { seen, current, config: Arc::new(config), files })
+    }
+
+    /// Asks clients for a certificate, too, by which they may be known. Browsers that have some then ask their user which to
+    /// show, so it is not done unless told.
+    pub fn asking_clients(mut self) -> Result<Self, TlsError> {
+        let asked = config(&self.current, Arc::new(AnyClient::new()));
+        let [certificate, key] = self.files.clone();
+        self.config = Arc::new(asked.map_err(|error| TlsError::Pair { certificate, key, error })?);
+        Ok(self)
     }
 
     /// Reads the files again. If they are not good, the certificate stays what it was.
@@ -165,6 +170,19 @@ impl Tls {
     pub(super) fn acceptor(&self) -> TlsAcceptor {
         TlsAcceptor::from(Arc::clone(&self.config))
     }
+}
+
+fn config(
+    current: &Arc<Current>,
+    clients: Arc<dyn ClientCertVerifier>,
+) -> Result<ServerConfig, rustls::Error> {
+    let mut config = ServerConfig::builder_with_provider(aws_lc_rs::default_provider().into())
+        .with_safe_default_protocol_versions()?
+        .with_client_cert_verifier(clients)
+        .with_cert_resolver(Arc::clone(current) as _);
+    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    config.ticketer = aws_lc_rs::Ticketer::new()?;
+    Ok(config)
 }
 
 fn read(certificate: &Path, key: &Path) -> Result<CertifiedKey, TlsError> {

@@ -39,6 +39,7 @@ use rate::Limiter;
 pub use rate::Rates;
 pub(crate) use reply::Reply;
 pub use site::{KeyError, OwnSite};
+pub(crate) use status::is_status;
 use tendot_proto::Now;
 use tendot_proto::auth::{Policy, SessionLimits, SessionTable};
 use tendot_proto::endpoint::Endpoint;

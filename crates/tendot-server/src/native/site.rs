@@ -5,7 +5,7 @@ use std::fmt;
 use aws_lc_rs::encoding::{AsDer as _, Pkcs8V1Der};
 use aws_lc_rs::rsa::{KeyPair, KeySize};
 use tendot_proto::auth::PrivateKey;
-use tendot_proto::crypto::{AwsLc, SigningKey};
+use tendot_proto::crypto::{AwsLc, Hash, SigningKey};
 use tendot_proto::record::Site;
 use tendot_registry::Share;
 use tokio_rustls::TlsAcceptor;
@@ -76,6 +76,11 @@ impl OwnSite {
     /// The data of the record as the value has it.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
+    }
+
+    /// Signs a message, by SHA-256.
+    pub(crate) fn sign(&self, message: &[u8]) -> Option<Vec<u8>> {
+        self.key.sign(Hash::Sha256, message).ok()
     }
 
     pub(super) fn key(&self) -> &dyn SigningKey {

@@ -6,10 +6,13 @@ use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::{Arc, LazyLock};
 
-use tendot_proto::Handle;
-use tendot_proto::record::Record;
+use tendot_proto::auth::PrivateKey;
+use tendot_proto::crypto::AwsLc;
+use tendot_proto::record::{Record, Site};
+use tendot_proto::{Handle, Reference, Work};
 use tendot_registry::{Registry, Settings};
 use tendot_server::http::{Http, Limits, listen};
+use tendot_server::native::{Native, OwnSite};
 use tendot_store::{Change, Edit, Expect, Memory, Store as _};
 use tokio::runtime::{Builder, Runtime};
 
@@ -44,6 +47,30 @@ impl Found {
 impl Service {
     /// With records as JSON, a line each; their prefixes are homed.
     pub(crate) fn start<'r>(records: impl IntoIterator<Item = &'r str>, trust_loopback: bool) -> Self {
+        let registry = Arc::new(Registry::new(Memory::new(), Settings::default()));
+        Self::serve(records, Http::new(registry).trust_loopback(trust_loopback))
+    }
+
+    /// The same as the site of the recorded server, whose administrator was `300:0.NA/10.5555`.
+    pub(crate) fn of_handle_net<'r>(
+        records: impl IntoIterator<Item = &'r str>,
+        with: impl FnOnce(Http<Memory>) -> Http<Memory>,
+    ) -> Self {
+        let settings = Settings {
+            server_admins: vec![Reference::parse("300:0.NA/10.5555")],
+            server_admins_full_access: true,
+            ..Settings::default()
+        };
+        let registry = Arc::new(Registry::new(Memory::new(), settings));
+        let file = include_bytes!("../../../../conformance/vectors/handle-net/privkey.bin");
+        let key = PrivateKey::from_file(file, None, &AwsLc, &mut { Work::REQUEST }).unwrap();
+        let site = include_bytes!("../../../../conformance/vectors/handle-net/siteinfo.json");
+        let site = OwnSite::new(Site::from_json(site).unwrap(), &key).unwrap();
+        let native = Arc::new(Native::new(Arc::clone(&registry), site));
+        Self::serve(records, with(Http::new(registry).native(native)))
+    }
+
+    fn serve<'r>(records: impl IntoIterator<Item = &'r str>, http: Http<Memory>) -> Self {
         let mut prefixes = BTreeSet::new();
         let mut edits = Vec::new();
         for line in records {
@@ -54,8 +81,6 @@ impl Service {
             edits.push(Edit::Put { name, values: record.values, expect: Expect::Absent });
         }
         edits.extend(prefixes.into_iter().map(|prefix| Edit::Home { prefix: prefix.into() }));
-        let registry = Registry::new(Memory::new(), Settings::default());
-        let http = Http::new(Arc::new(registry)).trust_loopback(trust_loopback);
         RUNTIME.block_on(async {
             http.registry().store().commit(Change { by: "test".into(), at: 0, edits }).await.unwrap();
             let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();

@@ -89,7 +89,9 @@ async fn serve<S: Store + 'static>(
     }
     let tls = match (&settings.certificate, &settings.key) {
         (Some(certificate), Some(key)) => {
-            Some(Arc::new(Tls::read(certificate, key).map_err(|error| Failure::new(error.to_string()))?))
+            let read = Tls::read(certificate, key);
+            let asking = |tls: Tls| if settings.client_certificates { tls.asking_clients() } else { Ok(tls) };
+            Some(Arc::new(read.and_then(asking).map_err(|error| Failure::new(error.to_string()))?))
         }
         _ => None,
     };

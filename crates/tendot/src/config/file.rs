@@ -74,6 +74,17 @@ impl Reading<'_> {
     }
 }
 
+/// A list in brackets as it is written elsewhere, `a, b`; why it is none. What stands in no brackets stays as it is.
+pub(super) fn list_in(name: &str, text: &str) -> Result<Option<String>, String> {
+    if !text.starts_with('[') {
+        return Ok(None);
+    }
+    let whole = format!("list = {text}");
+    let table = DeTable::parse(&whole).map_err(|error| format!("it is no list: {}", error.message()))?;
+    let list = table.get_ref().get("list").and_then(|list| said(name, list.get_ref()));
+    list.map(Some).ok_or_else(|| "it is no list of texts".to_owned())
+}
+
 /// A value as text; none if it is a list where none is taken.
 fn said(name: &str, value: &DeValue<'_>) -> Option<String> {
     Some(match value {

@@ -72,6 +72,12 @@ impl Configuration {
     /// Takes what somebody said.
     fn take(&mut self, name: &str, text: String, origin: Origin) {
         match self.said.iter_mut().find(|said| said.key.name == name) {
+            Some(said) if said.key.form == Form::List => match file::list_in(name, &text) {
+                Ok(list) => (said.text, said.origin) = (list.unwrap_or(text), origin),
+                Err(why) => {
+                    self.problems.push(Problem::new(origin, format!("`{name}` is `{text}`: {why}")));
+                }
+            },
             Some(said) => (said.text, said.origin) = (text, origin),
             None => self.problems.push(Problem::unknown(name, origin)),
         }
@@ -184,6 +190,35 @@ mod tests {
     fn check(text: &str, expected: &str) {
         let problems = of_text(text).unwrap_err();
         assert!(problems.iter().any(|problem| problem.starts_with(expected)), "{text}: {problems:?}");
+    }
+
+    #[test]
+    fn lists() {
+        let check = |text: &str, expected: Result<&[&str], &str>| {
+            let mut configuration = Configuration::of_file(None);
+            configuration.take("native.admins", text.into(), Origin::Flag("--set".into()));
+            let read = configuration.settings().map_err(|problems| problems[0].to_string());
+            match (read, expected) {
+                (Ok(settings), Ok(expected)) => {
+                    let found: Vec<String> = settings.admins.iter().map(ToString::to_string).collect();
+                    assert_eq!(found, expected, "{text}");
+                }
+                (Err(found), Err(expected)) => assert!(found.contains(expected), "{text}: {found}"),
+                (found, _) => panic!("{text}: {found:?}"),
+            }
+        };
+        check("", Ok(&[]));
+        check("[]", Ok(&[]));
+        check("300:0.NA/10.1", Ok(&["300:0.NA/10.1"]));
+        check("300:0.NA/10.1, 0.NA/10.2", Ok(&["300:0.NA/10.1", "0:0.NA/10.2"]));
+        check("[\"300:0.NA/10.1\"]", Ok(&["300:0.NA/10.1"]));
+        check("[\"300:0.NA/10.1\", '301:10.1/x']", Ok(&["300:0.NA/10.1", "301:10.1/x"]));
+        check("[300:0.NA/10.1]", Err("it is no list"));
+        check("[\"300:0.NA/10.1\"", Err("it is no list"));
+        check("\"300:0.NA/10.1\"", Err("is no identity; one is written as `300:0.NA/10.1000`"));
+        check("x:0.NA/10.1", Err("`x:0.NA/10.1` is no identity"));
+        check("-1:0.NA/10.1", Err("is no identity"));
+        check("[\"x\"]", Err("`x` is no identity"));
     }
 
     #[test]

@@ -105,6 +105,8 @@ settings! {
         "Time for what is under way after SIGTERM.";
     https: Option<SocketAddr> = "https.address", "off",
         "Where HTTP is answered over TLS; `off` if nowhere. Needs `http.tls.certificate` and `http.tls.key`.";
+    client_certificates: bool = "https.client_certificates", "false",
+        "Whether clients are asked for a certificate, by which they may be known. Browsers then ask their user which to show.";
     native: Option<SocketAddr> = "native.address", "127.0.0.1:2641",
         "Where the native protocol of the Handle System is answered, over TCP and UDP; `off` if nowhere.";
     admins: Vec<Reference<'static>> = "native.admins", "",
@@ -193,8 +195,11 @@ impl Settings {
                 problems.push(Problem::new(said.origin.clone(), message));
             }
         }
-        for said in said.iter().filter(|said| said.key.name.starts_with("http.tls.") && !said.text.is_empty())
-        {
+        for said in said.iter().filter(|said| {
+            let is_about_tls =
+                said.key.name.starts_with("http.tls.") || said.key.name == "https.client_certificates";
+            is_about_tls && said.text != said.key.default
+        }) {
             if !is_encrypted {
                 let message = format!("`{}` does nothing without `https.address`", said.key.name);
                 problems.push(Problem::new(said.origin.clone(), message));

@@ -77,8 +77,10 @@ impl Setting for Vec<Reference<'static>> {
         let identities = text.split(',').map(str::trim).filter(|identity| !identity.is_empty());
         let read = |identity: &str| {
             let reference = Reference::parse(identity);
-            // Without an index it is any key of the record.
-            let is_handle = reference.handle().check().is_ok();
+            // Without an index it is any key of the record; what only looks like one would be part of its name.
+            let handle = reference.handle();
+            let is_handle =
+                handle.check().is_ok() && !handle.prefix().iter().any(|byte| b":\"'[]".contains(byte));
             let why = || format!("`{identity}` is no identity; one is written as `300:0.NA/10.1000`");
             is_handle.then(|| reference.into_owned()).ok_or_else(why)
         };

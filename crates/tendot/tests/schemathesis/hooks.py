@@ -35,6 +35,7 @@ def before_call(context, case, kwargs):
         for key in ("id", "rft_id", "hdl"):
             if isinstance(place, dict) and isinstance(place.get(key), str):
                 place[key] = kept(place[key])
+    prepare_administration(case)
     # To a script, every answer has the status 200: a browser would not run it with another one.
     case.query.pop("callback", None)
     # The query has to name the indexes of the body, or stand for all of them; the body, the name in the path or none.
@@ -42,3 +43,22 @@ def before_call(context, case, kwargs):
         case.query["index"] = "various"
     if is_put and isinstance(case.body, dict) and isinstance(case.body.get("handle"), str):
         case.body["handle"] = unquote(case.path_parameters["name"])
+
+
+def prepare_administration(case):
+    """What is listed, homed or verified has to be named, and a new session has no name yet."""
+    path, method = case.operation.path, case.method.upper()
+    if path == "/api/handles":
+        case.query["prefix"] = "10.5555"
+    # Another than that of the demo's records, on which the rest depends.
+    if path == "/api/prefixes" and method in ("POST", "DELETE"):
+        case.query["prefix"] = "10.5556"
+    if "prefix" in case.path_parameters:
+        case.path_parameters["prefix"] = "0.NA%2F10.5556"
+    if "identity" in case.path_parameters:
+        case.path_parameters["identity"] = "300%3A10.5555%2FDEMO"
+        case.query["alg"] = "HMAC-SHA256"
+        for name in ("nonce", "cnonce", "signature"):
+            case.query.setdefault(name, "AAAA")
+    if path == "/api/sessions" and isinstance(case.body, dict):
+        case.body.pop("sessionId", None)

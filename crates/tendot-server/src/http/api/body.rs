@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use http::StatusCode;
-use http::header::{CACHE_CONTROL, HeaderValue, WWW_AUTHENTICATE};
+use http::header::{CACHE_CONTROL, HeaderValue};
 use serde::Serialize;
 use tendot_proto::record::Site;
 use tendot_proto::{ResponseCode, Value};
@@ -17,8 +17,8 @@ use crate::http::authenticate::AuthenticationError;
 use crate::http::body::BodyError;
 use crate::http::parameters::Parameters;
 use crate::http::request::Request;
-use crate::http::status;
 use crate::http::upstream::UpstreamError;
+use crate::http::{status, too_often};
 
 /// What an answer says of a record, in the order in which its members are printed.
 #[derive(Serialize, ToSchema)]
@@ -116,12 +116,9 @@ pub(super) fn fail(error: &Error, status: StatusCode, name: &str, form: &Form<'_
         }
         error => Some(error.to_string().into()),
     };
-    let body = Body { message, ..Body::of_handle(error.response_code(), name) };
-    let mut response = print(status, &body, form);
-    if status == StatusCode::UNAUTHORIZED {
-        response.headers_mut().insert(WWW_AUTHENTICATE, CHALLENGE);
-    }
-    response
+    let handle = (!name.is_empty()).then_some(name);
+    let body = Body { message, handle, ..Body::of_handle(error.response_code(), name) };
+    print(status, &body, form)
 }
 
 /// A name that is kept elsewhere, of which nobody could say anything.
@@ -131,21 +128,17 @@ pub(super) fn unanswered(error: &UpstreamError, name: &str, form: &Form<'_>) -> 
     print(error.status(), &body, form)
 }
 
-/// Which credentials are taken.
-pub(crate) const CHALLENGE: HeaderValue = HeaderValue::from_static("Basic realm=\"handle\", Bearer");
-
 /// Somebody who is not believed to be who they say.
 pub(super) fn unknown_caller(error: AuthenticationError, name: &str, request: &Request<'_>) -> Answer {
-    let code = match error {
-        AuthenticationError::NotHere => ResponseCode::AUTHENTICATION_NEEDED,
-        AuthenticationError::Malformed | AuthenticationError::Failed => ResponseCode::AUTHENTICATION_FAILED,
-    };
-    let status = if request.takes_credentials { StatusCode::UNAUTHORIZED } else { StatusCode::FORBIDDEN };
-    let body = Body { message: Some(error.to_string().into()), ..Body::of_handle(code, name) };
-    let mut response = print(status, &body, &Form::default());
-    if status == StatusCode::UNAUTHORIZED {
-        response.headers_mut().insert(WWW_AUTHENTICATE, CHALLENGE);
+    if let AuthenticationError::TooOften(wait) = error {
+        return too_often(wait);
     }
+    let status = status::of(ResponseCode::AUTHENTICATION_NEEDED, request.takes_credentials);
+    let handle = (!name.is_empty()).then_some(name);
+    let code = ResponseCode::AUTHENTICATION_FAILED;
+    let body = Body { message: Some(error.to_string().into()), handle, ..Body::of_handle(code, name) };
+    let mut response = print(status, &body, &Form::default());
+    response.extensions_mut().insert(error);
     response
 }
 
@@ -158,7 +151,7 @@ pub(super) const fn status_of_write(error: &Error, takes_credentials: bool) -> S
     }
 }
 
-pub(super) fn print(status: StatusCode, body: &Body<'_>, form: &Form<'_>) -> Answer {
+pub(super) fn print(status: StatusCode, body: &impl Serialize, form: &Form<'_>) -> Answer {
     let printed = if form.pretty { serde_json::to_vec_pretty(body) } else { serde_json::to_vec(body) };
     let Ok(json) = printed else { return answer(StatusCode::INTERNAL_SERVER_ERROR, JSON, "") };
     let Some(callback) = form.callback else {

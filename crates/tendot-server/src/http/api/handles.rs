@@ -7,7 +7,7 @@ use aws_lc_rs::rand;
 use http::StatusCode;
 use hyper::body::Incoming;
 use tendot_proto::record::values_from_json;
-use tendot_proto::{Handle, Now, ResponseCode, Work};
+use tendot_proto::{Handle, Now, ResponseCode, Value, Work};
 use tendot_registry::{Caller, Error, Query, Resolution, Write};
 use tendot_store::Store;
 use utoipa::openapi::{HttpMethod, Required};
@@ -24,12 +24,16 @@ use crate::http::parameters::Parameters;
 use crate::http::request::Request;
 use crate::http::search::{LookupError, Search};
 use crate::http::{BadRequest, Http, WORK, caching, percent, status};
+use crate::native::is_status;
 
 /// Bytes of a record that is sent.
 const BODY: usize = 4 << 20;
 
 /// A name and parameters, as they stand in a request.
-fn read<'a>(path: &'a str, request: &Request<'a>) -> Result<(Cow<'a, str>, Parameters<'a>), BadRequest> {
+pub(super) fn read<'a>(
+    path: &'a str,
+    request: &Request<'a>,
+) -> Result<(Cow<'a, str>, Parameters<'a>), BadRequest> {
     Ok((percent::decode_text(path, "path")?, Parameters::parse(request.query)?))
 }
 
@@ -47,7 +51,7 @@ impl<S: Store> Http<S> {
             Err(error) => return refuse(&error.to_string()),
         };
         if name.is_empty() {
-            return empty_name();
+            return self.list_handles(request).await;
         }
         let caller = match self.caller(request).await {
             Ok(caller) => caller,
@@ -66,6 +70,10 @@ impl<S: Store> Http<S> {
             public_only: parameters.switch("publicOnly").unwrap_or(!is_known),
             ..Query::new(Handle::from(&*name))
         };
+        if let Some(native) = self.native.as_ref().filter(|_| is_status(query.name)) {
+            let found = native.status_values(&query, &caller, &mut Work::new(WORK)).await;
+            return self.show_status(found, &name, &form, request);
+        }
         let version = self.version(&name, request);
         let found = self.look_up(&query, &caller, &mut Search::new(request, &parameters)).await;
         let heard = match &found {
@@ -101,6 +109,27 @@ impl<S: Store> Http<S> {
         }
         let body = response.body().clone();
         caching::tag(response, &body, request.headers)
+    }
+
+    /// How the server is, to those who may know.
+    fn show_status(
+        &self,
+        found: Result<Vec<Value<'static>>, Error>,
+        name: &str,
+        form: &Form<'_>,
+        request: &Request<'_>,
+    ) -> Answer {
+        let (code, values) = match found {
+            Ok(values) => (ResponseCode::SUCCESS, values),
+            Err(Error::NoValues) => (ResponseCode::VALUES_NOT_FOUND, Vec::new()),
+            Err(error) => {
+                let status = status::of(error.response_code(), request.takes_credentials);
+                return fail(&error, status, name, form);
+            }
+        };
+        let mut response = print(StatusCode::OK, &Body::of_handle(code, name).with_values(&values), form);
+        caching::forbid(response.headers_mut());
+        response
     }
 
     /// Answers `PUT /api/handles/{name}`.
@@ -179,7 +208,7 @@ impl<S: Store> Http<S> {
         self.write(&name, &write, &parameters, request, now).await
     }
 
-    async fn write(
+    pub(super) async fn write(
         &self,
         name: &str,
         write: &Write<'_>,

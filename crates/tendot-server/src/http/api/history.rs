@@ -1,7 +1,7 @@
 //! `/api/v1/history/{name}`: all that ever changed under a name.
 
 use http::StatusCode;
-use http::header::{CACHE_CONTROL, HeaderValue, WWW_AUTHENTICATE};
+use http::header::{CACHE_CONTROL, HeaderValue};
 use jiff::Timestamp;
 use serde::Serialize;
 use tendot_proto::{Handle, Value, Work};
@@ -9,7 +9,6 @@ use tendot_registry::{Caller, Error};
 use tendot_store::{Before, EditKind, Order, Past, State, Store};
 use utoipa::ToSchema;
 
-use super::body::CHALLENGE;
 use super::form::ValueForm;
 use super::handles::JSON;
 use crate::http::answer::{self, Answer, answer};
@@ -121,13 +120,7 @@ impl<S: Store> Http<S> {
         };
         let caller = match self.caller(request).await {
             Ok(caller) => caller,
-            Err(error) => {
-                let mut response = page::problem_of_caller(error, request.takes_credentials);
-                if response.status() == StatusCode::UNAUTHORIZED {
-                    response.headers_mut().insert(WWW_AUTHENTICATE, CHALLENGE);
-                }
-                return response;
-            }
+            Err(error) => return page::problem_of_caller(error, request.takes_credentials),
         };
         let limit = limit.map_or(ITEMS, |limit| usize::try_from(limit).unwrap_or(MOST)).clamp(1, MOST);
         let order = Order::OldestFirst { after };

@@ -2,6 +2,7 @@
 
 use http::{Method, StatusCode};
 use tendot_store::Store;
+use utoipa::openapi::HttpMethod;
 
 use super::body::{Body, Form, print, refuse};
 use super::handles::{JSON, failure};
@@ -25,14 +26,21 @@ impl<S: Store> Http<S> {
 }
 
 pub(crate) fn describe() -> Described {
+    let get = describe_get().sample("curl -s \"$SERVER/api/site?pretty\"");
+    let post = describe_get().about("As GET, for clients that can do no other.");
+    let post = failure(post, StatusCode::REQUEST_TIMEOUT, "The body did not come in time");
+    let post = failure(post, StatusCode::PAYLOAD_TOO_LARGE, "The body is too large");
+    Described::read(get).and(HttpMethod::Post, post)
+}
+
+fn describe_get() -> Doing {
     let doing = Doing::new("Who this service is in the Handle System")
         .group("Operation")
         .in_query("pretty", "On several lines", text())
         .in_query("callback", "A function that a script calls with it", text())
-        .sample("curl -s \"$SERVER/api/site?pretty\"")
         .answer(StatusCode::OK, "Its addresses and keys, as HS_SITE has them")
         .json::<Body<'_>>(JSON)
         .text("application/javascript");
     let doing = failure(doing, StatusCode::BAD_REQUEST, "Not understood");
-    Described::read(failure(doing, StatusCode::NOT_FOUND, "It does not speak the native protocol"))
+    failure(doing, StatusCode::NOT_FOUND, "It does not speak the native protocol")
 }

@@ -19,7 +19,7 @@ use crate::http::redirect::own_path;
 use crate::http::request::Request;
 use crate::http::search::{LookupError, Search};
 use crate::http::upstream::UpstreamError;
-use crate::http::{BadRequest, Http, caching, negotiate, status};
+use crate::http::{BadRequest, Http, caching, negotiate, status, too_often};
 
 /// What went wrong.
 struct Problem<'a> {
@@ -347,6 +347,9 @@ pub(crate) fn problem_of_request(why: &str) -> Answer {
 
 /// Somebody who is not believed to be who they say, for programs.
 pub(crate) fn problem_of_caller(error: AuthenticationError, takes_credentials: bool) -> Answer {
+    if let AuthenticationError::TooOften(wait) = error {
+        return too_often(wait);
+    }
     let status = if takes_credentials { StatusCode::UNAUTHORIZED } else { StatusCode::FORBIDDEN };
     let detail = format!("{}.", capital(&error.to_string()));
     Problem::new(status, "not-authenticated", "Nobody knows who asks", detail).for_programs()

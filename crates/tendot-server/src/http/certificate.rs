@@ -1,9 +1,18 @@
-//! When a certificate ends: the one field of it that is looked at.
+//! What is looked at in a certificate (RFC 5280, 4.1): when it ends, whose it is, and their key.
 
-/// The end of a certificate's validity (RFC 5280, 4.1.2.5), in seconds since 1970.
+use tendot_proto::record::{KeyKind, PublicKey};
+
+const SEQUENCE: u8 = 0x30;
+
+/// The end of a certificate's validity, in seconds since 1970.
 pub(super) fn not_after(certificate: &[u8]) -> Option<u64> {
-    const SEQUENCE: u8 = 0x30;
-    let inside = |bytes| part(bytes).filter(|(tag, ..)| *tag == SEQUENCE).map(|(_, inside, _)| inside);
+    let (_, _, end) = part(inside(validity(certificate)?)?)?;
+    let (tag, text, _) = part(end)?;
+    time(tag, str::from_utf8(text).ok()?)
+}
+
+/// From the validity on.
+fn validity(certificate: &[u8]) -> Option<&[u8]> {
     let mut rest = inside(inside(certificate)?)?;
     // The version is optional.
     if rest.first() == Some(&0xA0) {
@@ -13,9 +22,70 @@ pub(super) fn not_after(certificate: &[u8]) -> Option<u64> {
     for _ in 0..3 {
         rest = part(rest)?.2;
     }
-    let (_, _, end) = part(inside(rest)?)?;
-    let (tag, text, _) = part(end)?;
-    time(tag, str::from_utf8(text).ok()?)
+    Some(rest)
+}
+
+/// Whose a certificate is, as it says, and an RSA key that is certainly theirs: they have signed with it.
+#[derive(Debug, Eq, PartialEq)]
+pub(super) struct Owner<'c> {
+    /// The user id, or else the common name: `300:0.NA/10.1000`.
+    pub(super) name: String,
+    modulus: &'c [u8],
+    exponent: &'c [u8],
+}
+
+impl<'c> Owner<'c> {
+    pub(super) fn of(certificate: &'c [u8]) -> Option<Self> {
+        const RSA: &[u8] = &[0x2A, 0x86, 0x48, 0x86, 0xF7, 0x0D, 0x01, 0x01, 0x01];
+        const USER_ID: &[u8] = &[0x09, 0x92, 0x26, 0x89, 0x93, 0xF2, 0x2C, 0x64, 0x01, 0x01];
+        const COMMON_NAME: &[u8] = &[0x55, 0x04, 0x03];
+        let (_, _, rest) = part(validity(certificate)?)?;
+        let (_, subject, rest) = part(rest)?;
+        let name = attribute(subject, USER_ID).or_else(|| attribute(subject, COMMON_NAME))?;
+        let (_, algorithm, key) = part(inside(rest)?)?;
+        if part(algorithm)?.1 != RSA {
+            return None;
+        }
+        // A string of bits, all of which are used.
+        let key = inside(part(key)?.1.strip_prefix(&[0])?)?;
+        let (_, modulus, rest) = part(key)?;
+        let (_, exponent, _) = part(rest)?;
+        Some(Self { name, modulus: number(modulus), exponent: number(exponent) })
+    }
+
+    /// Whether the data of an `HS_PUBKEY` value is this key.
+    pub(super) fn has_key(&self, data: &[u8]) -> bool {
+        PublicKey::from_bytes(data).is_ok_and(|key| match key.kind() {
+            KeyKind::Rsa { exponent, modulus } => {
+                number(modulus) == self.modulus && number(exponent) == self.exponent
+            }
+            _ => false,
+        })
+    }
+}
+
+/// The first text of this kind in a name.
+fn attribute(name: &[u8], wanted: &[u8]) -> Option<String> {
+    let mut rest = name;
+    while !rest.is_empty() {
+        let (_, set, after) = part(rest)?;
+        let (_, kind, value) = part(inside(set)?)?;
+        if kind == wanted {
+            return String::from_utf8(part(value)?.1.to_vec()).ok();
+        }
+        rest = after;
+    }
+    None
+}
+
+/// A number without the zeros in front.
+fn number(bytes: &[u8]) -> &[u8] {
+    let zeros = bytes.iter().take_while(|byte| **byte == 0).count();
+    bytes.get(zeros..).unwrap_or_default()
+}
+
+fn inside(bytes: &[u8]) -> Option<&[u8]> {
+    part(bytes).filter(|(tag, ..)| *tag == SEQUENCE).map(|(_, inside, _)| inside)
 }
 
 /// Tag, content, and what follows.

@@ -1,0 +1,236 @@
+//! Who sends a request.
+//!
+//! `fields.rs` reads what a client says of itself, `proof.rs` looks whether it is true, `sessions.rs` remembers it, and
+//! `attempts.rs` holds those back who guess. There are no cookies: whoever is to be known says so in a header, which the page
+//! of another site cannot make a browser send. That is why a certificate, too, counts only if a header says so.
+
+mod attempts;
+mod fields;
+mod proof;
+mod sessions;
+
+use std::time::{Duration, Instant};
+
+pub(super) use attempts::Attempts;
+use data_encoding::BASE64;
+pub(crate) use fields::{Fields, FieldsForm, NonceAnswer};
+use http::HeaderMap;
+use http::header::{AUTHORIZATION, HeaderValue, WWW_AUTHENTICATE};
+use proof::Proof;
+pub(crate) use proof::Proven;
+pub(crate) use sessions::{Session, SessionId, Sessions};
+use subtle::ConstantTimeEq as _;
+use tendot_proto::auth::AuthError;
+use tendot_proto::{Reference, Value};
+use tendot_registry::Caller;
+use tendot_store::Store;
+
+use super::answer::Answer;
+use super::certificate::Owner;
+use super::request::Request;
+use super::{Http, percent};
+
+/// Why nobody is believed to be who they say.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
+pub(crate) enum AuthenticationError {
+    #[error("the `Authorization` header is not understood: `Basic`, `Handle` and `Bearer` are")]
+    Malformed,
+    #[error("Missing fields in authentication data")]
+    Incomplete,
+    #[error("there is no such session, or no longer")]
+    NoSession,
+    #[error("this answer was given before")]
+    Again,
+    #[error("Identity not verified")]
+    Failed,
+    #[error(transparent)]
+    Refused(AuthError),
+    #[error("who guesses too often has to wait")]
+    TooOften(Duration),
+}
+
+/// What a client says of itself.
+pub(crate) enum Said<'h> {
+    Password(&'h str),
+    Token(&'h str),
+    Fields(Fields),
+}
+
+impl<'h> Said<'h> {
+    /// What stands in the header, where such things are taken; elsewhere it counts for nothing, as with Handle.Net.
+    pub(crate) fn of(request: &Request<'h>) -> Result<Option<Self>, AuthenticationError> {
+        let header = request.headers.get(AUTHORIZATION).filter(|_| request.takes_credentials);
+        header.map(Self::read).transpose()
+    }
+
+    fn read(header: &'h HeaderValue) -> Result<Self, AuthenticationError> {
+        let malformed = AuthenticationError::Malformed;
+        let (scheme, rest) = header.to_str().ok().and_then(|text| text.split_once(' ')).ok_or(malformed)?;
+        match scheme.to_ascii_lowercase().as_str() {
+            "basic" => Ok(Self::Password(rest.trim())),
+            "bearer" => Ok(Self::Token(rest.trim())),
+            "handle" => Fields::of_header(rest).map(Self::Fields).ok_or(malformed),
+            _ => Err(malformed),
+        }
+    }
+}
+
+impl<S: Store> Http<S> {
+    /// Finds out who sends a request; nobody in particular if it does not say.
+    pub(crate) async fn caller(&self, request: &Request<'_>) -> Result<Caller, AuthenticationError> {
+        match Said::of(request)? {
+            None => Ok(Caller::Anonymous),
+            Some(Said::Token(token)) => self.by_token(token, request),
+            Some(Said::Password(encoded)) => Ok(self.by_password(encoded, request).await?.into()),
+            Some(Said::Fields(fields)) if fields.has_certificate() => {
+                Ok(self.by_certificate(request).await?.into())
+            }
+            Some(Said::Fields(fields)) => self.by_fields(&fields, request).await,
+        }
+    }
+
+    async fn by_fields(&self, fields: &Fields, request: &Request<'_>) -> Result<Caller, AuthenticationError> {
+        let Some(id) = fields.session() else {
+            return if fields.is_claim() {
+                Err(AuthenticationError::NoSession)
+            } else {
+                Ok(Caller::Anonymous)
+            };
+        };
+        let session = id.and_then(|id| self.sessions.get(id, Instant::now()));
+        let session = session.ok_or(AuthenticationError::NoSession)?;
+        if fields.is_claim() {
+            return self.answer_nonce(&session, fields, request).await.map(Into::into);
+        }
+        let Some(proven) = session.proven else { return Ok(Caller::Anonymous) };
+        // A key that is no longer in its record opens nothing, not even what it has opened before.
+        if self.is_in_force(&proven).await {
+            Ok(proven.into())
+        } else {
+            self.sessions.remove(session.id);
+            Err(AuthenticationError::NoSession)
+        }
+    }
+
+    /// Takes the answer to the nonce of a session, which knows its client from then on. No answer is taken twice.
+    pub(crate) async fn answer_nonce(
+        &self,
+        session: &Session,
+        fields: &Fields,
+        request: &Request<'_>,
+    ) -> Result<Proven, AuthenticationError> {
+        let answer = fields.answer()?;
+        let cnonce = answer.cnonce.clone();
+        let proven = self.prove(session.nonce, answer, request).await?;
+        self.sessions.authenticate(session, &cnonce, proven.clone(), Instant::now())?;
+        Ok(proven)
+    }
+
+    /// `INDEX%3AHANDLE:SECRET`, the secret being that of an `HS_SECKEY` value; without an index, of any.
+    pub(crate) async fn by_password(
+        &self,
+        encoded: &str,
+        request: &Request<'_>,
+    ) -> Result<Proven, AuthenticationError> {
+        let malformed = AuthenticationError::Malformed;
+        let decoded = BASE64.decode(encoded.as_bytes()).map_err(|_| malformed)?;
+        let at = decoded.iter().position(|byte| *byte == b':').ok_or(malformed)?;
+        let (user, password) = (&decoded[..at], &decoded[at + 1..]);
+        let user = str::from_utf8(user).map_err(|_| malformed)?;
+        let user = percent::decode_text(user, "user").map_err(|_| malformed)?;
+        let is_it = |key: &Value<'_>| {
+            *key.value_type == *b"HS_SECKEY" && !key.data.is_empty() && bool::from(key.data.ct_eq(password))
+        };
+        let claim = Reference::parse(&user);
+        if self.registry.is_in_share(claim.handle()) {
+            return self.find_key(&claim, is_it, request).await;
+        }
+        // It is kept by another server of our site.
+        let account = claim.to_string();
+        self.attempts.check(request, &account)?;
+        let proven = if self.fits_elsewhere(&claim, password).await {
+            Proven::new(&claim, &Value::with_data(claim.index, "HS_SECKEY", password))
+        } else {
+            None
+        };
+        proven.ok_or_else(|| self.attempts.failed(request, &account, AuthenticationError::Failed))
+    }
+
+    /// The certificate of the connection, which has the name and the key of an `HS_PUBKEY` value. Whoever signed it vouches
+    /// for nothing: the record does.
+    pub(crate) async fn by_certificate(&self, request: &Request<'_>) -> Result<Proven, AuthenticationError> {
+        let owner = request.certificate.and_then(Owner::of).ok_or(AuthenticationError::Failed)?;
+        let is_it = |key: &Value<'_>| *key.value_type == *b"HS_PUBKEY" && owner.has_key(&key.data);
+        self.find_key(&Reference::parse(&owner.name), is_it, request).await
+    }
+
+    /// Somebody with this key of theirs.
+    async fn find_key(
+        &self,
+        claim: &Reference<'_>,
+        is_it: impl Fn(&Value<'_>) -> bool,
+        request: &Request<'_>,
+    ) -> Result<Proven, AuthenticationError> {
+        let account = claim.to_string();
+        self.attempts.check(request, &account)?;
+        let keys = self.keys(claim).await?;
+        let mut keys = keys.iter().filter(|key| claim.index == 0 || key.index == claim.index);
+        let proven = keys.find(|key| is_it(key)).and_then(|key| Proven::new(claim, key));
+        proven.ok_or_else(|| self.attempts.failed(request, &account, AuthenticationError::Failed))
+    }
+
+    fn by_token(&self, token: &str, request: &Request<'_>) -> Result<Caller, AuthenticationError> {
+        const ACCOUNT: &str = "operator";
+        self.attempts.check(request, ACCOUNT)?;
+        match &self.operator_token {
+            Some(known) if bool::from(known.as_bytes().ct_eq(token.as_bytes())) => Ok(Caller::Operator),
+            _ => Err(self.attempts.failed(request, ACCOUNT, AuthenticationError::Failed)),
+        }
+    }
+}
+
+impl<S: Store + 'static> Http<S> {
+    /// Says in an answer by what means somebody can be known: a password, or a session whose nonce is to be signed.
+    pub(super) async fn challenge(&self, response: &mut Answer, request: &Request<'_>) {
+        let said = Said::of(request);
+        // To a script, a browser would show a window that asks for a password.
+        let is_script = request.headers.get("x-requested-with").is_some_and(|by| by == "XMLHttpRequest");
+        if matches!(said, Ok(Some(Said::Password(_)))) || !is_script && !is_said(request.headers) {
+            append(response, "Basic realm=\"handle\"".to_owned());
+            append(response, "Bearer".to_owned());
+        }
+        let named = response.extensions().get::<SessionId>().copied();
+        let fields = match said {
+            Ok(Some(Said::Fields(fields))) => fields,
+            _ => Fields::default(),
+        };
+        let now = Instant::now();
+        let id = named.or_else(|| fields.session().flatten());
+        let session = id.and_then(|id| self.sessions.get(id, now));
+        let Some(session) = session.or_else(|| self.sessions.make(now)) else { return };
+        let mut challenge = format!("Handle sessionId=\"{}\", nonce=\"{}\"", session.id, session.nonce());
+        if let Some(signature) = self.sign_nonces(&session, &fields, request).await {
+            challenge += &format!(", serverAlg=\"{SERVER_HASH}\", serverSignature=\"{signature}\"");
+        }
+        if let Some(error) = response.extensions().get::<AuthenticationError>() {
+            challenge += &format!(", error=\"{error}\"");
+        }
+        append(response, challenge);
+    }
+}
+
+/// What we sign with.
+pub(crate) const SERVER_HASH: &str = "SHA-256";
+
+/// Whether a client says something of itself in another way than by a password.
+fn is_said(headers: &HeaderMap) -> bool {
+    headers.get(AUTHORIZATION).is_some_and(|said| {
+        !said.as_bytes().get(..5).is_some_and(|scheme| scheme.eq_ignore_ascii_case(b"basic"))
+    })
+}
+
+fn append(response: &mut Answer, challenge: String) {
+    if let Ok(challenge) = HeaderValue::try_from(challenge) {
+        response.headers_mut().append(WWW_AUTHENTICATE, challenge);
+    }
+}

@@ -1,0 +1,170 @@
+//! Whether somebody is who they say: by the key that their record has.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use tendot_proto::auth::{AuthError, Challenge, Policy, PublicKeyAnswer, SecretKeyAnswer, SecretKeyMac};
+use tendot_proto::crypto::{AwsLc, Crypto as _, Digest, Hash, Random as _, SystemRandom};
+use tendot_proto::{Reference, Value, Work};
+use tendot_registry::{Caller, Identity};
+use tendot_store::Store;
+
+use super::fields::{NonceAnswer, encoded};
+use super::{AuthenticationError, Fields, Session};
+use crate::http::request::Request;
+use crate::http::{Http, WORK};
+
+/// How a key is proved to be had.
+#[derive(Debug)]
+pub(crate) enum Proof {
+    Signature { hash: String, signature: Vec<u8> },
+    Mac { algorithm: SecretKeyMac, mac: Vec<u8> },
+    Pbkdf2 { salt: Vec<u8>, iterations: u32, key_bits: u32, mac: Vec<u8> },
+}
+
+impl Proof {
+    /// The index of the key among these by which two nonces, one after the other, were signed; index 0 is any.
+    fn verify(&self, nonces: [&[u8]; 2], index: u32, keys: &[Value<'_>]) -> Result<u32, AuthError> {
+        let challenge = Challenge { nonce: nonces[0], digest: nonces[1] };
+        let (policy, work) = (Policy::default(), &mut { Work::REQUEST });
+        let answer = match self {
+            Self::Signature { hash, signature } => {
+                let answer = PublicKeyAnswer { hash: hash.as_bytes(), signature };
+                return challenge.verify_public_key(&answer, index, keys, &policy, &AwsLc, work);
+            }
+            Self::Mac { algorithm, mac } => SecretKeyAnswer::Mac { algorithm: *algorithm, mac },
+            Self::Pbkdf2 { salt, iterations, key_bits, mac } => {
+                SecretKeyAnswer::Pbkdf2 { salt, iterations: *iterations, key_bits: *key_bits, mac }
+            }
+        };
+        challenge.verify_secret_key(&answer, index, keys, &policy, &AwsLc, work)
+    }
+}
+
+/// Somebody who is known, and the key by which they are.
+#[derive(Clone, Debug)]
+pub(crate) struct Proven {
+    pub(crate) identity: Identity,
+    /// Its hash: nobody needs the key any more.
+    key: Digest,
+}
+
+impl Proven {
+    pub(super) fn new(claim: &Reference<'_>, key: &Value<'_>) -> Option<Self> {
+        let identity = Identity::proven(key.index, claim.handle().as_bytes())?;
+        Some(Self { identity, key: fingerprint(key)? })
+    }
+}
+
+impl From<Proven> for Caller {
+    fn from(proven: Proven) -> Self {
+        Self::Handle(proven.identity)
+    }
+}
+
+fn fingerprint(key: &Value<'_>) -> Option<Digest> {
+    AwsLc.hash(Hash::Sha256, &[&key.value_type, &key.data]).ok()
+}
+
+impl<S: Store> Http<S> {
+    /// The keys of somebody.
+    pub(super) async fn keys(
+        &self,
+        claim: &Reference<'_>,
+    ) -> Result<Vec<Value<'static>>, AuthenticationError> {
+        let keys = self.registry.keys(claim.handle(), &mut Work::new(WORK)).await;
+        keys.map_err(|error| {
+            tracing::error!(%error, "the keys of somebody can't be read");
+            AuthenticationError::Failed
+        })
+    }
+
+    /// Whether the record still has the key by which somebody was known.
+    pub(super) async fn is_in_force(&self, proven: &Proven) -> bool {
+        let keys = self.registry.keys(proven.identity.handle(), &mut Work::new(WORK)).await;
+        keys.is_ok_and(|keys| {
+            keys.iter().any(|key| {
+                key.index == proven.identity.index() && fingerprint(key).is_some_and(|key| key == proven.key)
+            })
+        })
+    }
+
+    /// Whether a secret is that of a key which another server of our site keeps. It is shown a proof and not the secret.
+    pub(super) async fn fits_elsewhere(&self, key: &Reference<'_>, secret: &[u8]) -> bool {
+        let (mut random, mut work) = ([0; 48], Work::REQUEST);
+        SystemRandom.fill(&mut random);
+        let (nonce, digest) = random.split_at(16);
+        let challenge = Challenge { nonce, digest };
+        let form = SecretKeyMac::HmacSha256;
+        let proof = SecretKeyAnswer::make(form, secret, challenge, &AwsLc, &mut SystemRandom, &mut work);
+        let Ok(proof) = proof else { return false };
+        key.index != 0
+            && self.registry.fits_elsewhere(key, challenge, &proof, &mut work).await.is_ok_and(|fits| fits)
+    }
+
+    /// Who has signed our nonce and theirs.
+    pub(super) async fn prove(
+        &self,
+        nonce: [u8; 16],
+        answer: NonceAnswer,
+        request: &Request<'_>,
+    ) -> Result<Proven, AuthenticationError> {
+        let claim = answer.claim.clone();
+        let keys = self.keys(&claim).await?;
+        let (index, keys) = self.verify(nonce.to_vec(), answer, keys, request).await?;
+        let key = keys.iter().find(|key| key.index == index);
+        key.and_then(|key| Proven::new(&claim, key)).ok_or(AuthenticationError::Failed)
+    }
+
+    /// Looks at a proof apart from everything else, since it may take long; for no more at the same time than there are
+    /// cores.
+    pub(crate) async fn verify(
+        &self,
+        nonce: Vec<u8>,
+        answer: NonceAnswer,
+        keys: Vec<Value<'static>>,
+        request: &Request<'_>,
+    ) -> Result<(u32, Vec<Value<'static>>), AuthenticationError> {
+        let account = answer.claim.to_string();
+        let core = Arc::clone(&self.cores).acquire_owned().await.map_err(|_| AuthenticationError::Failed)?;
+        // Many may have come before the first of them failed.
+        self.attempts.check(request, &account)?;
+        let worked = tokio::task::spawn_blocking(move || {
+            let found = answer.proof.verify([&nonce, &answer.cnonce], answer.claim.index, &keys);
+            drop(core);
+            found.map(|index| (index, keys))
+        });
+        let failed = |error: AuthError| {
+            let error = match error {
+                AuthError::Failed => AuthenticationError::Failed,
+                error => AuthenticationError::Refused(error),
+            };
+            self.attempts.failed(request, &account, error)
+        };
+        worked.await.unwrap_or(Err(AuthError::Failed)).map_err(failed)
+    }
+}
+
+impl<S: Store + 'static> Http<S> {
+    /// Our signature of both nonces, if the client wants to know who we are and we have a key.
+    pub(crate) async fn sign_nonces(
+        &self,
+        session: &Session,
+        fields: &Fields,
+        request: &Request<'_>,
+    ) -> Option<String> {
+        let (native, cnonce) = (self.native.as_ref()?, fields.to_sign()?);
+        // It takes as long as a proof, and anybody may ask for it.
+        let account = request.client.map(|address: IpAddr| address.to_string()).unwrap_or_default();
+        self.attempts.check(request, &account).ok()?;
+        self.attempts.failed(request, &account, AuthenticationError::Failed);
+        let core = Arc::clone(&self.cores).acquire_owned().await.ok()?;
+        let (native, nonces) = (Arc::clone(native), [&session.nonce[..], &cnonce].concat());
+        let signed = tokio::task::spawn_blocking(move || {
+            let signature = native.site().sign(&nonces);
+            drop(core);
+            signature
+        });
+        Some(encoded(&signed.await.ok()??))
+    }
+}

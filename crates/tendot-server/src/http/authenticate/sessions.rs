@@ -1,0 +1,262 @@
+//! Sessions of HTTP: a nonce for whoever asks, and who has signed it.
+
+use std::collections::{BTreeSet, HashMap};
+use std::fmt;
+use std::hash::{BuildHasher as _, RandomState};
+use std::str::FromStr;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use aws_lc_rs::rand;
+use data_encoding::HEXLOWER;
+
+use super::fields::encoded;
+use super::{AuthenticationError, Proven};
+
+/// How many sessions there are at most: some megabytes.
+const CAPACITY: usize = 10_000;
+
+/// The longest time without a request, as with Handle.Net, and at all.
+const IDLE: Duration = Duration::from_secs(30 * 60);
+const LIFE: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// Answers to one nonce that are remembered; then there is another nonce.
+const ANSWERS: usize = 32;
+
+/// The name of a session, which nobody guesses.
+#[derive(Clone, Copy, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub(crate) struct SessionId([u8; 16]);
+
+impl FromStr for SessionId {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        let bytes = HEXLOWER.decode(text.as_bytes()).ok().and_then(|bytes| bytes.try_into().ok());
+        bytes.map(Self).ok_or(())
+    }
+}
+
+impl fmt::Display for SessionId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&HEXLOWER.encode(&self.0))
+    }
+}
+
+/// Whoever knows the name is let in, so that it stands in no log.
+impl fmt::Debug for SessionId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SessionId")
+    }
+}
+
+/// A session as it was when it was asked for.
+#[derive(Clone, Debug)]
+pub(crate) struct Session {
+    pub(crate) id: SessionId,
+    pub(crate) nonce: [u8; 16],
+    pub(crate) proven: Option<Proven>,
+}
+
+impl Session {
+    /// The nonce as clients read it.
+    pub(crate) fn nonce(&self) -> String {
+        encoded(&self.nonce)
+    }
+}
+
+#[derive(Debug)]
+struct Kept {
+    session: Session,
+    /// The client's nonces that were signed together with ours, as hashes.
+    answers: Vec<u64>,
+    made: Instant,
+    used: Instant,
+}
+
+impl Kept {
+    fn is_over(&self, now: Instant) -> bool {
+        now.saturating_duration_since(self.used) > IDLE || now.saturating_duration_since(self.made) > LIFE
+    }
+
+    fn age(&self) -> (bool, Instant, SessionId) {
+        (self.session.proven.is_some(), self.used, self.session.id)
+    }
+}
+
+/// All sessions, never more than fit.
+///
+/// When it is full, the one goes that was longest without a request, and those of nobody go first: to make sessions costs a
+/// stranger little.
+#[derive(Debug, Default)]
+pub(crate) struct Sessions {
+    tables: Mutex<Tables>,
+    hash: RandomState,
+}
+
+#[derive(Debug, Default)]
+struct Tables {
+    kept: HashMap<SessionId, Kept>,
+    /// Whether somebody is known in it, when it was last used, its name.
+    by_age: BTreeSet<(bool, Instant, SessionId)>,
+}
+
+impl Sessions {
+    /// A new session; none without randomness.
+    pub(crate) fn make(&self, now: Instant) -> Option<Session> {
+        let session = Session { id: SessionId(random()?), nonce: random()?, proven: None };
+        let mut tables = self.tables();
+        while tables.kept.len() >= CAPACITY {
+            let Some((_, _, oldest)) = tables.by_age.first().copied() else { break };
+            tables.remove(oldest);
+        }
+        let kept = Kept { session: session.clone(), answers: Vec::new(), made: now, used: now };
+        tables.by_age.insert(kept.age());
+        tables.kept.insert(session.id, kept);
+        Some(session)
+    }
+
+    /// A session, which lives on for that.
+    pub(crate) fn get(&self, id: SessionId, now: Instant) -> Option<Session> {
+        let mut tables = self.tables();
+        if tables.kept.get(&id)?.is_over(now) {
+            tables.remove(id);
+            return None;
+        }
+        tables.change(id, |kept| {
+            kept.used = now;
+            kept.session.clone()
+        })
+    }
+
+    /// Lets a session be that of somebody. What they have signed is not taken again.
+    pub(super) fn authenticate(
+        &self,
+        session: &Session,
+        cnonce: &[u8],
+        proven: Proven,
+        now: Instant,
+    ) -> Result<(), AuthenticationError> {
+        let answer = self.hash.hash_one(cnonce);
+        let next = random().ok_or(AuthenticationError::Failed)?;
+        let mut tables = self.tables();
+        let done = tables.change(session.id, |kept| {
+            if kept.session.nonce != session.nonce || kept.answers.contains(&answer) {
+                return Err(AuthenticationError::Again);
+            }
+            kept.answers.push(answer);
+            if kept.answers.len() >= ANSWERS {
+                kept.answers.clear();
+                kept.session.nonce = next;
+            }
+            kept.session.proven = Some(proven);
+            kept.used = now;
+            Ok(())
+        });
+        done.unwrap_or(Err(AuthenticationError::NoSession))
+    }
+
+    /// Lets a new session be that of somebody who is known otherwise.
+    pub(crate) fn open(&self, session: &Session, proven: Proven) {
+        self.tables().change(session.id, |kept| kept.session.proven = Some(proven));
+    }
+
+    /// Ends a session, if it is there.
+    pub(crate) fn remove(&self, id: SessionId) -> bool {
+        self.tables().remove(id)
+    }
+
+    fn tables(&self) -> MutexGuard<'_, Tables> {
+        self.tables.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Tables {
+    fn change<T>(&mut self, id: SessionId, change: impl FnOnce(&mut Kept) -> T) -> Option<T> {
+        let kept = self.kept.get_mut(&id)?;
+        self.by_age.remove(&kept.age());
+        let done = change(kept);
+        self.by_age.insert(kept.age());
+        Some(done)
+    }
+
+    fn remove(&mut self, id: SessionId) -> bool {
+        let removed = self.kept.remove(&id);
+        removed.is_some_and(|kept| self.by_age.remove(&kept.age()))
+    }
+}
+
+fn random() -> Option<[u8; 16]> {
+    let mut bytes = [0; 16];
+    rand::fill(&mut bytes).is_ok().then_some(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use tendot_proto::{Reference, Value};
+
+    use super::*;
+
+    fn somebody() -> Proven {
+        Proven::new(&Reference::parse("300:0.NA/10.1"), &Value::new(300, "HS_SECKEY", "secret")).unwrap()
+    }
+
+    #[test]
+    fn names() {
+        let sessions = Sessions::default();
+        let session = sessions.make(Instant::now()).unwrap();
+        assert_eq!(session.id.to_string().parse(), Ok(session.id));
+        assert_eq!(format!("{:?}", session.id), "SessionId");
+        for wrong in ["", "unknown", "ff", &"F".repeat(32), &"0".repeat(34)] {
+            assert_eq!(wrong.parse::<SessionId>(), Err(()), "{wrong}");
+        }
+        assert!(sessions.get(SessionId([0; 16]), Instant::now()).is_none());
+        assert!(sessions.remove(session.id) && !sessions.remove(session.id));
+        assert!(sessions.get(session.id, Instant::now()).is_none());
+    }
+
+    #[test]
+    fn times() {
+        let (sessions, start) = (Sessions::default(), Instant::now());
+        let after = |minutes: u64| start + Duration::from_secs(60 * minutes);
+        let id = sessions.make(start).unwrap().id;
+        assert!((1..=48).all(|half_hours| sessions.get(id, after(30 * half_hours)).is_some()));
+        // A day is over, though it was used all the time.
+        assert!(sessions.get(id, after(24 * 60 + 1)).is_none());
+        let id = sessions.make(start).unwrap().id;
+        assert!(sessions.get(id, after(31)).is_none());
+        assert!(sessions.tables().kept.is_empty() && sessions.tables().by_age.is_empty());
+    }
+
+    /// Strangers make a hundred thousand sessions: those in which somebody is known stay, and the memory, too.
+    #[test]
+    fn attack_a12_many_sessions() {
+        let (sessions, start) = (Sessions::default(), Instant::now());
+        let known = sessions.make(start).unwrap();
+        sessions.authenticate(&known, b"cnonce", somebody(), start).unwrap();
+        let first = sessions.make(start).unwrap();
+        for number in 0..100_000 {
+            sessions.make(start + Duration::from_millis(number)).unwrap();
+        }
+        let tables = sessions.tables();
+        assert_eq!((tables.kept.len(), tables.by_age.len()), (CAPACITY, CAPACITY));
+        drop(tables);
+        assert!(sessions.get(known.id, start).is_some_and(|session| session.proven.is_some()));
+        assert!(sessions.get(first.id, start).is_none());
+    }
+
+    #[test]
+    fn attack_a1_an_answer_works_once() {
+        let (sessions, now) = (Sessions::default(), Instant::now());
+        let session = sessions.make(now).unwrap();
+        let answer = |cnonce: &[u8]| sessions.authenticate(&session, cnonce, somebody(), now);
+        for number in 0..u8::try_from(ANSWERS).unwrap() {
+            assert_eq!(answer(&[number]), Ok(()));
+            assert_eq!(answer(&[number]), Err(AuthenticationError::Again));
+        }
+        // There is another nonce now, for which the old answers are none.
+        assert_ne!(sessions.get(session.id, now).unwrap().nonce, session.nonce);
+        assert_eq!(answer(b"new"), Err(AuthenticationError::Again));
+        sessions.remove(session.id);
+        assert_eq!(answer(b"new"), Err(AuthenticationError::NoSession));
+    }
+}
