@@ -230,6 +230,11 @@ pub(crate) fn number() -> Schema {
     ObjectBuilder::new().schema_type(Type::Integer).minimum(Some(i32::MIN)).maximum(Some(i32::MAX)).into()
 }
 
+/// How many of something.
+pub(crate) fn count() -> Schema {
+    ObjectBuilder::new().schema_type(Type::Integer).minimum(Some(0)).maximum(Some(u32::MAX)).into()
+}
+
 /// The index of a value.
 pub(crate) fn index() -> Schema {
     ObjectBuilder::new().schema_type(Type::Integer).minimum(Some(1)).maximum(Some(u32::MAX)).into()

@@ -12,7 +12,7 @@ use utoipa::ToSchema;
 use super::form::ValueForm;
 use super::handles::JSON;
 use crate::http::answer::{self, Answer, answer};
-use crate::http::describe::{Described, Doing, index, text};
+use crate::http::describe::{Described, Doing, count, text};
 use crate::http::page::{self, ProblemJson};
 use crate::http::parameters::Parameters;
 use crate::http::request::Request;
@@ -162,8 +162,8 @@ pub(crate) fn describe() -> Described {
         )
         .group("Names")
         .in_path("name", "A name, with the slashes that it has, percent-encoded or not", text())
-        .in_query("after", "Only changes after the one of this number", index())
-        .in_query("limit", "At most so many changes, 100 unless told otherwise, 500 at most", index())
+        .in_query("after", "Only changes after the one of this number", count())
+        .in_query("limit", "At most so many changes: from 1 to 500, and 100 unless told otherwise", count())
         .in_query("pretty", "On several lines", text())
         .credentials(false)
         .sample("curl -s \"$SERVER/api/v1/history/10.5555/DEMO?pretty\"")
