@@ -232,7 +232,7 @@ pub(crate) fn number() -> Schema {
 
 /// How many of something.
 pub(crate) fn count() -> Schema {
-    ObjectBuilder::new().schema_type(Type::Integer).minimum(Some(0)).maximum(Some(u32::MAX)).into()
+    ObjectBuilder::new().schema_type(Type::Integer).minimum(Some(0)).maximum(Some(usize::MAX)).into()
 }
 
 /// The index of a value.
