@@ -405,6 +405,28 @@ fn attack_a12_nothing_is_known_without_a_header() {
 }
 
 /// After a key is taken out of its record, what it has opened is closed.
+/// Passwords that a browser adds by itself to what the page of another site asks for.
+#[test]
+fn attack_h8_lent_passwords() {
+    let (service, admin) = (trusted(), admin());
+    let check = |site: &str, mode: &str, expected: [u16; 2]| {
+        let led = [format!("Sec-Fetch-Site: {site}"), format!("Sec-Fetch-Mode: {mode}")];
+        let headers = ["Authorization: Bearer token", &led[0], &led[1]];
+        let home = service.ask("POST", "/api/prefixes/0.NA/10.7777", &headers, "").status;
+        let headers = [&*admin, &led[0], &led[1]];
+        let list = service.ask("GET", "/api/handles?prefix=10.5555&callback=steal", &headers, "");
+        let is_told = u16::from(list.body.contains("10.5555/"));
+        assert_eq!([home, is_told], expected, "{site} {mode}: {}", list.body);
+    };
+    check("cross-site", "navigate", [403, 0]);
+    check("cross-site", "no-cors", [403, 0]);
+    check("same-site", "no-cors", [403, 0]);
+    // The script of a page has to know the password, and who types an address is not led by anybody.
+    check("cross-site", "cors", [200, 1]);
+    check("same-origin", "no-cors", [200, 1]);
+    check("none", "navigate", [200, 1]);
+}
+
 #[test]
 fn attack_a14_an_old_key() {
     let service = trusted();
@@ -435,9 +457,10 @@ fn attack_a11_guessing_passwords() {
         let statuses: Vec<u16> = (0..40).map(|_| ask(client, &wrong).status).collect();
         let refused = statuses.iter().filter(|status| **status == 429).count();
         assert!(statuses[..20].iter().all(|status| *status == 401) && refused > 10, "{statuses:?}");
-        // Not even the right one is tried, in any way.
+        // Not even the right one is tried. The operator is not kept out: nobody guesses the token.
         assert_eq!(ask(client, &admin()).status, 429);
-        assert_eq!(ask(client, "Authorization: Bearer token").status, 429);
+        assert_eq!(ask(client, "Authorization: Bearer wrong").status, 429);
+        assert_eq!(ask(client, "Authorization: Bearer token").status, 200);
         assert!(ask(client, &admin()).header("retry-after").is_some());
     }
     assert_eq!(ask("198.51.100.1", &admin()).status, 200);

@@ -69,7 +69,7 @@ pub(crate) use client::{host, masked, plain};
 pub use explain::{Explanation, Finding, Outcome};
 use http::header::{self, HeaderValue};
 use http::request::Parts;
-use http::{Method, StatusCode, Uri};
+use http::{HeaderMap, Method, StatusCode, Uri};
 use hyper::body::Incoming;
 use ipnet::IpNet;
 use kept::Kept;
@@ -324,12 +324,17 @@ impl<S: Store + 'static> Http<S> {
         let limiter =
             self.limiter.as_ref().filter(|limiter| !(client.is_here && limiter.spares_loopback()))?;
         // A proxy that does not say whom it asks for would be held back for all of them.
-        if kind == Kind::Operation || (client.is_proxied && self.trust.is_proxy(client.address)) {
+        if kind == Kind::Operation || self.is_unknown(client) {
             return None;
         }
         let wait = limiter.count(client.address, now).err()?;
         self.metrics.rate_limited.fetch_add(1, Ordering::Relaxed);
         Some(too_often(wait))
+    }
+
+    /// Whether a proxy does not say whom it asks for.
+    fn is_unknown(&self, client: &Client) -> bool {
+        client.is_proxied && self.trust.is_proxy(client.address)
     }
 
     async fn route(&self, parts: &Parts, body: Incoming, client: &Client) -> Answer {
@@ -339,9 +344,9 @@ impl<S: Store + 'static> Http<S> {
             query: parts.uri.query(),
             headers: &parts.headers,
             version: parts.version,
-            client: Some(client.address),
+            client: Some(client.address).filter(|_| !self.is_unknown(client)),
             is_here: client.is_here,
-            takes_credentials: client.takes_credentials,
+            takes_credentials: client.takes_credentials && !are_lent(&parts.headers),
             certificate: client.certificate.as_deref(),
         };
         if tunnel::is_message(&parts.method, &parts.headers) {
@@ -547,6 +552,20 @@ fn too_many_headers(limit: usize) -> Answer {
     answer(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, TEXT, format!("at most {limit} headers are read\n"))
 }
 
+/// Whether a browser has added the credentials of whoever sits there to what the page of another site asks for: a form, or a
+/// script. What a page asks for by a script of its own has those that the script knows.
+fn are_lent(headers: &HeaderMap) -> bool {
+    let is = |name: &str, words: &[&[u8]]| {
+        headers.get(name).is_some_and(|value| words.contains(&value.as_bytes()))
+    };
+    is("sec-fetch-site", &[b"cross-site", b"same-site"]) && !is("sec-fetch-mode", &[b"cors"])
+}
+
+/// What is told of a path: the name of a session opens it.
+fn loggable(path: &str) -> &str {
+    if path.starts_with("/api/sessions/") { "/api/sessions/…" } else { path }
+}
+
 /// Leaves a line. What stands in the query or in headers may be nobody's business.
 fn log(asked: &Asked, method: &Method, uri: &Uri, response: &Answer, took: Duration) {
     macro_rules! line {
@@ -555,7 +574,7 @@ fn log(asked: &Asked, method: &Method, uri: &Uri, response: &Answer, took: Durat
                 target: "tendot::request",
                 $level,
                 method = %Shown(method.as_str()),
-                path = %Shown(uri.path()),
+                path = %Shown(loggable(uri.path())),
                 kind = asked.kind.as_str(),
                 status = response.status().as_u16(),
                 bytes = response.body().len(),

@@ -72,6 +72,12 @@ impl Limiter {
         Ok(())
     }
 
+    /// Takes back what was counted.
+    pub(super) fn give_back(&self, address: IpAddr) {
+        Table::give_back(self.clients.places(host(address)), self.rates.client.cost());
+        Table::give_back(self.networks.places(network(address)), self.rates.network.cost());
+    }
+
     fn elapsed(&self, now: Instant) -> u64 {
         u64::try_from(now.saturating_duration_since(self.start).as_nanos()).unwrap_or(u64::MAX)
     }
@@ -130,6 +136,13 @@ impl Table {
         let until = now + Self::owed(places, now) + cost;
         for place in places {
             place.fetch_max(until, Ordering::Relaxed);
+        }
+    }
+
+    /// Takes back what was owed.
+    pub(crate) fn give_back(places: [&AtomicU64; 2], cost: u64) {
+        for place in places {
+            let _ = place.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |until| until.checked_sub(cost));
         }
     }
 }

@@ -61,6 +61,13 @@ impl<S: Store + 'static> Http<S> {
         let Some(mut session) = self.sessions.make(Instant::now()) else { return no_randomness() };
         let mut error = None;
         match proven {
+            // Whether the key is still in its record could not be seen later.
+            Some(Ok(proven))
+                if matches!(said, Some(Said::Password(_)))
+                    && !self.registry.is_in_share(proven.identity.handle()) =>
+            {
+                error = Some(AuthenticationError::Elsewhere);
+            }
             Some(Ok(proven)) => {
                 self.sessions.open(&session, proven.clone());
                 session.proven = Some(proven);
@@ -89,7 +96,15 @@ impl<S: Store + 'static> Http<S> {
             return forbidden("nobody sees the sessions of others; yours is `/api/sessions/this`");
         }
         let now = Instant::now();
-        let session = fields.session().map(|id| id.and_then(|id| self.sessions.get(id, now)));
+        let mut session = fields.session().map(|id| id.and_then(|id| self.sessions.get(id, now)));
+        // A key that is no longer in its record opens nothing.
+        if let Some(Some(found)) = &session
+            && let Some(proven) = &found.proven
+            && !self.is_in_force(proven).await
+        {
+            self.sessions.remove(found.id);
+            session = Some(None);
+        }
         if *method == Method::DELETE {
             return match session.flatten().filter(|session| self.sessions.remove(session.id)) {
                 Some(_) => answer(StatusCode::NO_CONTENT, TEXT, ""),

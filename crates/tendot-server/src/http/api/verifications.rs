@@ -64,14 +64,13 @@ impl<S: Store> Http<S> {
         };
         let is_valid = match (nonce, fields.cnonce(), proof) {
             (Some(nonce), Some(cnonce), Ok(proof)) => {
+                let attempt = match self.attempts.begin(request, &claim.to_string()) {
+                    Ok(attempt) => attempt,
+                    Err(error) => return unknown_caller(error, handle, request),
+                };
                 let keys = self.registry.keys(claim.handle(), &mut Work::new(WORK)).await.unwrap_or_default();
                 let answer = NonceAnswer { claim, cnonce, proof };
-                match self.verify(nonce, answer, keys, request).await {
-                    Err(error @ AuthenticationError::TooOften(_)) => {
-                        return unknown_caller(error, handle, request);
-                    }
-                    verified => verified.is_ok(),
-                }
+                self.verify(nonce, answer, keys, attempt).await.is_ok()
             }
             _ => false,
         };
@@ -85,7 +84,7 @@ impl<S: Store> Http<S> {
     async fn is_kept(&self, name: Handle<'_>) -> Result<(), Error> {
         let query = Query { public_only: true, ..Query::new(name) };
         match self.registry.resolve(&query, &Caller::Anonymous, &mut Work::new(WORK)).await {
-            Err(error @ (Error::NotResponsible { .. } | Error::Name(_))) => Err(error),
+            Err(error @ (Error::NotResponsible { .. } | Error::OtherServer | Error::Name(_))) => Err(error),
             _ => Ok(()),
         }
     }

@@ -1,5 +1,7 @@
 //! How often somebody may guess: constant memory, however many there are.
 
+use std::net::IpAddr;
+use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant};
 
 use super::AuthenticationError;
@@ -19,53 +21,78 @@ const ACCOUNT: Rate = Rate { per_second: 10, burst: 200 };
 /// Places of a row.
 const PLACES: usize = 1 << 14;
 
+/// Signatures for one client, and for the network around it: each takes about as long as a proof.
+const SIGNATURES: Rates = Rates {
+    client: Rate { per_second: 10, burst: 50 },
+    network: Rate { per_second: 80, burst: 400 },
+    loopback: false,
+};
+
 /// Who has failed, and as whom.
 #[derive(Debug)]
 pub(crate) struct Attempts {
     clients: Limiter,
     accounts: Table,
+    signatures: Limiter,
     start: Instant,
+}
+
+/// An attempt to be somebody. It has failed, also if nobody waits for it any more, unless it has succeeded.
+pub(crate) struct Attempt<'a> {
+    attempts: &'a Attempts,
+    client: Option<IpAddr>,
+    places: Option<[&'a AtomicU64; 2]>,
 }
 
 impl Attempts {
     pub(crate) fn new() -> Self {
         let accounts = Table::new(PLACES, ACCOUNT.credit());
-        Self { clients: Limiter::new(CLIENTS), accounts, start: Instant::now() }
+        let (clients, signatures) = (Limiter::new(CLIENTS), Limiter::new(SIGNATURES));
+        Self { clients, accounts, signatures, start: Instant::now() }
     }
 
-    /// Whether somebody may try to be this identity.
-    pub(super) fn check(&self, request: &Request<'_>, account: &str) -> Result<(), AuthenticationError> {
-        self.check_at(request, account, Instant::now()).map_err(AuthenticationError::TooOften)
-    }
-
-    fn check_at(&self, request: &Request<'_>, account: &str, now: Instant) -> Result<(), Duration> {
-        let Some(client) = request.client.filter(|_| !request.is_here) else { return Ok(()) };
-        self.clients.check(client, now)?;
-        let places = self.accounts.places(account.to_ascii_uppercase());
-        self.accounts.check(places, self.elapsed(now), ACCOUNT.cost())
-    }
-
-    /// Counts an attempt that failed, and hands back why.
-    pub(super) fn failed(
+    /// Lets somebody try to be this identity, unless too many have failed.
+    pub(crate) fn begin(
         &self,
         request: &Request<'_>,
         account: &str,
-        error: AuthenticationError,
-    ) -> AuthenticationError {
-        self.failed_at(request, account, Instant::now());
-        error
+    ) -> Result<Attempt<'_>, AuthenticationError> {
+        self.begin_at(request, account, Instant::now()).map_err(AuthenticationError::TooOften)
     }
 
-    fn failed_at(&self, request: &Request<'_>, account: &str, now: Instant) {
-        let Some(client) = request.client.filter(|_| !request.is_here) else { return };
-        // Whether it was one too many is asked before the next.
-        let _ = self.clients.count(client, now);
-        let places = self.accounts.places(account.to_ascii_uppercase());
-        self.accounts.take(places, self.elapsed(now), ACCOUNT.cost());
+    fn begin_at(&self, request: &Request<'_>, account: &str, now: Instant) -> Result<Attempt<'_>, Duration> {
+        if request.is_here {
+            return Ok(Attempt { attempts: self, client: None, places: None });
+        }
+        let (places, elapsed) = (self.accounts.places(account.to_ascii_uppercase()), self.elapsed(now));
+        self.accounts.check(places, elapsed, ACCOUNT.cost())?;
+        // Counted at once: many may come before the first of them has failed.
+        if let Some(client) = request.client {
+            self.clients.count(client, now)?;
+        }
+        self.accounts.take(places, elapsed, ACCOUNT.cost());
+        Ok(Attempt { attempts: self, client: request.client, places: Some(places) })
+    }
+
+    /// Whether something is signed for a client.
+    pub(super) fn takes_signature(&self, request: &Request<'_>) -> bool {
+        let client = request.client.filter(|_| !request.is_here);
+        client.is_none_or(|client| self.signatures.count(client, Instant::now()).is_ok())
     }
 
     fn elapsed(&self, now: Instant) -> u64 {
         u64::try_from(now.saturating_duration_since(self.start).as_nanos()).unwrap_or(u64::MAX)
+    }
+}
+
+impl Attempt<'_> {
+    pub(crate) fn succeeded(self) {
+        if let Some(client) = self.client {
+            self.attempts.clients.give_back(client);
+        }
+        if let Some(places) = self.places {
+            Table::give_back(places, ACCOUNT.cost());
+        }
     }
 }
 
@@ -91,11 +118,7 @@ mod tests {
         };
         let guess = |client: &str, account: &str, milliseconds: u64| {
             let now = attempts.start + Duration::from_millis(milliseconds);
-            let may = attempts.check_at(&request(client), account, now).is_ok();
-            if may {
-                attempts.failed_at(&request(client), account, now);
-            }
-            may
+            attempts.begin_at(&request(client), account, now).is_ok()
         };
         let all = |client: &str, account: &str, from: u64| {
             (from..from + 10_000).filter(|at| guess(client, account, *at)).count()
@@ -110,9 +133,19 @@ mod tests {
         });
         assert_eq!(tries.count(), 200);
         let here = Request { is_here: true, ..request("127.0.0.1") };
-        assert!((0..1_000).all(|_| {
-            attempts.failed_at(&here, "x", attempts.start);
-            attempts.check_at(&here, "x", attempts.start).is_ok()
-        }));
+        assert!((0..1_000).all(|_| attempts.begin_at(&here, "x", attempts.start).is_ok()));
+        // Who does not fail is not held back.
+        let now = attempts.start + Duration::from_secs(60);
+        let right = request("203.0.113.1");
+        assert!((0..1_000).all(|_| attempts.begin_at(&right, "c", now).map(Attempt::succeeded).is_ok()));
+        // All at the same time are, as if they had failed.
+        let begun: Vec<_> = (0..1_000).filter_map(|_| attempts.begin_at(&right, "c", now).ok()).collect();
+        assert_eq!(begun.len(), 20);
+        begun.into_iter().for_each(Attempt::succeeded);
+        assert!(attempts.begin_at(&right, "c", now).is_ok());
+        // A proxy that does not say whom it asks for: all of them may fail as often as against one identity.
+        let unknown = Request { client: None, ..right };
+        let all = (0..1_000).filter(|_| attempts.begin_at(&unknown, "d", now).is_ok());
+        assert_eq!(all.count(), 200);
     }
 }

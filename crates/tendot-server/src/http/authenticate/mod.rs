@@ -2,7 +2,8 @@
 //!
 //! `fields.rs` reads what a client says of itself, `proof.rs` looks whether it is true, `sessions.rs` remembers it, and
 //! `attempts.rs` holds those back who guess. There are no cookies: whoever is to be known says so in a header, which the page
-//! of another site cannot make a browser send. That is why a certificate, too, counts only if a header says so.
+//! of another site cannot make a browser send. That is why a certificate, too, counts only if a header says so. Passwords are
+//! sent by browsers for other sites' pages; those are not taken (`are_lent`).
 
 mod attempts;
 mod fields;
@@ -11,7 +12,7 @@ mod sessions;
 
 use std::time::{Duration, Instant};
 
-pub(super) use attempts::Attempts;
+pub(super) use attempts::{Attempt, Attempts};
 use data_encoding::BASE64;
 pub(crate) use fields::{Fields, FieldsForm, NonceAnswer};
 use http::HeaderMap;
@@ -43,6 +44,8 @@ pub(crate) enum AuthenticationError {
     Again,
     #[error("Identity not verified")]
     Failed,
+    #[error("another server of the site keeps this key: the password has to be sent with each request")]
+    Elsewhere,
     #[error(transparent)]
     Refused(AuthError),
     #[error("who guesses too often has to wait")]
@@ -146,14 +149,13 @@ impl<S: Store> Http<S> {
             return self.find_key(&claim, is_it, request).await;
         }
         // It is kept by another server of our site.
-        let account = claim.to_string();
-        self.attempts.check(request, &account)?;
-        let proven = if self.fits_elsewhere(&claim, password).await {
-            Proven::new(&claim, &Value::with_data(claim.index, "HS_SECKEY", password))
-        } else {
-            None
-        };
-        proven.ok_or_else(|| self.attempts.failed(request, &account, AuthenticationError::Failed))
+        let attempt = self.attempts.begin(request, &claim.to_string())?;
+        if !self.fits_elsewhere(&claim, password).await {
+            return Err(AuthenticationError::Failed);
+        }
+        attempt.succeeded();
+        let key = Value::with_data(claim.index, "HS_SECKEY", password);
+        Proven::new(&claim, &key).ok_or(AuthenticationError::Failed)
     }
 
     /// The certificate of the connection, which has the name and the key of an `HS_PUBKEY` value. Whoever signed it vouches
@@ -171,20 +173,23 @@ impl<S: Store> Http<S> {
         is_it: impl Fn(&Value<'_>) -> bool,
         request: &Request<'_>,
     ) -> Result<Proven, AuthenticationError> {
-        let account = claim.to_string();
-        self.attempts.check(request, &account)?;
+        let attempt = self.attempts.begin(request, &claim.to_string())?;
         let keys = self.keys(claim).await?;
         let mut keys = keys.iter().filter(|key| claim.index == 0 || key.index == claim.index);
         let proven = keys.find(|key| is_it(key)).and_then(|key| Proven::new(claim, key));
-        proven.ok_or_else(|| self.attempts.failed(request, &account, AuthenticationError::Failed))
+        let proven = proven.ok_or(AuthenticationError::Failed)?;
+        attempt.succeeded();
+        Ok(proven)
     }
 
     fn by_token(&self, token: &str, request: &Request<'_>) -> Result<Caller, AuthenticationError> {
-        const ACCOUNT: &str = "operator";
-        self.attempts.check(request, ACCOUNT)?;
         match &self.operator_token {
+            // Nobody guesses it, so that nobody can keep the operator out by guessing.
             Some(known) if bool::from(known.as_bytes().ct_eq(token.as_bytes())) => Ok(Caller::Operator),
-            _ => Err(self.attempts.failed(request, ACCOUNT, AuthenticationError::Failed)),
+            _ => {
+                self.attempts.begin(request, "operator")?;
+                Err(AuthenticationError::Failed)
+            }
         }
     }
 }

@@ -1,6 +1,5 @@
 //! Whether somebody is who they say: by the key that their record has.
 
-use std::net::IpAddr;
 use std::sync::Arc;
 
 use tendot_proto::auth::{AuthError, Challenge, Policy, PublicKeyAnswer, SecretKeyAnswer, SecretKeyMac};
@@ -10,7 +9,7 @@ use tendot_registry::{Caller, Identity};
 use tendot_store::Store;
 
 use super::fields::{NonceAnswer, encoded};
-use super::{AuthenticationError, Fields, Session};
+use super::{Attempt, AuthenticationError, Fields, Session};
 use crate::http::request::Request;
 use crate::http::{Http, WORK};
 
@@ -79,14 +78,16 @@ impl<S: Store> Http<S> {
         })
     }
 
-    /// Whether the record still has the key by which somebody was known.
-    pub(super) async fn is_in_force(&self, proven: &Proven) -> bool {
+    /// Whether the record still has the key by which somebody was known; as long as that can't be read, nothing has changed.
+    pub(crate) async fn is_in_force(&self, proven: &Proven) -> bool {
         let keys = self.registry.keys(proven.identity.handle(), &mut Work::new(WORK)).await;
-        keys.is_ok_and(|keys| {
-            keys.iter().any(|key| {
-                key.index == proven.identity.index() && fingerprint(key).is_some_and(|key| key == proven.key)
+        keys.is_err()
+            || keys.is_ok_and(|keys| {
+                keys.iter().any(|key| {
+                    key.index == proven.identity.index()
+                        && fingerprint(key).is_some_and(|key| key == proven.key)
+                })
             })
-        })
     }
 
     /// Whether a secret is that of a key which another server of our site keeps. It is shown a proof and not the secret.
@@ -110,8 +111,9 @@ impl<S: Store> Http<S> {
         request: &Request<'_>,
     ) -> Result<Proven, AuthenticationError> {
         let claim = answer.claim.clone();
+        let attempt = self.attempts.begin(request, &claim.to_string())?;
         let keys = self.keys(&claim).await?;
-        let (index, keys) = self.verify(nonce.to_vec(), answer, keys, request).await?;
+        let (index, keys) = self.verify(nonce.to_vec(), answer, keys, attempt).await?;
         let key = keys.iter().find(|key| key.index == index);
         key.and_then(|key| Proven::new(&claim, key)).ok_or(AuthenticationError::Failed)
     }
@@ -123,25 +125,20 @@ impl<S: Store> Http<S> {
         nonce: Vec<u8>,
         answer: NonceAnswer,
         keys: Vec<Value<'static>>,
-        request: &Request<'_>,
+        attempt: Attempt<'_>,
     ) -> Result<(u32, Vec<Value<'static>>), AuthenticationError> {
-        let account = answer.claim.to_string();
         let core = Arc::clone(&self.cores).acquire_owned().await.map_err(|_| AuthenticationError::Failed)?;
-        // Many may have come before the first of them failed.
-        self.attempts.check(request, &account)?;
         let worked = tokio::task::spawn_blocking(move || {
             let found = answer.proof.verify([&nonce, &answer.cnonce], answer.claim.index, &keys);
             drop(core);
             found.map(|index| (index, keys))
         });
-        let failed = |error: AuthError| {
-            let error = match error {
-                AuthError::Failed => AuthenticationError::Failed,
-                error => AuthenticationError::Refused(error),
-            };
-            self.attempts.failed(request, &account, error)
-        };
-        worked.await.unwrap_or(Err(AuthError::Failed)).map_err(failed)
+        let found = worked.await.unwrap_or(Err(AuthError::Failed)).map_err(|error| match error {
+            AuthError::Failed => AuthenticationError::Failed,
+            error => AuthenticationError::Refused(error),
+        })?;
+        attempt.succeeded();
+        Ok(found)
     }
 }
 
@@ -154,10 +151,9 @@ impl<S: Store + 'static> Http<S> {
         request: &Request<'_>,
     ) -> Option<String> {
         let (native, cnonce) = (self.native.as_ref()?, fields.to_sign()?);
-        // It takes as long as a proof, and anybody may ask for it.
-        let account = request.client.map(|address: IpAddr| address.to_string()).unwrap_or_default();
-        self.attempts.check(request, &account).ok()?;
-        self.attempts.failed(request, &account, AuthenticationError::Failed);
+        if !self.attempts.takes_signature(request) {
+            return None;
+        }
         let core = Arc::clone(&self.cores).acquire_owned().await.ok()?;
         let (native, nonces) = (Arc::clone(native), [&session.nonce[..], &cnonce].concat());
         let signed = tokio::task::spawn_blocking(move || {

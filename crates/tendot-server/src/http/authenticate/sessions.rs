@@ -1,5 +1,6 @@
 //! Sessions of HTTP: a nonce for whoever asks, and who has signed it.
 
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 use std::hash::{BuildHasher as _, RandomState};
@@ -13,8 +14,12 @@ use data_encoding::HEXLOWER;
 use super::fields::encoded;
 use super::{AuthenticationError, Proven};
 
-/// How many sessions there are at most: some megabytes.
+/// How many sessions there are at most: some megabytes. The rest of them is for those who are not known yet.
 const CAPACITY: usize = 10_000;
+const KNOWN: usize = 8_000;
+
+/// Those of one identity.
+const OF_ONE: usize = 100;
 
 /// The longest time without a request, as with Handle.Net, and at all.
 const IDLE: Duration = Duration::from_secs(30 * 60);
@@ -78,15 +83,15 @@ impl Kept {
         now.saturating_duration_since(self.used) > IDLE || now.saturating_duration_since(self.made) > LIFE
     }
 
-    fn age(&self) -> (bool, Instant, SessionId) {
-        (self.session.proven.is_some(), self.used, self.session.id)
+    const fn age(&self) -> (Instant, SessionId) {
+        (self.used, self.session.id)
     }
 }
 
 /// All sessions, never more than fit.
 ///
 /// When it is full, the one goes that was longest without a request, and those of nobody go first: to make sessions costs a
-/// stranger little.
+/// stranger little. Nobody can have so many that others have none.
 #[derive(Debug, Default)]
 pub(crate) struct Sessions {
     tables: Mutex<Tables>,
@@ -96,8 +101,11 @@ pub(crate) struct Sessions {
 #[derive(Debug, Default)]
 struct Tables {
     kept: HashMap<SessionId, Kept>,
-    /// Whether somebody is known in it, when it was last used, its name.
-    by_age: BTreeSet<(bool, Instant, SessionId)>,
+    /// When it was last used, and its name: those of nobody, and those in which somebody is known.
+    strangers: BTreeSet<(Instant, SessionId)>,
+    known: BTreeSet<(Instant, SessionId)>,
+    /// How many an identity has.
+    numbers: HashMap<String, usize>,
 }
 
 impl Sessions {
@@ -105,13 +113,13 @@ impl Sessions {
     pub(crate) fn make(&self, now: Instant) -> Option<Session> {
         let session = Session { id: SessionId(random()?), nonce: random()?, proven: None };
         let mut tables = self.tables();
+        tables.forget(now);
         while tables.kept.len() >= CAPACITY {
-            let Some((_, _, oldest)) = tables.by_age.first().copied() else { break };
+            let Some((_, oldest)) = tables.strangers.first().or(tables.known.first()).copied() else { break };
             tables.remove(oldest);
         }
         let kept = Kept { session: session.clone(), answers: Vec::new(), made: now, used: now };
-        tables.by_age.insert(kept.age());
-        tables.kept.insert(session.id, kept);
+        tables.enter(kept);
         Some(session)
     }
 
@@ -139,7 +147,7 @@ impl Sessions {
         let answer = self.hash.hash_one(cnonce);
         let next = random().ok_or(AuthenticationError::Failed)?;
         let mut tables = self.tables();
-        let done = tables.change(session.id, |kept| {
+        let done = tables.know(session.id, |kept| {
             if kept.session.nonce != session.nonce || kept.answers.contains(&answer) {
                 return Err(AuthenticationError::Again);
             }
@@ -157,12 +165,12 @@ impl Sessions {
 
     /// Lets a new session be that of somebody who is known otherwise.
     pub(crate) fn open(&self, session: &Session, proven: Proven) {
-        self.tables().change(session.id, |kept| kept.session.proven = Some(proven));
+        self.tables().know(session.id, |kept| kept.session.proven = Some(proven));
     }
 
     /// Ends a session, if it is there.
     pub(crate) fn remove(&self, id: SessionId) -> bool {
-        self.tables().remove(id)
+        self.tables().remove(id).is_some()
     }
 
     fn tables(&self) -> MutexGuard<'_, Tables> {
@@ -171,17 +179,64 @@ impl Sessions {
 }
 
 impl Tables {
+    fn enter(&mut self, kept: Kept) {
+        match &kept.session.proven {
+            None => drop(self.strangers.insert(kept.age())),
+            Some(proven) => {
+                self.known.insert(kept.age());
+                *self.numbers.entry(proven.identity.to_string()).or_default() += 1;
+            }
+        }
+        self.kept.insert(kept.session.id, kept);
+    }
+
+    fn remove(&mut self, id: SessionId) -> Option<Kept> {
+        let kept = self.kept.remove(&id)?;
+        self.strangers.remove(&kept.age());
+        self.known.remove(&kept.age());
+        if let Some(proven) = &kept.session.proven
+            && let Entry::Occupied(mut number) = self.numbers.entry(proven.identity.to_string())
+        {
+            *number.get_mut() -= 1;
+            if *number.get() == 0 {
+                number.remove();
+            }
+        }
+        Some(kept)
+    }
+
     fn change<T>(&mut self, id: SessionId, change: impl FnOnce(&mut Kept) -> T) -> Option<T> {
-        let kept = self.kept.get_mut(&id)?;
-        self.by_age.remove(&kept.age());
-        let done = change(kept);
-        self.by_age.insert(kept.age());
+        let mut kept = self.remove(id)?;
+        let done = change(&mut kept);
+        self.enter(kept);
         Some(done)
     }
 
-    fn remove(&mut self, id: SessionId) -> bool {
-        let removed = self.kept.remove(&id);
-        removed.is_some_and(|kept| self.by_age.remove(&kept.age()))
+    /// Removes what nobody has used for too long.
+    fn forget(&mut self, now: Instant) {
+        let is_over = |(used, _): &(Instant, SessionId)| now.saturating_duration_since(*used) > IDLE;
+        loop {
+            let over = self.strangers.first().copied().filter(is_over);
+            let Some((_, id)) = over.or_else(|| self.known.first().copied().filter(is_over)) else { return };
+            self.remove(id);
+        }
+    }
+
+    /// Lets somebody be known in a session. Their oldest goes if they have too many, and the oldest of all if there are.
+    fn know<T>(&mut self, id: SessionId, change: impl FnOnce(&mut Kept) -> T) -> Option<T> {
+        let done = self.change(id, change)?;
+        let of = |id: &SessionId| Some(&self.kept.get(id)?.session.proven.as_ref()?.identity);
+        let identity = of(&id)?;
+        let has_too_many = self.numbers.get(&identity.to_string()).is_some_and(|number| *number > OF_ONE);
+        let mut oldest = self.known.iter().map(|(_, id)| *id);
+        if has_too_many && let Some(theirs) = oldest.find(|id| of(id) == Some(identity)) {
+            self.remove(theirs);
+        } else if self.known.len() > KNOWN
+            && let Some(oldest) = oldest.next()
+        {
+            self.remove(oldest);
+        }
+        Some(done)
     }
 }
 
@@ -224,7 +279,16 @@ mod tests {
         assert!(sessions.get(id, after(24 * 60 + 1)).is_none());
         let id = sessions.make(start).unwrap().id;
         assert!(sessions.get(id, after(31)).is_none());
-        assert!(sessions.tables().kept.is_empty() && sessions.tables().by_age.is_empty());
+        let mut tables = sessions.tables();
+        assert!(tables.kept.is_empty() && tables.strangers.is_empty() && tables.known.is_empty());
+        drop(tables);
+        // What nobody asks for any more goes, too.
+        let known = sessions.make(start).unwrap();
+        sessions.open(&known, somebody());
+        sessions.make(start).unwrap();
+        sessions.make(after(31)).unwrap();
+        tables = sessions.tables();
+        assert_eq!((tables.kept.len(), tables.strangers.len(), tables.known.len()), (1, 1, 0));
     }
 
     /// Strangers make a hundred thousand sessions: those in which somebody is known stay, and the memory, too.
@@ -238,10 +302,37 @@ mod tests {
             sessions.make(start + Duration::from_millis(number)).unwrap();
         }
         let tables = sessions.tables();
-        assert_eq!((tables.kept.len(), tables.by_age.len()), (CAPACITY, CAPACITY));
+        assert_eq!(
+            (tables.kept.len(), tables.strangers.len(), tables.known.len()),
+            (CAPACITY, CAPACITY - 1, 1)
+        );
         drop(tables);
         assert!(sessions.get(known.id, start).is_some_and(|session| session.proven.is_some()));
         assert!(sessions.get(first.id, start).is_none());
+    }
+
+    /// Somebody who is known makes as many as they can, and so do many others: there is room for one more.
+    #[test]
+    fn attack_a12_many_sessions_of_somebody() {
+        let (sessions, now) = (Sessions::default(), Instant::now());
+        let open = |handle: &str| {
+            let key = Value::new(300, "HS_SECKEY", "secret");
+            let session = sessions.make(now).unwrap();
+            sessions.open(&session, Proven::new(&Reference::new(300, handle.as_bytes()), &key).unwrap());
+            session.id
+        };
+        let other = open("0.NA/10.2");
+        for _ in 0..1_000 {
+            open("0.NA/10.1");
+        }
+        assert_eq!(sessions.tables().known.len(), 1 + OF_ONE);
+        assert!(sessions.get(other, now).is_some());
+        for number in 0..KNOWN {
+            open(&format!("10.1/{number}"));
+        }
+        assert_eq!(sessions.tables().known.len(), KNOWN);
+        let strangers: Vec<_> = (0..1_000).map(|_| sessions.make(now).unwrap().id).collect();
+        assert!(strangers.into_iter().all(|id| sessions.get(id, now).is_some()));
     }
 
     #[test]
