@@ -2,11 +2,12 @@
 
 use std::error::Error;
 use std::io::{self, Read as _, Write as _};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
 use tokio::task::LocalSet;
 
 use crate::{AT_ONCE, Measured, NUMBER};
@@ -28,7 +29,7 @@ pub(crate) fn accept(address: SocketAddr, answer: &[u8]) -> Result<(), Box<dyn E
 
 /// The answer to one request.
 pub(crate) fn answer(address: SocketAddr, request: &[u8]) -> io::Result<Vec<u8>> {
-    let mut stream = TcpStream::connect(address)?;
+    let mut stream = std::net::TcpStream::connect(address)?;
     stream.write_all(request)?;
     let mut answer = Vec::new();
     stream.read_to_end(&mut answer)?;
@@ -64,36 +65,45 @@ async fn client_of(
     is_kept: bool,
     end: Instant,
 ) -> io::Result<Vec<Duration>> {
-    let (mut times, mut room) = (Vec::new(), [0; 4096]);
-    let mut kept: Option<tokio::net::TcpStream> = None;
+    let mut times = Vec::new();
+    let mut kept = None;
     let mut at = client;
     while Instant::now() < end {
         let begun = Instant::now();
-        let mut stream = match kept.take() {
+        let request = &requests[at % requests.len()];
+        // A server may have closed it meanwhile.
+        let answered = match kept.take() {
+            Some(mut stream) => converse(&mut stream, request).await.is_ok().then_some(stream),
+            None => None,
+        };
+        let stream = match answered {
             Some(stream) => stream,
             None => {
-                let stream = tokio::net::TcpStream::connect(address).await?;
+                let mut stream = TcpStream::connect(address).await?;
                 stream.set_nodelay(true)?;
+                converse(&mut stream, request).await?;
                 stream
             }
         };
-        stream.write_all(&requests[at % requests.len()]).await?;
-        let (mut came, mut length) = (0, usize::MAX);
-        while came < length {
-            match stream.read(&mut room[came..]).await? {
-                0 => return Err(io::ErrorKind::UnexpectedEof.into()),
-                read => came += read,
-            }
-            // The envelope has 20 bytes, and its last four say how many follow.
-            if let Some(&[a, b, c, d]) = room[..came].get(16..20) {
-                length = 20 + u32::from_be_bytes([a, b, c, d]) as usize;
-            }
-        }
         times.push(begun.elapsed());
-        if is_kept {
-            kept = Some(stream);
-        }
+        kept = is_kept.then_some(stream);
         at += AT_ONCE;
     }
     Ok(times)
+}
+
+async fn converse(stream: &mut TcpStream, request: &[u8]) -> io::Result<()> {
+    stream.write_all(request).await?;
+    let (mut room, mut came, mut length) = ([0; 4096], 0, usize::MAX);
+    while came < length {
+        match stream.read(&mut room[came..]).await? {
+            0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+            read => came += read,
+        }
+        // The envelope has 20 bytes, and its last four say how many follow.
+        if let Some(&[a, b, c, d]) = room[..came].get(16..20) {
+            length = 20 + u32::from_be_bytes([a, b, c, d]) as usize;
+        }
+    }
+    Ok(())
 }
