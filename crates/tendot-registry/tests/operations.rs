@@ -4,9 +4,10 @@ mod scene;
 
 use pollster::block_on;
 use scene::*;
+use tendot_proto::record::{HashOption, Server, Site};
 use tendot_proto::{Handle, Permissions, Reference, Value, Work};
 use tendot_registry::{
-    Error, Operation, Page, Query, Registry, Resolution, Search, Settings, TemplateSettings, Write,
+    Error, Operation, Page, Query, Registry, Resolution, Search, Settings, Share, TemplateSettings, Write,
 };
 use tendot_store::{Edit, EditKind, Expect, Memory, Store};
 
@@ -533,4 +534,34 @@ fn searching() {
     let work = &mut Work::new(1_000);
     let shown = block_on(registry.search(&search, None, &caller("operator"), work)).unwrap().records;
     assert_eq!(shown[0].values.iter().map(|value| value.index).collect::<Vec<_>>(), [1]);
+}
+
+/// What a server kept before its site was split anew is neither found nor counted, as it is not listed.
+#[test]
+fn leftovers_of_a_share() {
+    let site =
+        Site { hash_option: HashOption::WHOLE, servers: vec![Server::default(); 3], ..Site::default() };
+    let share = Share::of(&site, 1);
+    let registry = with(Memory::new(), Settings { share, ..Settings::default() });
+    for number in 0..30 {
+        put(registry.store(), &format!("10.1/{number}"), vec![url(1, "https://a/")]);
+    }
+    let (prefix, operator) = (Handle::from("10.1"), caller("operator"));
+    let listed = block_on(registry.list(prefix, None, 100, &operator, &mut Work::new(1_000))).unwrap().names;
+    assert!((1..30).contains(&listed.len()), "{listed:?}");
+    let mut search = Search::default();
+    search.add("URL", "*");
+    let found = block_on(registry.search(&search, None, &operator, &mut Work::new(1_000))).unwrap().records;
+    assert_eq!(found.into_iter().map(|one| one.name).collect::<Vec<_>>(), listed);
+    let (mut counted, mut after) = (0, None::<Box<str>>);
+    loop {
+        let work = &mut Work::new(1_000);
+        let count = block_on(registry.count(prefix, after.as_deref(), 7, &operator, work)).unwrap();
+        counted += count.names;
+        after = count.next;
+        if after.is_none() {
+            break;
+        }
+    }
+    assert_eq!(counted, listed.len() as u64);
 }
