@@ -5,11 +5,13 @@ use std::time::Duration;
 
 use tendot_client::native::{Native, NativeError, Root};
 use tendot_client::{CacheSettings, Found, Resolver, Source, Upstream};
-use tendot_proto::auth::Challenge;
+use tendot_proto::auth::{Challenge, Policy, SecretKeyAnswer};
 use tendot_proto::lookup::{Config, Question};
 use tendot_proto::message::DigestAlgorithm;
 use tendot_proto::record::{Site, Transport};
-use tendot_proto::{Body, Handle, Opcode, Outcome, Reference, Request, RequestDigest, Response, Value, Work};
+use tendot_proto::{
+    Body, Handle, Opcode, Outcome, Reference, Request, RequestDigest, Response, Value, Version, Work,
+};
 use tendot_registry::{Error, Neighbours, Said};
 
 /// How long what they say is kept: so long a right holds here that was taken away there.
@@ -93,7 +95,11 @@ impl Neighbours for SiteNeighbours {
         work: &'a mut Work,
     ) -> Said<'a, bool> {
         Box::pin(async move {
-            work.spend(PRICE)?;
+            // The client says how much work its proof is, so it is known, and paid for, before it is passed on.
+            let proof = SecretKeyAnswer::from_bytes(answer, Version::OURS).ok();
+            let taken = proof.filter(|proof| proof.check(Policy::default().secret_keys).is_ok());
+            let Some(proof) = taken else { return Ok(false) };
+            work.spend(PRICE.saturating_add(proof.price()))?;
             let unsaid = |why: String| Error::Neighbour { why };
             let request = Request::VerifyChallenge {
                 key_handle: key.handle(),
@@ -117,5 +123,40 @@ impl Neighbours for SiteNeighbours {
 impl fmt::Debug for SiteNeighbours {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("SiteNeighbours").field(&self.site).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tendot_proto::record::Server;
+
+    use super::*;
+
+    /// Nobody can be reached there, so whoever is asked does not answer.
+    fn neighbours() -> SiteNeighbours {
+        SiteNeighbours::new(Site { servers: vec![Server::default(); 2], ..Site::default() })
+    }
+
+    #[tokio::test]
+    async fn a_proof_costs_what_it_takes() {
+        let (neighbours, key) = (neighbours(), Reference::parse("301:10.1/x"));
+        let challenge = Challenge { nonce: &[7; 16], digest: &[7; 32] };
+        let check = async |iterations, key_bits, steps, expected: &str, spent: u32| {
+            let proof = SecretKeyAnswer::Pbkdf2 { salt: &[7; 16], iterations, key_bits, mac: &[7; 20] };
+            let mut work = Work::new(steps);
+            let said = neighbours.fits(&key, challenge, &proof.to_bytes(), &mut work).await;
+            let said = match said {
+                Ok(fits) => fits.to_string(),
+                Err(Error::Neighbour { .. }) => "asked".into(),
+                Err(Error::Exhausted(_)) => "too much".into(),
+                Err(error) => panic!("{error}"),
+            };
+            assert_eq!((&*said, steps - work.left()), (expected, spent), "{iterations} {key_bits}");
+        };
+        check(10_000, 160, 250_000, "asked", PRICE + 2_501).await;
+        check(200_000, 512, 250_000, "asked", PRICE + 200_001).await;
+        check(200_000, 512, 100_000, "too much", 0).await;
+        check(200_001, 160, 250_000, "false", 0).await;
+        check(u32::MAX, u32::MAX, 250_000, "false", 0).await;
     }
 }
