@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use tendot_client::native::{Native, NativeError, Root};
-use tendot_client::{CacheSettings, Found, Resolver, Source, Upstream};
+use tendot_client::{CacheSettings, Found, Resolver, Upstream};
 use tendot_proto::auth::{Challenge, Policy, SecretKeyAnswer};
 use tendot_proto::lookup::{Config, Question};
 use tendot_proto::message::DigestAlgorithm;
@@ -73,11 +73,14 @@ impl Upstream for Asked {
 impl Neighbours for SiteNeighbours {
     fn values<'a>(&'a self, name: &'a str, work: &'a mut Work) -> Said<'a, Option<Vec<Value<'static>>>> {
         Box::pin(async move {
-            let answer = self.records.resolve(name).await;
+            let answer = match self.records.kept(name) {
+                Some(kept) => kept,
+                None => {
+                    work.spend(PRICE)?;
+                    self.records.resolve(name).await
+                }
+            };
             let answer = answer.map_err(|error| Error::Neighbour { why: error.to_string() })?;
-            if answer.source == Source::Asked {
-                work.spend(PRICE)?;
-            }
             match &*answer.found {
                 Found::Values(values) => Ok(Some(values.clone())),
                 Found::NoValues => Ok(Some(Vec::new())),
@@ -158,5 +161,16 @@ mod tests {
         check(200_000, 512, 100_000, "too much", 0).await;
         check(200_001, 160, 250_000, "false", 0).await;
         check(u32::MAX, u32::MAX, 250_000, "false", 0).await;
+    }
+
+    #[tokio::test]
+    async fn a_question_is_paid_for_before_it_is_asked() {
+        let (neighbours, mut work) = (neighbours(), Work::new(2 * PRICE - 1));
+        // That nobody answers is kept for a second.
+        for _ in 0..2 {
+            assert!(matches!(neighbours.values("10.1/x", &mut work).await, Err(Error::Neighbour { .. })));
+            assert_eq!(work.left(), PRICE - 1);
+        }
+        assert!(matches!(neighbours.values("10.1/y", &mut work).await, Err(Error::Exhausted(_))));
     }
 }
