@@ -13,6 +13,8 @@ use tendot_proto::{
     Body, Handle, Opcode, Outcome, Reference, Request, RequestDigest, Response, Value, Version, Work,
 };
 use tendot_registry::{Error, Neighbours, Said};
+use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::time::timeout;
 
 /// How long what they say is kept: so long a right holds here that was taken away there.
 const KEPT: Duration = Duration::from_secs(10);
@@ -23,22 +25,30 @@ const WAIT: Duration = Duration::from_secs(5);
 /// Steps of work that a question costs who makes us ask it: a signature there, and a little for everything else.
 const PRICE: u32 = 1_000;
 
+/// Questions to one of them at the same time, each over a connection of its own, of which a server takes 100 from one
+/// address; others wait.
+const AT_ONCE: usize = 32;
+
 /// Memory for what is kept.
 const BYTES: u64 = 4 << 20;
 
 /// The servers of a site, each of which keeps its share of the names.
 pub struct SiteNeighbours {
-    site: Root,
     records: Resolver<Asked>,
 }
 
 /// Who is asked for a record: that one of the servers that keeps it.
-struct Asked(Root);
+struct Asked {
+    site: Root,
+    /// Of each server, so that one that does not answer is in nobody else's way.
+    places: Vec<Semaphore>,
+}
 
 impl SiteNeighbours {
     /// Those of this site.
     pub fn new(site: Site<'static>) -> Self {
-        let site = Root::of(site);
+        let places = site.servers.iter().map(|_| Semaphore::new(AT_ONCE)).collect();
+        let asked = Asked { site: Root::of(site), places };
         let kept = CacheSettings {
             bytes: BYTES,
             longest: KEPT,
@@ -46,27 +56,40 @@ impl SiteNeighbours {
             stale: Duration::ZERO,
             retry: Duration::from_secs(1),
         };
-        Self { records: Resolver::new(Asked(site.clone()), kept), site }
+        Self { records: Resolver::new(asked, kept) }
     }
 }
 
-/// Asks the server that keeps a name, and nobody else.
-fn client(site: &Root, name: Handle<'_>) -> Native {
-    Native::new(Config {
-        certify: true,
-        // Whoever wrote the record of our site has to be trusted.
-        private_addresses: true,
-        transports: vec![Transport::TCP],
-        time: WAIT,
-        ..site.clone().config_for(name)
-    })
+impl Asked {
+    /// Asks the server that keeps a name, and nobody else.
+    fn client(&self, name: Handle<'_>) -> Native {
+        Native::new(Config {
+            certify: true,
+            // Whoever wrote the record of our site has to be trusted.
+            private_addresses: true,
+            transports: vec![Transport::TCP],
+            time: WAIT,
+            ..self.site.clone().config_for(name)
+        })
+    }
+
+    /// Room for one more question to that server.
+    async fn place(&self, name: Handle<'_>) -> Result<SemaphorePermit<'_>, NativeError> {
+        let busy = || NativeError::Busy { waited: WAIT };
+        let site = self.site.sites().first().ok_or_else(busy)?;
+        let keeper = Handle::new(&name.with_slash()).server(site.hash_option, self.places.len());
+        let places = keeper.and_then(|keeper| self.places.get(keeper)).ok_or_else(busy)?;
+        timeout(WAIT, places.acquire()).await.ok().and_then(Result::ok).ok_or_else(busy)
+    }
 }
 
 impl Upstream for Asked {
     type Error = NativeError;
 
     async fn ask(&self, name: &str) -> Result<Found, NativeError> {
-        client(&self.0, Handle::from(name)).ask(name).await
+        let handle = Handle::from(name);
+        let _place = self.place(handle).await?;
+        self.client(handle).ask(name).await
     }
 }
 
@@ -112,7 +135,9 @@ impl Neighbours for SiteNeighbours {
                 answer,
             };
             let question = Question::new(key.handle(), Opcode::VERIFY_CHALLENGE, &request);
-            let said = client(&self.site, key.handle()).look_up(question).await;
+            let asked = self.records.upstream();
+            let _place = asked.place(key.handle()).await.map_err(|error| unsaid(error.to_string()))?;
+            let said = asked.client(key.handle()).look_up(question).await;
             let said = said.map_err(|error| unsaid(error.to_string()))?;
             let message = said.message().map_err(|error| unsaid(error.to_string()))?;
             match message.body {
@@ -125,19 +150,20 @@ impl Neighbours for SiteNeighbours {
 
 impl fmt::Debug for SiteNeighbours {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("SiteNeighbours").field(&self.site).finish()
+        f.debug_tuple("SiteNeighbours").field(&self.records.upstream().site).finish()
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use tendot_proto::record::Server;
+    use tendot_proto::record::{HashOption, Server};
 
     use super::*;
 
     /// Nobody can be reached there, so whoever is asked does not answer.
     fn neighbours() -> SiteNeighbours {
-        SiteNeighbours::new(Site { servers: vec![Server::default(); 2], ..Site::default() })
+        let servers = vec![Server::default(); 2];
+        SiteNeighbours::new(Site { hash_option: HashOption::WHOLE, servers, ..Site::default() })
     }
 
     #[tokio::test]
@@ -172,5 +198,20 @@ mod tests {
             assert_eq!(work.left(), PRICE - 1);
         }
         assert!(matches!(neighbours.values("10.1/y", &mut work).await, Err(Error::Exhausted(_))));
+    }
+
+    #[tokio::test]
+    async fn so_many_at_once() {
+        let neighbours = neighbours();
+        let asked = neighbours.records.upstream();
+        let names = (0..9).map(|number| format!("10.1/{number}")).collect::<Vec<_>>();
+        let mut places = Vec::new();
+        for name in &names {
+            while let Ok(place) = timeout(Duration::from_millis(50), asked.place(Handle::from(&**name))).await
+            {
+                places.push(place.unwrap());
+            }
+        }
+        assert_eq!(places.len(), 2 * AT_ONCE, "each of the two is asked so much");
     }
 }
