@@ -162,6 +162,11 @@ impl<U: Upstream + 'static> Resolver<U> {
         self.0.cache.weight()
     }
 
+    /// What is kept for a name, be it that nobody answered; nobody is asked.
+    pub fn kept(&self, name: &str) -> Option<Result<Answer, Arc<U::Error>>> {
+        self.0.kept(&Handle::from(name).folded())
+    }
+
     /// The record of a name, from the cache or from elsewhere.
     pub async fn resolve<'q>(
         &self,
@@ -171,9 +176,9 @@ impl<U: Upstream + 'static> Resolver<U> {
         let key: Box<[u8]> = Handle::from(&*question.name).folded().into_owned().into();
         let now = Instant::now();
         if !question.is_authoritative
-            && let Some(kept) = self.0.cache.get(&key).filter(|kept| now < kept.until)
+            && let Some(kept) = self.0.kept(&key)
         {
-            return kept.answer(Source::Kept);
+            return kept;
         }
         let (inner, question) = (Arc::clone(&self.0), question.into_owned());
         // The answer is worth having, and an old one must not get lost, even if who asked leaves.
@@ -196,6 +201,11 @@ impl<U: Upstream + 'static> Resolver<U> {
 }
 
 impl<U: Upstream> Inner<U> {
+    fn kept(&self, key: &[u8]) -> Option<Result<Answer, Arc<U::Error>>> {
+        let kept = self.cache.get(key).filter(|kept| Instant::now() < kept.until)?;
+        Some(kept.answer(Source::Kept))
+    }
+
     /// Asks, or waits for somebody who does.
     async fn ask_for_all(
         &self,

@@ -75,7 +75,8 @@ impl<S: Store> Registry<S> {
         work: &mut Work,
     ) -> Result<Count, Error> {
         let listing = self.listing(prefix, work).await?;
-        if !listing.start.is_empty() {
+        // What is counted without being looked at may be another server's.
+        if !listing.start.is_empty() || self.settings.share.is_some() {
             let page = self.list(prefix, after, limit, caller, work).await?;
             return Ok(Count { names: page.names.len() as u64, next: page.next });
         }

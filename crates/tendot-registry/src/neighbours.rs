@@ -52,7 +52,8 @@ impl<S: Store> Registry<S> {
     }
 
     /// The values of a record of our site's, if there is one: what governs rights may not be a leftover of a prefix that has
-    /// moved, nor of a share. Of a record that another server keeps, they are those that everybody may read.
+    /// moved, nor of a share, nor made up. Of a record that another server keeps, they are those that everybody may read; and
+    /// there is none if its name could be made up.
     pub(crate) async fn ours(
         &self,
         name: Handle<'_>,
@@ -66,9 +67,11 @@ impl<S: Store> Registry<S> {
             let entry = self.get(text, work).await?.filter(|entry| entry.state == State::Live);
             return Ok(entry.map(|entry| entry.values));
         }
-        match &self.neighbours {
-            Some(neighbours) => neighbours.values(text, work).await,
-            None => Ok(None),
+        let Some(neighbours) = &self.neighbours else { return Ok(None) };
+        // It would answer by its template, and what is made up governs nothing.
+        if Box::pin(self.is_made_up(text, work)).await? {
+            return Ok(None);
         }
+        neighbours.values(text, work).await
     }
 }

@@ -154,13 +154,14 @@ impl<S: Store> Registry<S> {
         Ok(matches)
     }
 
-    /// Leaves out what a prefix that has moved left behind: it is not resolved either.
+    /// Leaves out what a prefix that has moved left behind, or a site that was split anew: it is not resolved either.
     async fn drop_leftovers(&self, records: &mut Vec<Match>) -> Result<(), Error> {
         // Of what was found, which has been paid for.
         let work = &mut Work::new(u32::MAX);
         let mut is_ours = Vec::with_capacity(records.len());
         for record in &*records {
-            is_ours.push(self.is_responsible(Handle::from(&*record.name), work).await?);
+            let name = Handle::from(&*record.name);
+            is_ours.push(self.is_in_share(name) && self.is_responsible(name, work).await?);
         }
         let mut is_ours = is_ours.into_iter();
         records.retain(|_| is_ours.next().unwrap_or_default());

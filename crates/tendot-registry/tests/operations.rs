@@ -2,11 +2,16 @@
 
 mod scene;
 
+use std::sync::Arc;
+
 use pollster::block_on;
 use scene::*;
+use tendot_proto::auth::Challenge;
+use tendot_proto::record::{HashOption, Server, Site};
 use tendot_proto::{Handle, Permissions, Reference, Value, Work};
 use tendot_registry::{
-    Error, Operation, Page, Query, Registry, Resolution, Search, Settings, TemplateSettings, Write,
+    Caller, Error, Neighbours, Operation, Page, Query, Registry, Resolution, Said, Search, Settings, Share,
+    TemplateSettings, Write,
 };
 use tendot_store::{Edit, EditKind, Expect, Memory, Store};
 
@@ -533,4 +538,95 @@ fn searching() {
     let work = &mut Work::new(1_000);
     let shown = block_on(registry.search(&search, None, &caller("operator"), work)).unwrap().records;
     assert_eq!(shown[0].values.iter().map(|value| value.index).collect::<Vec<_>>(), [1]);
+}
+
+/// What a server kept before its site was split anew is neither found nor counted, as it is not listed.
+#[test]
+fn leftovers_of_a_share() {
+    let site =
+        Site { hash_option: HashOption::WHOLE, servers: vec![Server::default(); 3], ..Site::default() };
+    let share = Share::of(&site, 1);
+    let registry = with(Memory::new(), Settings { share, ..Settings::default() });
+    for number in 0..30 {
+        put(registry.store(), &format!("10.1/{number}"), vec![url(1, "https://a/")]);
+    }
+    let (prefix, operator) = (Handle::from("10.1"), caller("operator"));
+    let listed = block_on(registry.list(prefix, None, 100, &operator, &mut Work::new(1_000))).unwrap().names;
+    assert!((1..30).contains(&listed.len()), "{listed:?}");
+    let mut search = Search::default();
+    search.add("URL", "*");
+    let found = block_on(registry.search(&search, None, &operator, &mut Work::new(1_000))).unwrap().records;
+    assert_eq!(found.into_iter().map(|one| one.name).collect::<Vec<_>>(), listed);
+    let (mut counted, mut after) = (0, None::<Box<str>>);
+    loop {
+        let work = &mut Work::new(1_000);
+        let count = block_on(registry.count(prefix, after.as_deref(), 7, &operator, work)).unwrap();
+        counted += count.names;
+        after = count.next;
+        if after.is_none() {
+            break;
+        }
+    }
+    assert_eq!(counted, listed.len() as u64);
+}
+
+/// The other of two servers, asked as it is over a connection.
+#[derive(Debug)]
+struct Other(Registry<Memory>);
+
+impl Neighbours for Other {
+    fn values<'a>(&'a self, name: &'a str, work: &'a mut Work) -> Said<'a, Option<Vec<Value<'static>>>> {
+        Box::pin(async move {
+            match self.0.resolve(&Query::new(Handle::from(name)), &Caller::Anonymous, work).await {
+                Ok(Resolution::Values(values)) => Ok(Some(values)),
+                Ok(Resolution::Referral(_)) | Err(Error::NotFound) => Ok(None),
+                Err(error) => Err(error),
+            }
+        })
+    }
+
+    fn fits<'a>(
+        &'a self,
+        _: &'a Reference<'a>,
+        _: Challenge<'a>,
+        _: &'a [u8],
+        _: &'a mut Work,
+    ) -> Said<'a, bool> {
+        Box::pin(async { Ok(false) })
+    }
+}
+
+/// Values that a template makes are no keys, neither here nor at another server.
+#[test]
+fn what_is_made_up_governs_nothing() {
+    let site =
+        Site { hash_option: HashOption::WHOLE, servers: vec![Server::default(); 2], ..Site::default() };
+    let xml =
+        "<namespace><template delimiter='@'><value type='HS_PUBKEY'>made</value></template></namespace>";
+    let check = |place: usize, base: &str, is_in_settings: bool| {
+        let server = |place| {
+            let namespace = is_in_settings.then(|| xml.into());
+            let templates = TemplateSettings { namespace, ..TemplateSettings::default() };
+            let share = Share::of(&site, place);
+            let registry = with(Memory::new(), Settings { share, templates, ..Settings::default() });
+            if !is_in_settings {
+                put(registry.store(), "0.NA/10.1", vec![Value::new(1, "HS_NAMESPACE", xml)]);
+            }
+            put(registry.store(), base, vec![Value::new(300, "HS_PUBKEY", "stored")]);
+            registry
+        };
+        let there = server(1 - place).with_neighbours(Arc::new(Other(server(place))));
+        let made = format!("{base}@x");
+        assert_eq!(resolve(&there, "anonymous", &Query::new(Handle::from(&*made))), Ok(vec![1]), "{made}");
+        let here = server(place).with_neighbours(Arc::new(Other(there)));
+        let keys = |name| block_on(here.keys(Handle::from(name), &mut Work::new(1_000))).unwrap().len();
+        assert_eq!((keys(base), keys(&made)), (1, 0), "{made}");
+    };
+    for place in 0..2 {
+        let is_there = |name: &str| Share::of(&site, 1 - place).unwrap().has(Handle::from(name));
+        let mut names = (0..).map(|number| format!("10.1/{number}"));
+        let base = names.find(|name| is_there(name) && is_there(&format!("{name}@x"))).unwrap();
+        check(place, &base, false);
+        check(place, &base, true);
+    }
 }

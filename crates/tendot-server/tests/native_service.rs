@@ -86,6 +86,19 @@ fn lists_of_several_messages() {
     assert_eq!(list(&service, Transport::Tcp, &named(Opcode::LIST_HANDLES, "0.NA/0.NA/10.5555")), derived);
 }
 
+/// A long question is put together, whoever made the socket.
+#[test]
+fn questions_of_several_datagrams() {
+    for is_handed in [false, true] {
+        let service = start(Setting { is_handed, ..Setting::default() });
+        let name = format!("10.5555/{}", "x".repeat(2_000));
+        for _ in 0..50 {
+            let answer = service.ask_udp(&resolution(&name).to_bytes().unwrap(), Duration::from_secs(2));
+            assert_eq!(answer.map(|answer| code(&answer)), Some(100), "{is_handed}");
+        }
+    }
+}
+
 #[test]
 fn names_made_by_templates() {
     let service = start(Setting::default());

@@ -238,6 +238,14 @@ impl<'a> SecretKeyAnswer<'a> {
         Ok(())
     }
 
+    /// What it costs to verify it with a short secret, in steps of work: for who has it verified by others.
+    pub fn price(&self) -> u32 {
+        match *self {
+            Self::Mac { mac, .. } => price::bytes(mac.len()),
+            Self::Pbkdf2 { iterations, key_bits, .. } => price::pbkdf2(iterations, key_bits as usize / 8),
+        }
+    }
+
     /// Whether the secret gives this answer to the challenge. An empty secret, which everybody knows, gives none.
     pub fn verify(
         &self,

@@ -46,6 +46,16 @@ impl<S: Store> Registry<S> {
         language::run(&source, parts, &base, &self.settings.limits, work)
     }
 
+    /// Whether a name could be made of another, if it is not stored.
+    pub(crate) async fn is_made_up(&self, name: &str, work: &mut Work) -> Result<bool, Error> {
+        let handle = Handle::from(name);
+        if handle.is_prefix_handle() {
+            return Ok(false);
+        }
+        let template = self.template(handle, work).await?;
+        Ok(template.is_some_and(|(delimiter, _)| split(name, &delimiter).is_some()))
+    }
+
     /// The delimiter that holds for a name, and the namespace with the template if there is one.
     async fn template(
         &self,

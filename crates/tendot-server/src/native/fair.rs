@@ -12,9 +12,11 @@ use tendot_proto::{
 };
 use tendot_store::Store;
 use tokio::runtime::Handle;
+use tokio::sync::Semaphore;
 
 use super::metrics::Dropped;
 use super::{Native, Reply};
+use crate::http::plain;
 
 /// Steps that are too few to be counted.
 const LITTLE: u32 = 500;
@@ -37,7 +39,7 @@ impl<S: Store + 'static> Native<S> {
             return self.too_busy(message, transport);
         }
         if is_hard(message) {
-            let Ok(place) = Arc::clone(&self.hard).acquire_owned().await else {
+            let Ok(place) = Arc::clone(self.places(message, transport, client)).acquire_owned().await else {
                 return self.too_busy(message, transport);
             };
             // Many may have come before the first of them was counted.
@@ -61,6 +63,19 @@ impl<S: Store + 'static> Native<S> {
             self.worked(client, &reply);
             reply
         }
+    }
+
+    /// Where a message that takes hard work waits for its turn. Servers of a site ask each other while those who made them
+    /// ask keep their places: in the same queue, full ones would wait for each other.
+    fn places(&self, message: &[u8], transport: Transport, client: IpAddr) -> &Arc<Semaphore> {
+        let servers = &self.site.site().servers;
+        // They come over TCP, and anybody can write their addresses on a datagram.
+        let is_neighbour = transport != Transport::Udp
+            && servers.len() > 1
+            && servers.iter().any(|server| server.ip() == plain(client));
+        // Only servers ask this, and nobody else is asked for the answer.
+        let is_proof = head(message).is_some_and(|(_, header)| header.opcode == Opcode::VERIFY_CHALLENGE);
+        if is_proof || is_neighbour { &self.hard_of_neighbours } else { &self.hard }
     }
 
     /// Answers a message for which [`is_light`] holds, if it can be answered at once.
@@ -166,4 +181,60 @@ fn head(message: &[u8]) -> Option<(Envelope, Header)> {
     let envelope = Envelope::from_bytes(message).ok()?;
     let (header, _) = Header::from_bytes(message.get(limits::ENVELOPE..)?).ok()?;
     Some((envelope, header))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tendot_proto::message::DigestAlgorithm;
+    use tendot_proto::record::{Server, Site};
+    use tendot_proto::{Body, Now, Request, RequestDigest};
+    use tendot_registry::{Registry, Settings};
+    use tendot_store::Memory;
+    use tokio::time::timeout;
+
+    use super::*;
+    use crate::native::{HARD, OwnSite};
+
+    /// All places are taken by those who wait for the other server, which waits for us.
+    #[tokio::test]
+    async fn neighbours_have_places_of_their_own() {
+        let key = OwnSite::make_key().unwrap();
+        let server = |address: [u8; 4], public_key: Vec<u8>| Server {
+            address: Server::address_of(address.into()),
+            public_key: public_key.into(),
+            ..Server::default()
+        };
+        let ours = key.public_key().unwrap().to_bytes();
+        let servers = vec![server([192, 0, 2, 1], ours), server([192, 0, 2, 2], Vec::new())];
+        let site = OwnSite::new(Site { servers, ..Site::default() }, &key).unwrap();
+        let registry = Arc::new(Registry::new(Memory::new(), Settings::default()));
+        let native = Arc::new(Native::new(registry, site));
+        let _all = native.hard.acquire_many(u32::try_from(HARD).unwrap()).await.unwrap();
+        let name = tendot_proto::Handle::from("10.1/x");
+        let now = Now { elapsed: Duration::ZERO, unix: 1_800_000_000 };
+        let mut signed = Message::resolution(name, 7, now);
+        signed.header.flags = signed.header.flags.with(OpFlags::CERTIFY);
+        let mut proof = Message::resolution(name, 7, now);
+        proof.header.opcode = Opcode::VERIFY_CHALLENGE;
+        let digest = RequestDigest { algorithm: DigestAlgorithm::Untold, bytes: &[7; 32] };
+        proof.body = Body::Request(Request::VerifyChallenge {
+            key_handle: name,
+            key_index: 1,
+            nonce: &[7; 16],
+            digest,
+            answer: &[7],
+        });
+        let (signed, proof) = (signed.to_bytes().unwrap(), proof.to_bytes().unwrap());
+        let check = async |message: &[u8], transport, client: [u8; 4], expected| {
+            let answer = native.answer_fairly(message, transport, client.into());
+            let answered = timeout(Duration::from_millis(if expected { 10_000 } else { 50 }), answer).await;
+            assert_eq!(answered.is_ok(), expected, "{transport:?} {client:?}");
+        };
+        check(&signed, Transport::Tcp, [192, 0, 2, 2], true).await;
+        check(&signed, Transport::Udp, [192, 0, 2, 2], false).await;
+        check(&signed, Transport::Tcp, [192, 0, 2, 3], false).await;
+        check(&proof, Transport::Tcp, [192, 0, 2, 3], true).await;
+    }
 }

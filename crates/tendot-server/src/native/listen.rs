@@ -97,9 +97,8 @@ impl NativeSockets {
         tcp.set_nonblocking(true)?;
         // Who had it before us may have left it otherwise at the end.
         udp.set_nonblocking(false)?;
-        let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        let others = (1..cores).map(|_| udp.try_clone()).collect::<io::Result<Vec<_>>>()?;
-        Ok(Self { tcp: TcpListener::from_std(tcp)?, udp: std::iter::once(udp).chain(others).collect() })
+        // Threads that share a socket would each get a part of a long request, and never the whole.
+        Ok(Self { tcp: TcpListener::from_std(tcp)?, udp: vec![udp] })
     }
 
     /// Where they listen.

@@ -47,7 +47,8 @@ use tendot_registry::Registry;
 use tendot_store::Store;
 use tokio::sync::Semaphore;
 
-/// Requests at the same time that take hard work; each has a thread, which may also wait for the disk.
+/// Requests at the same time that take hard work; each has a thread, which may also wait for the disk. So many of the other
+/// servers of our site, and so many of everybody else.
 const HARD: usize = 64;
 
 /// Bytes of answers that are kept to be given again.
@@ -66,6 +67,8 @@ pub struct Native<S> {
     kept: Option<Kept>,
     /// How many requests that take hard work are under way, and for how many of them it is done at the same time.
     hard: Arc<Semaphore>,
+    /// The same for what the other servers of our site ask while somebody waits for them there.
+    hard_of_neighbours: Arc<Semaphore>,
     cores: Semaphore,
     metrics: Arc<Metrics>,
     logs_requests: bool,
@@ -86,6 +89,7 @@ impl<S: Store> Native<S> {
             limiter: None,
             kept: Some(Kept::new(KEPT)),
             hard: Arc::new(Semaphore::new(HARD)),
+            hard_of_neighbours: Arc::new(Semaphore::new(HARD)),
             cores: Semaphore::new(std::thread::available_parallelism().map_or(1, usize::from)),
             metrics: Arc::default(),
             logs_requests: false,

@@ -4,13 +4,17 @@ use std::fmt;
 use std::time::Duration;
 
 use tendot_client::native::{Native, NativeError, Root};
-use tendot_client::{CacheSettings, Found, Resolver, Source, Upstream};
-use tendot_proto::auth::Challenge;
+use tendot_client::{CacheSettings, Found, Resolver, Upstream};
+use tendot_proto::auth::{Challenge, Policy, SecretKeyAnswer};
 use tendot_proto::lookup::{Config, Question};
 use tendot_proto::message::DigestAlgorithm;
 use tendot_proto::record::{Site, Transport};
-use tendot_proto::{Body, Handle, Opcode, Outcome, Reference, Request, RequestDigest, Response, Value, Work};
+use tendot_proto::{
+    Body, Handle, Opcode, Outcome, Reference, Request, RequestDigest, Response, Value, Version, Work,
+};
 use tendot_registry::{Error, Neighbours, Said};
+use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::time::timeout;
 
 /// How long what they say is kept: so long a right holds here that was taken away there.
 const KEPT: Duration = Duration::from_secs(10);
@@ -21,22 +25,30 @@ const WAIT: Duration = Duration::from_secs(5);
 /// Steps of work that a question costs who makes us ask it: a signature there, and a little for everything else.
 const PRICE: u32 = 1_000;
 
+/// Questions to one of them at the same time, each over a connection of its own, of which a server takes 100 from one
+/// address; others wait.
+const AT_ONCE: usize = 32;
+
 /// Memory for what is kept.
 const BYTES: u64 = 4 << 20;
 
 /// The servers of a site, each of which keeps its share of the names.
 pub struct SiteNeighbours {
-    site: Root,
     records: Resolver<Asked>,
 }
 
 /// Who is asked for a record: that one of the servers that keeps it.
-struct Asked(Root);
+struct Asked {
+    site: Root,
+    /// Of each server, so that one that does not answer is in nobody else's way.
+    places: Vec<Semaphore>,
+}
 
 impl SiteNeighbours {
     /// Those of this site.
     pub fn new(site: Site<'static>) -> Self {
-        let site = Root::of(site);
+        let places = site.servers.iter().map(|_| Semaphore::new(AT_ONCE)).collect();
+        let asked = Asked { site: Root::of(site), places };
         let kept = CacheSettings {
             bytes: BYTES,
             longest: KEPT,
@@ -44,38 +56,54 @@ impl SiteNeighbours {
             stale: Duration::ZERO,
             retry: Duration::from_secs(1),
         };
-        Self { records: Resolver::new(Asked(site.clone()), kept), site }
+        Self { records: Resolver::new(asked, kept) }
     }
 }
 
-/// Asks the server that keeps a name, and nobody else.
-fn client(site: &Root, name: Handle<'_>) -> Native {
-    Native::new(Config {
-        certify: true,
-        // Whoever wrote the record of our site has to be trusted.
-        private_addresses: true,
-        transports: vec![Transport::TCP],
-        time: WAIT,
-        ..site.clone().config_for(name)
-    })
+impl Asked {
+    /// Asks the server that keeps a name, and nobody else.
+    fn client(&self, name: Handle<'_>) -> Native {
+        Native::new(Config {
+            certify: true,
+            // Whoever wrote the record of our site has to be trusted.
+            private_addresses: true,
+            transports: vec![Transport::TCP],
+            time: WAIT,
+            ..self.site.clone().config_for(name)
+        })
+    }
+
+    /// Room for one more question to that server.
+    async fn place(&self, name: Handle<'_>) -> Result<SemaphorePermit<'_>, NativeError> {
+        let busy = || NativeError::Busy { waited: WAIT };
+        let site = self.site.sites().first().ok_or_else(busy)?;
+        let keeper = Handle::new(&name.with_slash()).server(site.hash_option, self.places.len());
+        let places = keeper.and_then(|keeper| self.places.get(keeper)).ok_or_else(busy)?;
+        timeout(WAIT, places.acquire()).await.ok().and_then(Result::ok).ok_or_else(busy)
+    }
 }
 
 impl Upstream for Asked {
     type Error = NativeError;
 
     async fn ask(&self, name: &str) -> Result<Found, NativeError> {
-        client(&self.0, Handle::from(name)).ask(name).await
+        let handle = Handle::from(name);
+        let _place = self.place(handle).await?;
+        self.client(handle).ask(name).await
     }
 }
 
 impl Neighbours for SiteNeighbours {
     fn values<'a>(&'a self, name: &'a str, work: &'a mut Work) -> Said<'a, Option<Vec<Value<'static>>>> {
         Box::pin(async move {
-            let answer = self.records.resolve(name).await;
+            let answer = match self.records.kept(name) {
+                Some(kept) => kept,
+                None => {
+                    work.spend(PRICE)?;
+                    self.records.resolve(name).await
+                }
+            };
             let answer = answer.map_err(|error| Error::Neighbour { why: error.to_string() })?;
-            if answer.source == Source::Asked {
-                work.spend(PRICE)?;
-            }
             match &*answer.found {
                 Found::Values(values) => Ok(Some(values.clone())),
                 Found::NoValues => Ok(Some(Vec::new())),
@@ -93,7 +121,11 @@ impl Neighbours for SiteNeighbours {
         work: &'a mut Work,
     ) -> Said<'a, bool> {
         Box::pin(async move {
-            work.spend(PRICE)?;
+            // The client says how much work its proof is, so it is known, and paid for, before it is passed on.
+            let proof = SecretKeyAnswer::from_bytes(answer, Version::OURS).ok();
+            let taken = proof.filter(|proof| proof.check(Policy::default().secret_keys).is_ok());
+            let Some(proof) = taken else { return Ok(false) };
+            work.spend(PRICE.saturating_add(proof.price()))?;
             let unsaid = |why: String| Error::Neighbour { why };
             let request = Request::VerifyChallenge {
                 key_handle: key.handle(),
@@ -103,7 +135,9 @@ impl Neighbours for SiteNeighbours {
                 answer,
             };
             let question = Question::new(key.handle(), Opcode::VERIFY_CHALLENGE, &request);
-            let said = client(&self.site, key.handle()).look_up(question).await;
+            let asked = self.records.upstream();
+            let _place = asked.place(key.handle()).await.map_err(|error| unsaid(error.to_string()))?;
+            let said = asked.client(key.handle()).look_up(question).await;
             let said = said.map_err(|error| unsaid(error.to_string()))?;
             let message = said.message().map_err(|error| unsaid(error.to_string()))?;
             match message.body {
@@ -116,6 +150,68 @@ impl Neighbours for SiteNeighbours {
 
 impl fmt::Debug for SiteNeighbours {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("SiteNeighbours").field(&self.site).finish()
+        f.debug_tuple("SiteNeighbours").field(&self.records.upstream().site).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tendot_proto::record::{HashOption, Server};
+
+    use super::*;
+
+    /// Nobody can be reached there, so whoever is asked does not answer.
+    fn neighbours() -> SiteNeighbours {
+        let servers = vec![Server::default(); 2];
+        SiteNeighbours::new(Site { hash_option: HashOption::WHOLE, servers, ..Site::default() })
+    }
+
+    #[tokio::test]
+    async fn a_proof_costs_what_it_takes() {
+        let (neighbours, key) = (neighbours(), Reference::parse("301:10.1/x"));
+        let challenge = Challenge { nonce: &[7; 16], digest: &[7; 32] };
+        let check = async |iterations, key_bits, steps, expected: &str, spent: u32| {
+            let proof = SecretKeyAnswer::Pbkdf2 { salt: &[7; 16], iterations, key_bits, mac: &[7; 20] };
+            let mut work = Work::new(steps);
+            let said = neighbours.fits(&key, challenge, &proof.to_bytes(), &mut work).await;
+            let said = match said {
+                Ok(fits) => fits.to_string(),
+                Err(Error::Neighbour { .. }) => "asked".into(),
+                Err(Error::Exhausted(_)) => "too much".into(),
+                Err(error) => panic!("{error}"),
+            };
+            assert_eq!((&*said, steps - work.left()), (expected, spent), "{iterations} {key_bits}");
+        };
+        check(10_000, 160, 250_000, "asked", PRICE + 2_501).await;
+        check(200_000, 512, 250_000, "asked", PRICE + 200_001).await;
+        check(200_000, 512, 100_000, "too much", 0).await;
+        check(200_001, 160, 250_000, "false", 0).await;
+        check(u32::MAX, u32::MAX, 250_000, "false", 0).await;
+    }
+
+    #[tokio::test]
+    async fn a_question_is_paid_for_before_it_is_asked() {
+        let (neighbours, mut work) = (neighbours(), Work::new(2 * PRICE - 1));
+        // That nobody answers is kept for a second.
+        for _ in 0..2 {
+            assert!(matches!(neighbours.values("10.1/x", &mut work).await, Err(Error::Neighbour { .. })));
+            assert_eq!(work.left(), PRICE - 1);
+        }
+        assert!(matches!(neighbours.values("10.1/y", &mut work).await, Err(Error::Exhausted(_))));
+    }
+
+    #[tokio::test]
+    async fn so_many_at_once() {
+        let neighbours = neighbours();
+        let asked = neighbours.records.upstream();
+        let names = (0..9).map(|number| format!("10.1/{number}")).collect::<Vec<_>>();
+        let mut places = Vec::new();
+        for name in &names {
+            while let Ok(place) = timeout(Duration::from_millis(50), asked.place(Handle::from(&**name))).await
+            {
+                places.push(place.unwrap());
+            }
+        }
+        assert_eq!(places.len(), 2 * AT_ONCE, "each of the two is asked so much");
     }
 }

@@ -46,11 +46,13 @@ pub(crate) struct Setting {
     pub(crate) limits: Limits,
     pub(crate) rates: Option<Rates>,
     pub(crate) full_access: bool,
+    /// Whether another program has made the sockets.
+    pub(crate) is_handed: bool,
 }
 
 impl Default for Setting {
     fn default() -> Self {
-        Self { limits: Limits::default(), rates: None, full_access: true }
+        Self { limits: Limits::default(), rates: None, full_access: true, is_handed: false }
     }
 }
 
@@ -92,7 +94,13 @@ pub(crate) fn start(setting: Setting) -> Service {
     let http = Arc::new(Http::new(Arc::clone(&registry)).native(Arc::clone(&own)));
     let (native, http, served) = runtime.block_on(async {
         registry.store().commit(Change { by: "test".into(), at: 0, edits }).await.unwrap();
-        let sockets = NativeSockets::bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        let mut sockets = NativeSockets::bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        if setting.is_handed {
+            let address = sockets.address().unwrap();
+            drop(sockets);
+            let tcp = std::net::TcpListener::bind(address).unwrap();
+            sockets = NativeSockets::handed(tcp, UdpSocket::bind(address).unwrap()).unwrap();
+        }
         let address = sockets.address().unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let http_address = listener.local_addr().unwrap();
