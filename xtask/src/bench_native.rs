@@ -125,11 +125,11 @@ fn creation(report: &mut String, asking: &Asking, tendot: &Path, folder: &Path) 
         Command::new(tendot).args(["serve", "--http", "off", "--native", TENDOT, "--data"]).arg(&data),
     )?;
     let _java = start_java(&folder.join("java"), &records, "300:0.NA/10.5555", true)?;
-    let java = format!("127.0.0.1:{}", JAVA.0);
+    let (site, java) = (data.join("siteinfo.json"), folder.join("java/resolver/bootstrap_handles"));
     asking.create(&java, "warm")?;
     let (mut our, mut their) = (Vec::new(), Vec::new());
     for round in 0..ROUNDS {
-        our.push(asking.create(TENDOT, &round.to_string())?);
+        our.push(asking.create(&site, &round.to_string())?);
         their.push(asking.create(&java, &round.to_string())?);
     }
     let (our, their) = (median(our), median(their));
@@ -163,8 +163,8 @@ impl Asking {
         measured(command.arg(SECONDS.to_string()))
     }
 
-    fn create(&self, address: &str, round: &str) -> Result<Measured> {
-        measured(Command::new(&self.native).args(["create", address, &SECONDS.to_string(), round]))
+    fn create(&self, site: &Path, round: &str) -> Result<Measured> {
+        measured(Command::new(&self.native).arg("create").arg(site).args([&SECONDS.to_string(), round]))
     }
 }
 

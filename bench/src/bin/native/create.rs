@@ -1,7 +1,6 @@
 //! Records that are created by administrators in sessions.
 
 use std::error::Error;
-use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use tendot_client::native::{Administrator, Identity, Peer, Root};
@@ -14,9 +13,9 @@ use crate::{AT_ONCE, Measured};
 const ADMINISTRATOR: &str = "10.5555/ADMIN";
 const KEY: (u32, &[u8]) = (301, b"opensesame");
 
-pub(crate) fn create(address: SocketAddr, time: Duration, round: &str) -> Result<Measured, Box<dyn Error>> {
+pub(crate) fn create(site: &[u8], time: Duration, round: &str) -> Result<Measured, Box<dyn Error>> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let root = Root::at(&[address], None);
+    let root = Root::from_bytes(site)?;
     runtime.block_on(async {
         let mut open = Vec::new();
         for _ in 0..AT_ONCE {

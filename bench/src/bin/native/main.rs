@@ -1,7 +1,7 @@
 //! Asks native servers as fast as they answer, and is the plainest server that could be asked.
 //!
 //! `native udp|tcp|kept ADDRESS NAMES SECONDS` asks for the names of a file, in 32 requests at the same time, and
-//! `native create ADDRESS SECONDS ROUND` creates records in 32 sessions; both print requests, requests a second, and the
+//! `native create SITE SECONDS ROUND` creates records in 32 sessions at the server of a site's file; both print requests, requests a second, and the
 //! 99th percentile of their time in microseconds. `native echo|accept ADDRESS ANSWER` answers every datagram, or the one
 //! request of a connection, with the bytes of a file.
 
@@ -11,7 +11,6 @@ mod udp;
 
 use std::error::Error;
 use std::fs;
-use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use tendot_proto::wire::List;
@@ -40,9 +39,8 @@ fn main() -> Result<(), Box<dyn Error>> {
             let (is_kept, time) = (way == "kept", Duration::from_secs_f64(seconds.parse()?));
             tcp::ask(address.parse()?, &requests(names, is_kept)?, is_kept, time)?
         }
-        ["create", address, seconds, round] => {
-            let address: SocketAddr = address.parse()?;
-            create::create(address, Duration::from_secs_f64(seconds.parse()?), round)?
+        ["create", site, seconds, round] => {
+            create::create(&fs::read(site)?, Duration::from_secs_f64(seconds.parse()?), round)?
         }
         _ => return Err("usage: native udp|tcp|kept|create|echo|accept|answer …".into()),
     };
