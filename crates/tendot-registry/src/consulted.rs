@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tendot_store::{
-    Change, CommitError, Committed, Counted, Edit, Entry, History, Key, Listed, Logged, Order, Piece, Store,
-    StoreError,
+    Change, CommitError, Committed, Counted, Edit, Entry, History, Key, Listed, Logged, Note, Order, Piece,
+    Store, StoreError,
 };
 
 /// A store that remembers which records and prefixes were looked up in it, and what was found: what is decided by them
@@ -103,6 +103,19 @@ impl<S: Store> Store for Consulted<'_, S> {
 
     async fn history(&self, key: &Key, order: Order, limit: usize) -> Result<History, StoreError> {
         self.store.history(key, order, limit).await
+    }
+
+    async fn note(&self, key: &[u8]) -> Result<Option<Box<[u8]>>, StoreError> {
+        self.store.note(key).await
+    }
+
+    async fn notes(
+        &self,
+        beginning: &[u8],
+        after: Option<&[u8]>,
+        limit: usize,
+    ) -> Result<Vec<Note>, StoreError> {
+        self.store.notes(beginning, after, limit).await
     }
 
     async fn of_revision(

@@ -18,10 +18,11 @@ impl Change {
     /// The memory that it takes, roughly.
     pub(crate) fn size(&self) -> usize {
         let values = |edit: &Edit| match edit {
-            Edit::Put { values, .. } => {
-                let size = |value: &Value<'_>| size_of_val(value) + value.data.len() + value.value_type.len();
-                values.iter().map(size).sum()
-            }
+            Edit::Put { values, .. } => size_of_values(values),
+            Edit::Register { values, registration, .. } => size_of_values(values) + registration.len(),
+            Edit::PutNote { key, body } => key.len() + body.len(),
+            Edit::RemoveNote { key } => key.len(),
+            Edit::RequireNote { key, body } => key.len() + body.as_ref().map_or(0, |body| body.len()),
             _ => 0,
         };
         let edits = self.edits.iter().map(|edit| size_of_val(edit) + edit.name().len() + values(edit));
@@ -29,11 +30,17 @@ impl Change {
     }
 }
 
+fn size_of_values(values: &[Value<'_>]) -> usize {
+    let size = |value: &Value<'_>| size_of_val(value) + value.data.len() + value.value_type.len();
+    values.iter().map(size).sum()
+}
+
 /// One thing to be done, or to be as it was.
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub enum Edit {
-    /// A record is to have these values and no others. If the name has been spelled before, that spelling stays.
+    /// A record is to have these values and no others. If the name has been spelled before, that spelling stays; and so does
+    /// what the registry knows of it.
     Put {
         /// The name.
         name: Box<str>,
@@ -42,7 +49,18 @@ pub enum Edit {
         /// What has to be there before.
         expect: Expect,
     },
-    /// A name is never to resolve again. Its last values stay.
+    /// The same, and what the registry knows of the name is to be this.
+    Register {
+        /// The name.
+        name: Box<str>,
+        /// The values, in order.
+        values: Vec<Value<'static>>,
+        /// See [`Entry::registration`](crate::Entry::registration).
+        registration: Box<[u8]>,
+        /// What has to be there before.
+        expect: Expect,
+    },
+    /// A name is never to resolve again. Its last values stay, and what the registry knows of it.
     Tombstone {
         /// The name.
         name: Box<str>,
@@ -81,18 +99,44 @@ pub enum Edit {
         /// Whether it was.
         is_homed: bool,
     },
+    /// A note is to be this. Notes are no records: they have no history, no revision and no line in the log.
+    PutNote {
+        /// At most [`Key::LONGEST_NOTE`] bytes, at least one.
+        key: Box<[u8]>,
+        /// What is to stand there.
+        body: Box<[u8]>,
+    },
+    /// A note is to be gone.
+    RemoveNote {
+        /// Its key.
+        key: Box<[u8]>,
+    },
+    /// A note has to be what was read, or nothing of the change is carried out.
+    RequireNote {
+        /// Its key.
+        key: Box<[u8]>,
+        /// What was read; none if there was none.
+        body: Option<Box<[u8]>>,
+    },
 }
 
 impl Edit {
-    /// The name or prefix that it is about.
+    /// The name or prefix that it is about; empty for notes.
     pub fn name(&self) -> &str {
         match self {
             Self::Put { name, .. }
+            | Self::Register { name, .. }
             | Self::Tombstone { name, .. }
             | Self::Remove { name, .. }
             | Self::Require { name, .. } => name,
             Self::Home { prefix } | Self::Unhome { prefix } | Self::RequireHomed { prefix, .. } => prefix,
+            Self::PutNote { .. } | Self::RemoveNote { .. } | Self::RequireNote { .. } => "",
         }
+    }
+
+    /// Whether it is about a note.
+    pub const fn is_of_note(&self) -> bool {
+        matches!(self, Self::PutNote { .. } | Self::RemoveNote { .. } | Self::RequireNote { .. })
     }
 
     /// The key of that.
@@ -108,11 +152,12 @@ impl Edit {
     /// Whether what is under the name, if anything is, is what has to be there before.
     pub(crate) fn is_met(&self, there: Option<(u64, State)>) -> bool {
         match self {
-            Self::Put { expect, .. } | Self::Tombstone { expect, .. } | Self::Remove { expect, .. } => {
-                expect.is_met(there)
-            }
+            Self::Put { expect, .. }
+            | Self::Register { expect, .. }
+            | Self::Tombstone { expect, .. }
+            | Self::Remove { expect, .. } => expect.is_met(there),
             Self::Require { revision, .. } => there.map(|(revision, _)| revision) == *revision,
-            Self::Home { .. } | Self::Unhome { .. } | Self::RequireHomed { .. } => true,
+            _ => true,
         }
     }
 }

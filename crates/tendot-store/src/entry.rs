@@ -11,6 +11,8 @@ pub struct Entry {
     pub state: State,
     /// Its values, in the order in which they were given; those of a tombstone are the last ones that it had.
     pub values: Vec<Value<'static>>,
+    /// What the registry knows of the name beside its values; empty if nothing. The store does not look into it.
+    pub registration: Box<[u8]>,
 }
 
 /// Whether a name resolves.

@@ -59,6 +59,12 @@ pub enum CommitError {
         /// What is wrong with its name.
         error: KeyError,
     },
+    /// A note is not what it was, or its key is none.
+    #[error("edit {edit}: the note is not what it was, or has a key that is not kept")]
+    Note {
+        /// Which edit, from 0.
+        edit: usize,
+    },
     /// A record is too large to be kept.
     #[error("edit {edit}: the record has {length} bytes, at most {limit} are kept")]
     TooLarge {

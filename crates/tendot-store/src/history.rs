@@ -67,7 +67,8 @@ impl History {
         }
         if let Before::Record(entry) = &past.before {
             let size = |value: &Value<'_>| size_of_val(value) + value.data.len();
-            *room = room.saturating_sub(entry.values.iter().map(size).sum());
+            let size = entry.registration.len() + entry.values.iter().map(size).sum::<usize>();
+            *room = room.saturating_sub(size);
         }
         self.items.push(past);
         true

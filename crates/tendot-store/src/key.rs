@@ -22,6 +22,9 @@ impl Key {
     /// The longest prefix that can be homed, in bytes. Names under longer ones are kept, but not listed.
     pub const LONGEST_PREFIX: usize = 255;
 
+    /// The longest key of a note, in bytes.
+    pub const LONGEST_NOTE: usize = 512;
+
     /// The key of a name.
     pub fn new(name: &str) -> Result<Self, KeyError> {
         Self::check(name)?;
@@ -45,6 +48,11 @@ impl Key {
             length if length > Self::LONGEST_PREFIX => Err(KeyError::PrefixTooLong { length }),
             _ => Self::new(prefix),
         }
+    }
+
+    /// Whether a note can have this key.
+    pub(crate) const fn is_note(key: &[u8]) -> bool {
+        !key.is_empty() && key.len() <= Self::LONGEST_NOTE
     }
 
     /// The bytes.

@@ -33,13 +33,8 @@ pub use versions::{Version, Versions};
 /// is needed. What is read is a state that once was, all of it: never a change in part. What was committed is there for
 /// every read that begins afterwards, and survives the end of the process and of the power.
 ///
-/// # What is to come
-///
-/// Agencies, registrants and tokens will be kept here, too. They are written as records are: an [`Edit`] of their own kind
-/// stands in the same [`Change`] as those of records and prefixes, so that a prefix, its record and its registrant come to
-/// be together or not at all; it expects a revision, gets that of the change, and leaves its line in the same log under an
-/// [`EditKind`] of its own. `Edit` and `EditKind` are open for that. Their secrets are never in a log. They are read by
-/// methods of their own, and no record can be taken for one of them.
+/// Beside its values a record has what the registry knows of it, its [`registration`](Entry::registration): they are changed
+/// together, and have one history. What needs none is in notes.
 pub trait Store: Send + Sync {
     /// The record of a name, or what is left of it.
     fn get(&self, key: &Key) -> impl Future<Output = Result<Option<Entry>, StoreError>> + Send;
@@ -112,6 +107,17 @@ pub trait Store: Send + Sync {
         limit: usize,
     ) -> impl Future<Output = Result<History, StoreError>> + Send;
 
+    /// What stands in a note.
+    fn note(&self, key: &[u8]) -> impl Future<Output = Result<Option<Box<[u8]>>, StoreError>> + Send;
+
+    /// The notes whose keys begin so, in the order of their keys: at most `limit`, after `after`.
+    fn notes(
+        &self,
+        beginning: &[u8],
+        after: Option<&[u8]>,
+        limit: usize,
+    ) -> impl Future<Output = Result<Vec<Note>, StoreError>> + Send;
+
     /// The records that a change made what they are and no later one touched, in the order of their keys: at most `limit`,
     /// after `after`. By this, the one line that an import has in the log becomes its names; those that are missing are in
     /// later lines.
@@ -125,6 +131,9 @@ pub trait Store: Send + Sync {
         limit: usize,
     ) -> impl Future<Output = Result<Piece, StoreError>> + Send;
 }
+
+/// A note's key, and what stands in it.
+pub type Note = (Box<[u8]>, Box<[u8]>);
 
 /// How many names there are, in a part of a list.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]

@@ -4,7 +4,7 @@ use std::sync::{PoisonError, RwLock};
 
 use crate::{
     Before, Change, CommitError, Committed, Conflict, Counted, Edit, EditKind, Entry, History, Key, Listed,
-    Logged, Order, Past, Piece, State, Store, StoreError, Versions, history,
+    Logged, Note, Order, Past, Piece, State, Store, StoreError, Versions, history,
 };
 
 /// A store that is gone with the process: for trying things out, and as the measure of the others.
@@ -18,6 +18,7 @@ pub struct Memory {
 struct Tables {
     records: BTreeMap<Key, Entry>,
     homed: BTreeSet<Key>,
+    notes: BTreeMap<Box<[u8]>, Box<[u8]>>,
     log: Vec<Logged>,
     /// By the numbers of their lines, what was there before.
     history: BTreeMap<Key, BTreeMap<u64, Before>>,
@@ -144,6 +145,27 @@ impl Store for Memory {
         Ok(self.read(|tables| tables.history(key, order, limit)))
     }
 
+    async fn note(&self, key: &[u8]) -> Result<Option<Box<[u8]>>, StoreError> {
+        Ok(self.read(|tables| tables.notes.get(key).cloned()))
+    }
+
+    async fn notes(
+        &self,
+        beginning: &[u8],
+        after: Option<&[u8]>,
+        limit: usize,
+    ) -> Result<Vec<Note>, StoreError> {
+        let from = match after {
+            Some(after) if after >= beginning => Bound::Excluded(after),
+            _ => Bound::Included(beginning),
+        };
+        Ok(self.read(|tables| {
+            let later = tables.notes.range::<[u8], _>((from, Bound::Unbounded));
+            let notes = later.take_while(|(key, _)| key.starts_with(beginning)).take(limit);
+            notes.map(|(key, body)| (key.clone(), body.clone())).collect()
+        }))
+    }
+
     async fn changes(&self, after: u64, limit: usize) -> Result<Vec<Logged>, StoreError> {
         let after = usize::try_from(after).unwrap_or(usize::MAX);
         Ok(self.read(|tables| tables.log.iter().skip(after).take(limit).cloned().collect()))
@@ -184,8 +206,28 @@ impl Tables {
         // An edit sees what those before it did; none is seen by anybody else until all have been.
         let mut edited: BTreeMap<Key, Option<Entry>> = BTreeMap::new();
         let mut homed: BTreeMap<Key, bool> = BTreeMap::new();
+        let mut notes: BTreeMap<Box<[u8]>, Option<Box<[u8]>>> = BTreeMap::new();
         let mut done = Vec::new();
         for (number, edit) in change.edits.into_iter().enumerate() {
+            let edit = match edit {
+                Edit::PutNote { key, body } if Key::is_note(&key) => {
+                    notes.insert(key, Some(body));
+                    continue;
+                }
+                Edit::RemoveNote { key } => {
+                    notes.insert(key, None);
+                    continue;
+                }
+                Edit::RequireNote { key, body } => {
+                    let there = notes.get(&key).map_or_else(|| self.notes.get(&key), Option::as_ref);
+                    if there != body.as_ref() {
+                        return Err(CommitError::Note { edit: number });
+                    }
+                    continue;
+                }
+                Edit::PutNote { .. } => return Err(CommitError::Note { edit: number }),
+                edit => edit,
+            };
             let key = edit.key().map_err(|error| CommitError::Name { edit: number, error })?;
             if let Edit::RequireHomed { prefix, is_homed: expected } = edit {
                 let is_homed = homed.get(&key).copied().unwrap_or_else(|| self.homed.contains(&key));
@@ -203,17 +245,25 @@ impl Tables {
                 Before::Record(history::without_secrets(entry).unwrap_or_else(|| entry.clone()))
             });
             let spelled = there.map(|entry| entry.name.clone());
+            let known = there.map(|entry| entry.registration.clone()).unwrap_or_default();
             let (kind, name, entry) = match edit {
-                Edit::Put { name, values, .. } => {
+                Edit::Put { .. } | Edit::Register { .. } => {
                     let kind = if spelled.is_some() { EditKind::Update } else { EditKind::Create };
+                    let (name, values, registration) = match edit {
+                        Edit::Register { name, values, registration, .. } => (name, values, registration),
+                        Edit::Put { name, values, .. } => (name, values, known),
+                        _ => continue,
+                    };
                     let name = spelled.unwrap_or(name);
-                    let entry = Entry { name: name.clone(), revision, state: State::Live, values };
+                    let entry =
+                        Entry { name: name.clone(), revision, state: State::Live, values, registration };
                     (kind, name, Some(Some(entry)))
                 }
                 Edit::Tombstone { name, .. } => {
                     let values = there.map(|entry| entry.values.clone()).unwrap_or_default();
                     let name = spelled.unwrap_or(name);
-                    let entry = Entry { name: name.clone(), revision, state: State::Tombstone, values };
+                    let state = State::Tombstone;
+                    let entry = Entry { name: name.clone(), revision, state, values, registration: known };
                     (EditKind::Tombstone, name, Some(Some(entry)))
                 }
                 Edit::Remove { name, .. } => (EditKind::Remove, spelled.unwrap_or(name), Some(None)),
@@ -225,7 +275,7 @@ impl Tables {
                     homed.insert(key.clone(), false);
                     (EditKind::Unhome, prefix, None)
                 }
-                Edit::Require { .. } | Edit::RequireHomed { .. } => continue,
+                _ => continue,
             };
             let mut past = None;
             if let Some(entry) = entry {
@@ -233,6 +283,12 @@ impl Tables {
                 edited.insert(key, entry);
             }
             done.push((kind, name, past));
+        }
+        for (key, body) in notes {
+            match body {
+                Some(body) => self.notes.insert(key, body),
+                None => self.notes.remove(&key),
+            };
         }
         if done.is_empty() {
             return Ok(Committed { revision: self.revision });

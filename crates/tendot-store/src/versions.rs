@@ -72,11 +72,14 @@ impl Versions {
         let mut changing = Changing { versions: self, counters: Vec::new(), prefixes: false };
         for edit in changes.into_iter().flat_map(|change| &change.edits) {
             let is_of_prefix = match edit {
-                Edit::Require { .. } | Edit::RequireHomed { .. } => continue,
                 Edit::Home { .. } | Edit::Unhome { .. } => true,
-                Edit::Put { name, .. } | Edit::Tombstone { name, .. } | Edit::Remove { name, .. } => {
+                Edit::Put { name, .. }
+                | Edit::Register { name, .. }
+                | Edit::Tombstone { name, .. }
+                | Edit::Remove { name, .. } => {
                     name.get(..5).is_some_and(|start| start.eq_ignore_ascii_case("0.NA/"))
                 }
+                _ => continue,
             };
             changing.prefixes |= is_of_prefix;
             // A name without a key is not going to be changed.

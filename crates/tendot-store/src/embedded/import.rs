@@ -355,10 +355,12 @@ impl Preparing<'_> {
             Some(_) => imported.changed += 1,
         }
         let name = there.as_ref().map_or(name, |entry| &entry.name);
+        // What the registry knows of a name is not in imports, and stays.
+        let known = there.as_ref().map_or(&[][..], |entry| &entry.registration);
         let record_key = key::record_key(&key);
         let is_shortened = key::is_shortened(&record_key);
         let mut value =
-            record::encode_values(name, self.revision, State::Live, &values, is_shortened, sharing);
+            record::encode_values(name, self.revision, State::Live, &values, known, is_shortened, sharing);
         checksum::seal(&record_key, &mut value);
         let old = match &there {
             Some(entry) => Some(

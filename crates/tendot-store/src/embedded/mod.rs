@@ -42,7 +42,7 @@ pub use verify::Verified;
 use writer::Writer;
 
 use crate::{
-    Change, CommitError, Committed, Counted, Entry, History, Key, Listed, Logged, Order, Piece, Store,
+    Change, CommitError, Committed, Counted, Entry, History, Key, Listed, Logged, Note, Order, Piece, Store,
     StoreError, Versions, fail_point,
 };
 
@@ -174,7 +174,7 @@ impl Tables {
         tables.check_format(directory)?;
         let store = |error| OpenError::Store { directory: directory.into(), error };
         import::Interrupted::settle(&tables).map_err(store)?;
-        tables.begin_history().map_err(store)?;
+        tables.complete().map_err(store)?;
         Ok((Arc::new(tables), lock))
     }
 
@@ -206,19 +206,23 @@ impl Tables {
         std::fs::remove_dir_all(&making).map_err(unmade)
     }
 
-    /// Begins to keep history in a store that has none yet. An import of an earlier version must have been settled.
-    fn begin_history(&mut self) -> Result<(), StoreError> {
-        if self.databases.history.is_some() {
+    /// Makes what a store of an earlier version has not, and begins to keep its history. An import of such a version must
+    /// have been settled.
+    fn complete(&mut self) -> Result<(), StoreError> {
+        let has_history = self.databases.history.is_some();
+        if has_history && self.databases.notes.is_some() {
             return Ok(());
         }
         let sequence = self.counter(&*self.read_txn()?, b"sequence")?;
         let (env, mut databases) = (&self.env, self.databases);
-        let made = databases.add_history(env, |txn| {
-            self.put_counter(txn, history::SINCE, sequence)?;
+        let made = databases.complete(env, |txn| {
+            if !has_history {
+                self.put_counter(txn, history::SINCE, sequence)?;
+            }
             let number = txn.id() as u64;
             self.put_counter(txn, b"transaction", number)
         });
-        made.map_err(|error| failed("beginning the history", error))?;
+        made.map_err(|error| failed("making what earlier versions had not", error))?;
         self.databases = databases;
         Ok(())
     }
@@ -499,6 +503,30 @@ impl Tables {
         Ok(homed)
     }
 
+    fn note(&self, txn: &RoTxn<'_>, key: &[u8]) -> Result<Option<Box<[u8]>>, StoreError> {
+        let Some(notes) = self.databases.notes.filter(|_| Key::is_note(key)) else { return Ok(None) };
+        let found = notes.get(txn, key).map_err(|error| failed("reading a note", error))?;
+        found.map(|value| checksum::open(key, value, "note").map(Into::into)).transpose()
+    }
+
+    fn notes(&self, beginning: &[u8], after: Option<&[u8]>, limit: usize) -> Result<Vec<Note>, StoreError> {
+        let Some(database) = self.databases.notes else { return Ok(Vec::new()) };
+        let failed = |error| failed("reading notes", error);
+        let from = match after {
+            Some(after) if after >= beginning => Bound::Excluded(after),
+            _ => Bound::Included(beginning),
+        };
+        let (txn, mut notes) = (self.read_txn()?, Vec::new());
+        for note in database.range(&txn, &(from, Bound::Unbounded)).map_err(failed)?.take(limit) {
+            let (key, value) = note.map_err(failed)?;
+            if !key.starts_with(beginning) {
+                break;
+            }
+            notes.push((key.into(), checksum::open(key, value, "note")?.into()));
+        }
+        Ok(notes)
+    }
+
     fn changes(&self, after: u64, limit: usize) -> Result<Vec<Logged>, StoreError> {
         let txn = self.read_txn()?;
         let failed = |error| failed("reading the log", error);
@@ -579,6 +607,19 @@ impl Store for Embedded {
 
     async fn changes(&self, after: u64, limit: usize) -> Result<Vec<Logged>, StoreError> {
         self.read(|tables| tables.changes(after, limit))
+    }
+
+    async fn note(&self, key: &[u8]) -> Result<Option<Box<[u8]>>, StoreError> {
+        self.read(|tables| tables.note(&*tables.read_txn()?, key))
+    }
+
+    async fn notes(
+        &self,
+        beginning: &[u8],
+        after: Option<&[u8]>,
+        limit: usize,
+    ) -> Result<Vec<Note>, StoreError> {
+        self.read(|tables| tables.notes(beginning, after, limit))
     }
 
     async fn history(&self, key: &Key, order: Order, limit: usize) -> Result<History, StoreError> {

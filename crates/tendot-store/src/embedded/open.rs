@@ -71,9 +71,12 @@ pub(super) struct Databases {
     pub(super) log: Bytewise,
     /// None in stores of earlier versions, as long as they have only been read.
     pub(super) history: Option<Bytewise>,
+    /// The same.
+    pub(super) notes: Option<Bytewise>,
 }
 
 const HISTORY: &str = "history";
+const NOTES: &str = "notes";
 
 pub(super) type Bytewise = Database<'static, Bytes, Bytes>;
 
@@ -84,10 +87,11 @@ impl Databases {
             let mut create = |name| opener.create_database::<Bytes, Bytes>(txn, Some(name));
             let all =
                 [create("meta")?, create("records")?, create("parts")?, create("homed")?, create("log")?];
-            Ok::<_, heed::Error>(CommitOrAbort::<_, ()>::Commit((all, create(HISTORY)?)))
+            let later = (Some(create(HISTORY)?), Some(create(NOTES)?));
+            Ok::<_, heed::Error>(CommitOrAbort::<_, ()>::Commit((all, later)))
         })?;
-        let (all, history) = made.unwrap_commit();
-        Ok(Self::from_all(all, Some(history)))
+        let (all, later) = made.unwrap_commit();
+        Ok(Self::from_all(all, later))
     }
 
     /// Opens them; none if one is not there.
@@ -102,31 +106,36 @@ impl Databases {
             let Some([meta, records, parts, homed, log]) = all else {
                 return Ok(CommitOrAbort::Abort(()));
             };
-            let history = open(HISTORY)?;
-            Ok::<_, heed::Error>(CommitOrAbort::Commit(([meta?, records?, parts?, homed?, log?], history)))
+            let later = (open(HISTORY)?, open(NOTES)?);
+            Ok::<_, heed::Error>(CommitOrAbort::Commit(([meta?, records?, parts?, homed?, log?], later)))
         })?;
         Ok(match opened {
-            CommitOrAbort::Commit((all, history)) => Some(Self::from_all(all, history)),
+            CommitOrAbort::Commit((all, later)) => Some(Self::from_all(all, later)),
             CommitOrAbort::Abort(()) => None,
         })
     }
 
-    /// Makes the history where an earlier version made the rest, in a transaction in which `mark` tells so.
-    pub(super) fn add_history(
+    /// Makes what earlier versions did not make, in a transaction in which `mark` tells so.
+    pub(super) fn complete(
         &mut self,
         env: &Env,
         mark: impl FnOnce(&mut RwTxn<'_>) -> Result<(), heed::Error>,
     ) -> Result<(), heed::Error> {
         let made = env.create_databases_and_commit(env.write_txn()?, |opener, txn| {
-            let history = opener.create_database::<Bytes, Bytes>(txn, Some(HISTORY))?;
+            let mut create = |name| opener.create_database::<Bytes, Bytes>(txn, Some(name));
+            let later = (create(HISTORY)?, create(NOTES)?);
             mark(txn)?;
-            Ok::<_, heed::Error>(CommitOrAbort::<_, ()>::Commit(history))
+            Ok::<_, heed::Error>(CommitOrAbort::<_, ()>::Commit(later))
         })?;
-        self.history = Some(made.unwrap_commit());
+        let (history, notes) = made.unwrap_commit();
+        (self.history, self.notes) = (Some(history), Some(notes));
         Ok(())
     }
 
-    const fn from_all([meta, records, parts, homed, log]: [Bytewise; 5], history: Option<Bytewise>) -> Self {
-        Self { meta, records, parts, homed, log, history }
+    const fn from_all(
+        [meta, records, parts, homed, log]: [Bytewise; 5],
+        (history, notes): (Option<Bytewise>, Option<Bytewise>),
+    ) -> Self {
+        Self { meta, records, parts, homed, log, history, notes }
     }
 }

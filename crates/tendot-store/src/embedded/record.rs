@@ -11,6 +11,7 @@ const TOMBSTONE: u8 = 0x08;
 const SPELLING: u8 = 0x10;
 const LONG_NAME: u8 = 0x20;
 const TIMESTAMPS: u8 = 0x40;
+const REGISTRATION: u8 = 0x80;
 
 /// What records share with each other, while one is written.
 pub(super) trait Share {
@@ -23,8 +24,8 @@ pub(super) trait Share {
 
 /// A record without its checksum. `is_shortened` tells that its key has not all of its name.
 pub(super) fn encode(entry: &Entry, is_shortened: bool, share: &mut impl Share) -> Vec<u8> {
-    let Entry { name, revision, state, values } = entry;
-    encode_values(name, *revision, *state, values, is_shortened, share)
+    let Entry { name, revision, state, values, registration } = entry;
+    encode_values(name, *revision, *state, values, registration, is_shortened, share)
 }
 
 /// The same of values that somebody else holds.
@@ -33,6 +34,7 @@ pub(super) fn encode_values(
     revision: u64,
     state: State,
     values: &[Value<'_>],
+    registration: &[u8],
     is_shortened: bool,
     share: &mut impl Share,
 ) -> Vec<u8> {
@@ -45,8 +47,9 @@ pub(super) fn encode_values(
     set(LONG_NAME, is_shortened);
     let differ = values.iter().any(|value| value.timestamp != first);
     set(TIMESTAMPS, differ);
+    set(REGISTRATION, !registration.is_empty());
 
-    let mut out = Vec::with_capacity(64);
+    let mut out = Vec::with_capacity(64 + registration.len());
     out.push(header);
     varint::put(&mut out, revision);
     if is_shortened {
@@ -70,6 +73,8 @@ pub(super) fn encode_values(
         }
         encode_data(value, suffix, share, &mut out);
     }
+    // To the end: its length is that of the rest.
+    out.extend_from_slice(registration);
     out
 }
 
@@ -133,7 +138,10 @@ pub(super) fn decode<'p>(
         };
         Some((timestamp, take_data(bytes, suffix, &mut part)?))
     })?;
-    bytes.is_empty().then_some(Entry { name: head.name, revision: head.revision, state: head.state, values })
+    // Only what is there has a mark.
+    let registration = Box::from(*bytes);
+    let Head { name, revision, state, is_registered, .. } = head;
+    (bytes.is_empty() != is_registered).then_some(Entry { name, revision, state, values, registration })
 }
 
 fn take_data<'p>(
@@ -161,13 +169,14 @@ pub(super) struct Head {
     pub(super) revision: u64,
     pub(super) state: State,
     timestamps_differ: bool,
+    is_registered: bool,
 }
 
 impl Head {
     /// Reads the head of a record under `key`, and gives what follows it.
     pub(super) fn take<'a>(key: &[u8], bytes: &'a [u8]) -> Option<(Self, &'a [u8])> {
         let (header, mut bytes) = bytes.split_first()?;
-        if header & (LAYOUT_BITS | 0x80) != LAYOUT {
+        if header & LAYOUT_BITS != LAYOUT {
             return None;
         }
         let revision = varint::take(&mut bytes)?;
@@ -179,14 +188,15 @@ impl Head {
         }
         let state = if has(TOMBSTONE) { State::Tombstone } else { State::Live };
         let name = String::from_utf8(name).ok()?.into_boxed_str();
-        Some((Self { name, revision, state, timestamps_differ: has(TIMESTAMPS) }, bytes))
+        let (timestamps_differ, is_registered) = (has(TIMESTAMPS), has(REGISTRATION));
+        Some((Self { name, revision, state, timestamps_differ, is_registered }, bytes))
     }
 }
 
 /// The revision of a record, and nothing else of it.
 pub(super) fn revision(bytes: &[u8]) -> Option<u64> {
     let (header, mut bytes) = bytes.split_first()?;
-    (header & (LAYOUT_BITS | 0x80) == LAYOUT).then(|| varint::take(&mut bytes))?
+    (header & LAYOUT_BITS == LAYOUT).then(|| varint::take(&mut bytes))?
 }
 
 /// Whether a record, checksum and all, is one of a name that has ended.
@@ -317,12 +327,13 @@ mod tests {
             "[a-zA-Z0-9./é]{1,30}",
             "10\\.[0-9]/[a-zA-Z]{2500}"
         ];
-        (name, any::<u64>(), any::<bool>(), vec(value(), 0..4)).prop_map(
-            |(name, revision, is_live, values)| Entry {
+        (name, any::<u64>(), any::<bool>(), vec(value(), 0..4), vec(any::<u8>(), 0..3)).prop_map(
+            |(name, revision, is_live, values, registration)| Entry {
                 name: name.into(),
                 revision,
                 state: if is_live { State::Live } else { State::Tombstone },
                 values,
+                registration: registration.into(),
             },
         )
     }
@@ -339,7 +350,10 @@ mod tests {
                 prop_assert_eq!(decode(key, &bytes, part), Some(entry.clone()));
                 let plain = encode(&entry, is_shortened, &mut Nothing);
                 prop_assert_eq!(decode(key, &plain, |_| None), Some(entry.clone()));
-                prop_assert_eq!(decode(key, &bytes[..bytes.len() - 1], part), None, "cut off");
+                // A registration is not understood here: the checksum tells that it was cut off.
+                if entry.registration.len() < 2 {
+                    prop_assert_eq!(decode(key, &bytes[..bytes.len() - 1], part), None, "cut off");
+                }
             }
         }
 
@@ -363,6 +377,7 @@ mod tests {
                 Value::new(1, "URL", format!("https://www.example.org/journals/articles/{}", &name[8..])),
                 Value::with_data(100, "HS_ADMIN", administrator.clone()),
             ],
+            registration: Box::default(),
         };
         let mut share = Everything::default();
         encode(&entry("10.5555/other"), false, &mut share);

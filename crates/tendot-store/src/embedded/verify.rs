@@ -30,6 +30,8 @@ pub struct Verified {
     pub lines: u64,
     /// Changes with what was there before them.
     pub history: u64,
+    /// Notes.
+    pub notes: u64,
     /// Damage, what and where; at most 1,000.
     pub damage: Vec<String>,
     /// How much damage there is in all.
@@ -90,6 +92,7 @@ impl Embedded {
         inspection.prefixes()?;
         inspection.log()?;
         inspection.history()?;
+        inspection.notes()?;
         Ok(inspection.verified)
     }
 }
@@ -297,6 +300,16 @@ impl Inspection<'_> {
             if let Some(Some(problem)) = this.verified.check(result) {
                 this.verified.damage(format!("{} `{}`: {problem}", history::WHAT, key.escape_ascii()));
             }
+        })
+    }
+}
+
+impl Inspection<'_> {
+    fn notes(&mut self) -> Result<(), StoreError> {
+        let Some(database) = self.tables.databases.notes else { return Ok(()) };
+        self.walk("note", database, |this, _, key, value| {
+            this.verified.notes += 1;
+            this.verified.check(checksum::open(key, value, "note"));
         })
     }
 }

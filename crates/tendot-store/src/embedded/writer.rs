@@ -181,7 +181,7 @@ impl Writing {
         let mut changed = false;
         for job in jobs {
             let result = match self.prepare(&txn, &mut job.change) {
-                Ok(prepared) if prepared.lines.is_empty() => Ok(Committed { revision: self.revision }),
+                Ok(prepared) if prepared.is_nothing() => Ok(Committed { revision: self.revision }),
                 Ok(prepared) => {
                     changed = true;
                     self.write(&mut txn, &job.change, prepared)?;
@@ -216,6 +216,10 @@ impl Writing {
         let revision = self.revision + 1;
         let mut prepared = Prepared::default();
         for (number, edit) in change.edits.iter_mut().enumerate() {
+            if edit.is_of_note() {
+                self.prepare_note(txn, &mut prepared, edit, number)?;
+                continue;
+            }
             let key = edit.key().map_err(|error| CommitError::Name { edit: number, error })?;
             let kind = match edit {
                 Edit::RequireHomed { prefix, is_homed: expected } => {
@@ -235,9 +239,9 @@ impl Writing {
                     continue;
                 }
                 // A requirement has no kind: nothing is done.
-                Edit::Put { .. } | Edit::Require { .. } => EditKind::Update,
                 Edit::Tombstone { .. } => EditKind::Tombstone,
                 Edit::Remove { .. } => EditKind::Remove,
+                _ => EditKind::Update,
             };
             let with_values = !matches!(edit, Edit::Require { .. });
             let there = self.there(txn, &prepared, &key, with_values)?;
@@ -251,17 +255,25 @@ impl Writing {
             let name = there.as_ref().map_or_else(|| edit.name().into(), |entry| entry.name.clone());
             let kind = if kind == EditKind::Update && there.is_none() { EditKind::Create } else { kind };
             let entry = match edit {
-                Edit::Put { values, .. } => {
-                    let values = std::mem::take(values);
-                    let length = values.iter().map(|value| value.to_bytes().len()).sum();
+                Edit::Put { .. } | Edit::Register { .. } => {
+                    let (values, registration) = match edit {
+                        Edit::Register { values, registration, .. } => {
+                            (std::mem::take(values), std::mem::take(registration))
+                        }
+                        Edit::Put { values, .. } => (std::mem::take(values), known(there.as_ref())),
+                        _ => continue,
+                    };
+                    let length =
+                        values.iter().map(|value| value.to_bytes().len()).sum::<usize>() + registration.len();
                     if length > RECORD {
                         return Err(CommitError::TooLarge { edit: number, length, limit: RECORD });
                     }
-                    Some(Entry { name: name.clone(), revision, state: State::Live, values })
+                    Some(Entry { name: name.clone(), revision, state: State::Live, values, registration })
                 }
                 Edit::Tombstone { .. } => {
                     let values = there.as_ref().map(|entry| entry.values.clone()).unwrap_or_default();
-                    Some(Entry { name: name.clone(), revision, state: State::Tombstone, values })
+                    let (state, registration) = (State::Tombstone, known(there.as_ref()));
+                    Some(Entry { name: name.clone(), revision, state, values, registration })
                 }
                 _ => None,
             };
@@ -269,6 +281,32 @@ impl Writing {
             prepared.lines.push(Line { kind, name, old: Some((key, there)) });
         }
         Ok(prepared)
+    }
+
+    fn prepare_note(
+        &self,
+        txn: &RwTxn<'_>,
+        prepared: &mut Prepared,
+        edit: &mut Edit,
+        number: usize,
+    ) -> Result<(), CommitError> {
+        match edit {
+            Edit::PutNote { key, body } if Key::is_note(key) => {
+                prepared.notes.insert(std::mem::take(key), Some(std::mem::take(body)));
+            }
+            Edit::RemoveNote { key } if Key::is_note(key) => {
+                prepared.notes.insert(std::mem::take(key), None);
+            }
+            Edit::RequireNote { key, body } if Key::is_note(key) => {
+                let prepared = prepared.notes.get(key).cloned();
+                let there = prepared.map_or_else(|| self.tables.note(txn, key), Ok)?;
+                if there != *body {
+                    return Err(CommitError::Note { edit: number });
+                }
+            }
+            _ => return Err(CommitError::Note { edit: number }),
+        }
+        Ok(())
     }
 
     /// What is under a name for an edit that comes after those prepared; its values only if they are wanted.
@@ -291,6 +329,7 @@ impl Writing {
             revision: head.revision,
             state: head.state,
             values: Vec::new(),
+            registration: Box::default(),
         }))
     }
 
@@ -320,8 +359,23 @@ impl Writing {
                 databases.homed.delete(txn, prefix.as_bytes())?;
             }
         }
+        for (key, body) in prepared.notes {
+            // Only stores that are opened for reading can be without.
+            let Some(notes) = databases.notes else { continue };
+            match body {
+                Some(body) => {
+                    let mut value = body.into_vec();
+                    checksum::seal(&key, &mut value);
+                    notes.put(txn, &key, &value)?;
+                }
+                None => {
+                    notes.delete(txn, &key)?;
+                }
+            }
+        }
         fail_point::pass("commit: the records are written");
-        self.revision += 1;
+        // What is only in notes has no number.
+        self.revision += u64::from(!prepared.lines.is_empty());
         for Line { kind, name, .. } in prepared.lines {
             self.sequence += 1;
             let (sequence, revision) = (self.sequence, self.revision);
@@ -362,7 +416,20 @@ impl Writing {
 struct Prepared {
     records: BTreeMap<Key, Option<Entry>>,
     homed: BTreeMap<Key, bool>,
+    notes: BTreeMap<Box<[u8]>, Option<Box<[u8]>>>,
     lines: Vec<Line>,
+}
+
+impl Prepared {
+    /// Whether there is nothing to be done.
+    fn is_nothing(&self) -> bool {
+        self.lines.is_empty() && self.notes.is_empty()
+    }
+}
+
+/// What the registry knows of what is there.
+fn known(there: Option<&Entry>) -> Box<[u8]> {
+    there.map(|entry| entry.registration.clone()).unwrap_or_default()
 }
 
 /// A line of the log, and of the record that it is about the key and what is there before, if it is about one.
