@@ -10,6 +10,7 @@ mod error;
 mod group;
 mod history;
 mod list;
+pub mod metadata;
 mod neighbours;
 mod operation;
 mod permission;
