@@ -83,6 +83,20 @@ impl Refusal {
         Self::new(Reason::NotFound, "not-found", format!("there is no {what} `{id}`"))
     }
 
+    /// The same once more, for another line; without what failed.
+    pub(crate) fn again(&self) -> Self {
+        Self {
+            reason: self.reason,
+            code: self.code,
+            detail: self.detail.clone(),
+            pointer: self.pointer.clone(),
+            hint: self.hint.clone(),
+            existing: self.existing.clone(),
+            faults: self.faults.clone(),
+            failure: None,
+        }
+    }
+
     #[must_use]
     pub(crate) fn at(mut self, pointer: impl Into<String>) -> Self {
         self.pointer = Some(pointer.into());

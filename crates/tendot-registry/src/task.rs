@@ -24,7 +24,6 @@ pub(crate) mod sealed {
         type Done: Send;
 
         /// What it comes to, for who asks, at a time in milliseconds since 1970.
-        #[allow(private_interfaces, reason = "nobody else plans")]
         fn plan<S: Store>(
             &self,
             judge: &Registry<S>,
@@ -36,7 +35,8 @@ pub(crate) mod sealed {
 }
 
 /// What a task comes to.
-pub(crate) struct Planned<T> {
+#[allow(unreachable_pub, reason = "in the signature of a sealed trait")]
+pub struct Planned<T> {
     /// What is to be done; nothing if all is as it should be.
     pub(crate) edits: Vec<Edit>,
     pub(crate) done: T,

@@ -15,8 +15,9 @@ pub use batch::{Line, LineOutcome, LineStatus};
 pub use deposit::{NameChange, NameEnd, NewName};
 pub use draft::Draft;
 pub(crate) use draw::{Drawn, draw};
-pub use list::Names;
-pub(crate) use quota::Quotas;
+pub(crate) use list::owned_key;
+pub use list::{NameItem, Names};
+pub(crate) use quota::{Quotas, reached};
 pub use suffix::is_minted;
 
 use serde::{Deserialize, Serialize};
@@ -24,7 +25,7 @@ use serde_json::value::RawValue;
 use tendot_proto::{Value, Work};
 use tendot_store::{Entry, Key, Order, State, Store};
 
-use crate::metadata::Facts;
+use crate::metadata::{Facts, Format, Kernel};
 use crate::party::{Kind, Registrant, Standing};
 use crate::{Caller, Error, Note, Refusal, Registry, party, price};
 
@@ -131,17 +132,15 @@ impl Registered {
         std::str::from_utf8(&value.data).ok()
     }
 
-    /// What the registry itself says in its metadata.
-    pub fn facts(&self) -> Facts {
+    /// Its metadata in a format; none if there is none.
+    pub fn metadata_as(&self, format: Format) -> Option<String> {
+        let kernel = Kernel::from_json(self.metadata.as_ref()?.get().as_bytes()).ok()?;
         let issue = self.issue.unwrap_or(Issue { number: 1, at: self.created });
-        let date = i64::try_from(issue.at).ok().and_then(|at| jiff::Timestamp::from_millisecond(at).ok());
-        let date = date.unwrap_or_default().to_zoned(jiff::tz::TimeZone::UTC).date();
-        Facts {
-            name: self.name.to_string(),
-            agency: format!("10.SERV/{}", self.agency.to_ascii_uppercase()),
-            issue_date: date.to_string(),
-            issue_number: issue.number,
-        }
+        let day = i64::try_from(issue.at).ok().and_then(|at| jiff::Timestamp::from_millisecond(at).ok());
+        let day = day.unwrap_or_default().to_zoned(jiff::tz::TimeZone::UTC).date().to_string();
+        let agency = self.agency.to_ascii_uppercase();
+        let facts = Facts { name: &self.name, agency: &agency, issue_date: &day, issue_number: issue.number };
+        Some(format.write(&kernel, &facts, self.url()))
     }
 }
 
@@ -184,7 +183,8 @@ impl<S: Store> Registry<S> {
         if deposit.state == Stage::Reserved && !standing.may_see(&owner) {
             return Err(no_such());
         }
-        let ended = if entry.state == State::Tombstone { self.last_change(&entry.name, work).await? } else { None };
+        let ended =
+            if entry.state == State::Tombstone { self.last_change(&entry.name, work).await? } else { None };
         let mut registered = shown(entry, deposit, &owner, &standing);
         registered.ended = ended;
         Ok(registered)

@@ -12,7 +12,10 @@ pub(crate) fn make(random: u64) -> String {
     let number = random % (1 << (5 * LENGTH));
     let digit = |at: usize| {
         let value = number >> (5 * (LENGTH - 1 - at)) & 31;
-        usize::try_from(value).ok().and_then(|value| ALPHABET.get(value)).map_or('0', |digit| char::from(*digit))
+        usize::try_from(value)
+            .ok()
+            .and_then(|value| ALPHABET.get(value))
+            .map_or('0', |digit| char::from(*digit))
     };
     let digits: String = (0..LENGTH).map(digit).collect();
     format!("{digits}-{:02}", check(number))

@@ -10,15 +10,18 @@ mod standing;
 mod token;
 
 pub use agency::{Agency, AgencyChange, Demand, Ended, NewAgency};
-pub use prefix::{NewPrefix, Policy, Prefix, PrefixChange, Range};
+use data_encoding::HEXLOWER;
+pub use prefix::Lookalikes;
 pub(crate) use prefix::{Allocation, GROUP};
+pub use prefix::{NewPrefix, Policy, Prefix, PrefixChange, Range};
 pub use registrant::{NewRegistrant, Registrant, RegistrantChange};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 pub(crate) use standing::Standing;
-pub use token::{NewToken, Role, Scope, Token, TokenEnd, TokenIdentity};
 use tendot_proto::Work;
+use tendot_proto::crypto::{AwsLc, Crypto as _, Hash};
 use tendot_store::{Edit, Entry, Expect, Key, State, Store, StoreError};
+pub use token::{NewToken, Role, Scope, Token, TokenEnd, TokenIdentity};
 
 use crate::refusal::Reason;
 use crate::{Error, Refusal, Registry, price};
@@ -164,8 +167,8 @@ impl<S: Store> Registry<S> {
         after: Option<&str>,
         limit: usize,
         work: &mut Work,
-        id: impl Fn(&T) -> &str + Send,
-        shown: impl Fn(&T) -> bool + Send,
+        id: impl Fn(&T) -> &str + Send + Sync,
+        shown: impl Fn(&T) -> bool + Send + Sync,
     ) -> Result<(Vec<Held<T>>, Option<String>), Error> {
         work.spend(price::names(limit))?;
         let mut items = Vec::new();
@@ -189,7 +192,8 @@ impl<S: Store> Registry<S> {
 pub(crate) fn check_revision(expected: Option<u64>, revision: u64) -> Result<(), Refusal> {
     match expected {
         Some(expected) if expected != revision => {
-            let detail = format!("it was changed in the meantime: it has revision {revision}, not {expected}");
+            let detail =
+                format!("it was changed in the meantime: it has revision {revision}, not {expected}");
             Err(Refusal::new(Reason::Precondition, "changed", detail).hint("read it again"))
         }
         _ => Ok(()),
@@ -208,6 +212,14 @@ pub(crate) fn new_id(random: &[u8]) -> String {
     const ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
     let digit = |byte: &u8| ALPHABET.get(usize::from(byte % 32)).map_or('0', |digit| char::from(*digit));
     random.iter().take(12).map(digit).collect()
+}
+
+/// SHA-256 in lower-case digits.
+pub(crate) fn fingerprint(bytes: &[u8]) -> Result<String, Error> {
+    let hash = AwsLc.hash(Hash::Sha256, &[bytes]);
+    let hash =
+        hash.map_err(|error| StoreError::Failed { doing: "hashing", error: error.to_string().into() })?;
+    Ok(HEXLOWER.encode(&hash))
 }
 
 /// Text for people: not empty, not too long, without what nobody sees.

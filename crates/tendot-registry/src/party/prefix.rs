@@ -203,8 +203,10 @@ impl Allocation {
     pub(crate) fn check_suffix(&self, suffix: &str) -> Result<(), Refusal> {
         match (&self.pattern, &self.prefix.policy.pattern) {
             (Some(expression), Some(pattern)) if !expression.is_match(suffix) => {
-                let detail =
-                    format!("suffixes under {} have to match `{pattern}`, `{suffix}` does not", self.prefix.prefix);
+                let detail = format!(
+                    "suffixes under {} have to match `{pattern}`, `{suffix}` does not",
+                    self.prefix.prefix
+                );
                 Err(Refusal::invalid("pattern", "/name", detail))
             }
             _ => Ok(()),
@@ -276,11 +278,19 @@ impl Prefix {
     }
 
     /// The same with the administrators of somebody else who has names here.
-    pub(crate) fn edit_group(&self, of: &Registrant, index: u32, there: &Entry, at: u64) -> Edit {
-        let members = of.group();
+    pub(crate) fn edit_groups(
+        &self,
+        of: &Registrant,
+        indexes: impl IntoIterator<Item = u32>,
+        there: &Entry,
+        at: u64,
+    ) -> Edit {
         let mut values = there.values.clone();
-        values.retain(|value| value.index != index);
-        values.push(Value::with_data(index, "HS_VLIST", ValueList { members }.to_bytes()));
+        for index in indexes {
+            let members = of.group();
+            values.retain(|value| value.index != index);
+            values.push(Value::with_data(index, "HS_VLIST", ValueList { members }.to_bytes()));
+        }
         values.sort_by_key(|value| value.index);
         self.put(values, Some(there), u32::try_from(at / 1_000).unwrap_or(u32::MAX))
     }
@@ -293,6 +303,14 @@ impl Prefix {
         }
         let expect = there.map_or(Expect::Absent, |entry| Expect::Revision(entry.revision));
         Edit::Register { name: self.name(), values, registration: write(self), expect }
+    }
+}
+
+impl Prefix {
+    /// Where the administrators of somebody else stand who has, or gets, names here.
+    pub(crate) fn group_for(&mut self, registrant: &str) -> u32 {
+        let next = self.groups.values().max().map_or(GROUP + 1, |last| last.saturating_add(1));
+        *self.groups.entry(registrant.into()).or_insert(next)
     }
 }
 
@@ -515,8 +533,7 @@ impl<S: Store> Registry<S> {
         if entry.is_some() || self.store.is_homed(prefix.as_bytes()).await? {
             return Err(taken(format!("`{prefix}` is in use")));
         }
-        let (first, last) =
-            agency.range.as_ref().and_then(Range::numbers).unwrap_or((FIRST, u32::MAX));
+        let (first, last) = agency.range.as_ref().and_then(Range::numbers).unwrap_or((FIRST, u32::MAX));
         if number(prefix).is_some_and(|number| (first..=last).contains(&number)) {
             return Ok(None);
         }
@@ -550,19 +567,14 @@ impl<S: Store> Registry<S> {
     }
 
     /// The groups of a registrant in all prefixes where it has names, as its administrators are now.
-    pub(crate) async fn renew_groups(
-        &self,
-        registrant: &Registrant,
-        at: u64,
-    ) -> Result<Vec<Edit>, Refusal> {
+    pub(crate) async fn renew_groups(&self, registrant: &Registrant, at: u64) -> Result<Vec<Edit>, Refusal> {
         let mut edits = Vec::new();
         self.visit_prefixes(None, |prefix, entry| {
-            let index = if *prefix.registrant == *registrant.id {
-                Some(GROUP)
-            } else {
-                prefix.groups.get(&registrant.id).copied()
-            };
-            edits.extend(index.map(|index| prefix.edit_group(registrant, index, entry, at)));
+            let own = (*prefix.registrant == *registrant.id).then_some(GROUP);
+            let other = prefix.groups.get(&registrant.id).copied();
+            if own.or(other).is_some() {
+                edits.push(prefix.edit_groups(registrant, own.into_iter().chain(other), entry, at));
+            }
             true
         })
         .await?;
@@ -570,11 +582,7 @@ impl<S: Store> Registry<S> {
     }
 
     /// What names of an agency have in common, as it is now, in all of its prefixes.
-    pub(crate) async fn renew_namespaces(
-        &self,
-        agency: &Agency,
-        at: u64,
-    ) -> Result<Vec<Edit>, Refusal> {
+    pub(crate) async fn renew_namespaces(&self, agency: &Agency, at: u64) -> Result<Vec<Edit>, Refusal> {
         let mut edits = Vec::new();
         self.visit_prefixes(None, |prefix, entry| {
             if prefix.agency.eq_ignore_ascii_case(&agency.code) {

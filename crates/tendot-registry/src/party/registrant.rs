@@ -139,10 +139,9 @@ impl Plan for NewRegistrant {
 
 impl Agency {
     /// It has not ended.
-    pub(super) fn check_going_on(&self, pointer: &str) -> Result<(), Refusal> {
+    pub(crate) fn check_going_on(&self, pointer: &str) -> Result<(), Refusal> {
         let Some(ended) = &self.ended else { return Ok(()) };
-        let detail =
-            format!("agency `{}` has ended; `{}` has its registrants", self.code, ended.successor);
+        let detail = format!("agency `{}` has ended; `{}` has its registrants", self.code, ended.successor);
         Err(Refusal::new(Reason::Conflict, "agency-ended", detail).at(pointer))
     }
 }
@@ -204,9 +203,8 @@ impl<S: Store> Registry<S> {
         let standing = self.standing(caller, at, work).await?;
         let is_of_it =
             |one: &Registrant| agency.is_none_or(|agency| agency.eq_ignore_ascii_case(&one.agency));
-        let (items, next) = self
-            .page_of(Kind::Registrant, after, limit, work, |one: &Registrant| &one.id, is_of_it)
-            .await?;
+        let (items, next) =
+            self.page_of(Kind::Registrant, after, limit, work, |one: &Registrant| &one.id, is_of_it).await?;
         Ok((items.into_iter().map(|held| shown(held, &standing)).collect(), next))
     }
 }

@@ -12,7 +12,8 @@ use crate::{Caller, Refusal, Registry};
 
 /// For whom somebody acts, as it is just now: tokens and who they are for are looked up anew for each thing that is done.
 #[derive(Clone, Debug)]
-pub(crate) struct Standing {
+#[allow(unreachable_pub, reason = "in the signature of a sealed trait")]
+pub struct Standing {
     pub(crate) role: Acting,
     /// What a token is for; none for all that its role may.
     scopes: Option<Vec<Scope>>,

@@ -6,11 +6,10 @@ use data_encoding::HEXLOWER;
 use serde::{Deserialize, Serialize};
 use subtle::ConstantTimeEq as _;
 use tendot_proto::Work;
-use tendot_proto::crypto::{AwsLc, Crypto as _, Hash};
 use tendot_store::{Edit, Expect, Store};
 
 use super::standing::Acting;
-use super::{Agency, Held, Kind, Registrant, Standing, check_text, new_id, put};
+use super::{Agency, Held, Kind, Registrant, Standing, check_text, fingerprint, new_id, put};
 use crate::refusal::Reason;
 use crate::task::Planned;
 use crate::task::sealed::Plan;
@@ -154,11 +153,6 @@ impl NewToken {
     }
 }
 
-fn hash(secret: &str) -> Box<str> {
-    // The provider always has this one.
-    HEXLOWER.encode(&AwsLc.hash(Hash::Sha256, &[secret.as_bytes()]).unwrap_or_default()).into()
-}
-
 impl Plan for NewToken {
     type Done = Token;
 
@@ -221,7 +215,7 @@ impl Plan for NewToken {
             expires: self.expires,
             label: self.label.clone(),
             created: at,
-            hash: hash(&self.secret()),
+            hash: fingerprint(self.secret().as_bytes())?.into(),
         };
         Ok(Planned::new(vec![put(Kind::Token, &token.id, &token, None)], token))
     }
@@ -262,7 +256,7 @@ impl<S: Store> Registry<S> {
         };
         let Some(held) = self.held::<Token>(Kind::Token, id, work).await? else { return Ok(None) };
         let token = held.it;
-        let is_it = bool::from(hash(secret).as_bytes().ct_eq(token.hash.as_bytes()))
+        let is_it = bool::from(fingerprint(secret.as_bytes())?.as_bytes().ct_eq(token.hash.as_bytes()))
             && token.expires.is_none_or(|end| end > at);
         Ok(is_it.then_some(TokenIdentity { id: token.id, role: token.role, subject: token.subject }))
     }
