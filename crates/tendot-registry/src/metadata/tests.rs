@@ -3,7 +3,7 @@ use proptest::prelude::*;
 
 use super::kernel::Referent;
 use super::read::{Content, Reader, Syntax};
-use super::{Facts, Format, Kernel, MetadataFault};
+use super::{Facts, Format, Kernel, MetadataFault, System};
 
 /// Choices that a test makes: bytes, and zeros when there are no more.
 #[derive(Default)]
@@ -67,7 +67,7 @@ impl Choices {
     }
 
     pub(super) fn optional<T: Content>(&mut self) -> Option<T> {
-        (self.next() % 2 == 0).then(|| T::any(self))
+        self.next().is_multiple_of(2).then(|| T::any(self))
     }
 
     pub(super) fn many<T: Content>(&mut self) -> Vec<T> {
@@ -111,6 +111,16 @@ proptest! {
         let kernel = any_kernel(bytes);
         let printed = Format::KernelXml.write(&kernel, &FACTS, None);
         prop_assert_eq!(Kernel::from_xml_of(&printed, FACTS.name), Ok(kernel), "{}", printed);
+    }
+
+    #[test]
+    fn the_other_view_and_back(bytes in vec(any::<u8>(), 0..600)) {
+        let system = System::from(&any_kernel(bytes));
+        let printed = system.to_json(&FACTS);
+        prop_assert_eq!(System::from_json(printed.as_bytes()), Ok(system.clone()));
+        let kernel = Kernel::from_json_of(printed.as_bytes(), FACTS.name).unwrap();
+        prop_assert_eq!(System::from(&kernel), system);
+        prop_assert_eq!(Kernel::from_json(kernel.to_json().as_bytes()), Ok(kernel));
     }
 
     #[test]
@@ -201,7 +211,7 @@ fn faults_of_json() {
         ],
     );
     check(
-        edit("\"Visual\"", &"\"Visual\",".repeat(11).trim_end_matches(',')),
+        edit("\"Visual\"", "\"Visual\",".repeat(11).trim_end_matches(',')),
         &["/referentCreation/mode too-many 11 are too many, at most 10 are taken"],
     );
     check(

@@ -73,11 +73,6 @@ impl Text {
     pub(super) fn as_str(&self) -> &str {
         &self.0
     }
-
-    /// A text of our own.
-    pub(super) fn fixed(text: &'static str) -> Self {
-        Self(text.into())
-    }
 }
 
 impl Content for Text {
