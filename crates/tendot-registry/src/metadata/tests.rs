@@ -1,4 +1,5 @@
 use proptest::collection::vec;
+use proptest::option;
 use proptest::prelude::*;
 
 use super::kernel::Referent;
@@ -121,6 +122,21 @@ proptest! {
         let kernel = Kernel::from_json_of(printed.as_bytes(), FACTS.name).unwrap();
         prop_assert_eq!(System::from(&kernel), system);
         prop_assert_eq!(Kernel::from_json(kernel.to_json().as_bytes()), Ok(kernel));
+    }
+
+    #[test]
+    fn every_format_is_well_formed(bytes in vec(any::<u8>(), 0..600), name in ".{1,20}", url in option::of(".{1,20}")) {
+        let kernel = any_kernel(bytes);
+        let facts = Facts { name: &name, ..FACTS };
+        for format in Format::ALL {
+            let written = format.write(&kernel, &facts, url.as_deref());
+            match format {
+                Format::KernelXml => prop_assert!(roxmltree::Document::parse(&written).is_ok(), "{}", written),
+                Format::BibTeX => prop_assert_eq!(braces(&written), Some(0), "{}", written),
+                Format::Ris => prop_assert!(is_ris(&written), "{}", written),
+                _ => prop_assert!(serde_json::from_str::<serde_json::Value>(&written).is_ok(), "{}", written),
+            }
+        }
     }
 
     #[test]
@@ -480,6 +496,26 @@ fn dates() {
     ] {
         assert!(!read(text), "{text}");
     }
+}
+
+/// How many braces are open at the end, as BibTeX counts them; none if more are closed than were open.
+fn braces(text: &str) -> Option<u32> {
+    text.chars().try_fold(0_u32, |open, found| match found {
+        '{' => Some(open + 1),
+        '}' => open.checked_sub(1),
+        _ => Some(open),
+    })
+}
+
+/// One record: it begins and ends once, and every line has a tag.
+fn is_ris(text: &str) -> bool {
+    let lines: Vec<_> = text.split_terminator("\r\n").collect();
+    let has_tag = |line: &&str| line.get(2..6) == Some("  - ") && !line.contains(['\r', '\n']);
+    let count = |tag: &str| lines.iter().filter(|line| line.starts_with(tag)).count();
+    lines.iter().all(has_tag)
+        && lines[0].starts_with("TY")
+        && count("TY") == 1
+        && lines.last() == Some(&"ER  - ")
 }
 
 fn told(faults: &[MetadataFault]) -> Vec<String> {

@@ -24,7 +24,7 @@ pub(super) fn write(citation: &Citation<'_>) -> String {
     line("ET", citation.numbers(&["EditionNumber"]).next());
     if let Some((_, date)) = citation.date {
         line("PY", Some(&date.year.to_string()));
-        if let Some(month) = date.month {
+        if let Some(month) = date.month.filter(|_| date.year > 0) {
             let day = date.day.map_or(String::new(), |day| format!("{day:02}"));
             line("DA", Some(&format!("{:04}/{month:02}/{day}", date.year)));
         }
