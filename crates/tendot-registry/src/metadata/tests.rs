@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::kernel::Referent;
 use super::read::{Content, Reader, Syntax};
-use super::{Facts, Format, Kernel, MetadataFault, System};
+use super::{Facts, FaultCode, Format, Kernel, MetadataFault, System};
 
 /// Choices that a test makes: bytes, and zeros when there are no more.
 #[derive(Default)]
@@ -457,6 +457,24 @@ fn faults_of_xml() {
         "<kernelMetadata xmlns:xsi='http://www.w3.org/2001/XMLSchema-instance' xsi:schemaLocation='a b' ",
     );
     assert_eq!(Kernel::from_xml(&other).unwrap().to_json(), EXAMPLE);
+}
+
+#[test]
+fn documents_as_large_as_they_may_be() {
+    let agent = r#"{"name":{"value":"Bak, Per","type":"Name"},"role":"Author"}"#;
+    let agents = |count: usize| EXAMPLE.replacen(agent, &vec![agent; count].join(","), 1);
+    let kernel = Kernel::from_json(agents(10_000).as_bytes()).unwrap();
+    assert_eq!(kernel.to_json(), agents(10_000));
+    assert_eq!(Kernel::from_json(agents(10_001).as_bytes()).unwrap_err()[0].code, FaultCode::TooMany);
+    let five = Kernel::from_json(agents(2_500).as_bytes()).unwrap();
+    assert_eq!(Kernel::from_xml(&Format::KernelXml.write(&five, &FACTS, None)), Ok(five));
+
+    let check = |text: String, expected: &str| {
+        let faults = Kernel::from_json(text.as_bytes()).unwrap_err();
+        assert!(faults[0].message.contains(expected), "{}", faults[0]);
+    };
+    check(format!("[{}", "{},".repeat(200_000)), "more than 131072 values");
+    check(format!("{{{}", "\"\":0,".repeat(140_000)), "more than 131072 values");
 }
 
 #[test]

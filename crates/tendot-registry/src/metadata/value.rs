@@ -114,7 +114,7 @@ impl Content for bool {
     }
 }
 
-/// A number from 1 on.
+/// A number.
 impl Content for u32 {
     fn read(node: Node<'_>, reader: &mut Reader) -> Option<Self> {
         let number = match (&node, reader.is_json()) {

@@ -17,7 +17,6 @@ use super::system::System;
 
 /// A form in which metadata is given.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-#[non_exhaustive]
 pub enum Format {
     /// The kernel in JSON.
     KernelJson,
