@@ -22,11 +22,15 @@ macro_rules! element {
 
         impl super::read::Content for $name {
             fn read(node: super::node::Node<'_>, reader: &mut super::read::Reader) -> Option<Self> {
+                let before = reader.faults();
                 let mut members = reader.members(node)?;
                 $(let $field = members.$count(reader, $element, element!(@place $($place)?) $(, $limit)?);)+
                 members.finish(reader, &[$($element),+]);
                 let read = Self { $($field: $field?),+ };
-                $($rule(&read, reader);)?
+                // Rules would only tell again what is wrong with a member.
+                if reader.faults() == before {
+                    $($rule(&read, reader);)?
+                }
                 Some(read)
             }
 

@@ -7,13 +7,15 @@ use super::lists::PrimaryReferentType;
 use super::node::{Member, Node, Place};
 use super::party::{NamedPlace, Party};
 use super::read::{Content, Reader, Syntax, shown};
+use super::system::System;
 use super::value::{Day, Text};
 use super::xml;
 
-/// Bytes of a document in JSON. As many would do for what [`XML_BYTES`] of XML say.
+/// Bytes of a document in JSON.
 const JSON_BYTES: usize = 1 << 20;
-/// Bytes of a document in XML.
-const XML_BYTES: usize = 1 << 19;
+/// Bytes of a document in XML, or of the other view: what they say is kept as JSON of less than twice as many bytes,
+/// which has to be read again.
+const OTHER_BYTES: usize = 1 << 19;
 
 /// Kernel metadata: what is named. One that exists is valid.
 ///
@@ -67,14 +69,14 @@ impl Facts<'_> {
 }
 
 impl Kernel {
-    /// Reads JSON. What the registry knows itself is checked for its form, and otherwise ignored.
+    /// Reads JSON of either view. What the registry knows itself is checked for its form, and otherwise ignored.
     pub fn from_json(text: &[u8]) -> Result<Self, Vec<MetadataFault>> {
-        Self::read(json(text)?, Syntax::Json, None)
+        Self::read_json(text, None)
     }
 
     /// Reads JSON that is meant for a name: if it tells another one, it is refused.
     pub fn from_json_of(text: &[u8], name: &str) -> Result<Self, Vec<MetadataFault>> {
-        Self::read(json(text)?, Syntax::Json, Some(name))
+        Self::read_json(text, Some(name))
     }
 
     /// Reads XML of the kernel's schema, with the elements in any order.
@@ -87,9 +89,17 @@ impl Kernel {
         Self::read_xml(text, Some(name))
     }
 
+    fn read_json(text: &[u8], name: Option<&str>) -> Result<Self, Vec<MetadataFault>> {
+        let node = json(text)?;
+        if System::is(&node) && text.len() > OTHER_BYTES {
+            return Err(vec![too_long(text.len(), OTHER_BYTES)]);
+        }
+        Self::read(node, Syntax::Json, name)
+    }
+
     fn read_xml(text: &str, name: Option<&str>) -> Result<Self, Vec<MetadataFault>> {
-        if text.len() > XML_BYTES {
-            return Err(vec![too_long(text.len(), XML_BYTES)]);
+        if text.len() > OTHER_BYTES {
+            return Err(vec![too_long(text.len(), OTHER_BYTES)]);
         }
         let document = xml::parse(text).map_err(|fault| vec![fault])?;
         let node = xml::node(&document, ROOT).map_err(|fault| vec![fault])?;
@@ -137,11 +147,15 @@ impl Kernel {
     }
 
     fn read(node: Node<'_>, syntax: Syntax, name: Option<&str>) -> Result<Self, Vec<MetadataFault>> {
+        if syntax == Syntax::Json && System::is(&node) {
+            return System::read(node, name).map(Self::from);
+        }
         let mut reader = Reader::new(syntax);
         let read = Self::read_members(node, &mut reader, name);
         reader.end(read)
     }
 
+    /// The members of the kernel's own view.
     fn read_members(node: Node<'_>, reader: &mut Reader, name: Option<&str>) -> Option<Self> {
         use Place::Element;
         let mut members = reader.members(node)?;

@@ -162,6 +162,16 @@ closed! {
     = "text/xml",
 }
 
+closed! {
+    /// The primary referent types as the System Metadata calls them.
+    ReferentType: CreativeWork = "CreativeWork", Party = "Party", Place = "Place"
+}
+
+closed! {
+    /// What a place is: there is nothing to choose yet.
+    PlaceSubType: Place = "Place"
+}
+
 open! {
     /// Kinds of names of creations.
     CreationNameType:
@@ -249,6 +259,11 @@ open! {
     "JournalPublisher", "VideoServiceProvider",
 }
 
+impl CreationType {
+    /// A creation of which nothing more is told.
+    pub(super) const RESTRICTED: Self = Self(Cow::Borrowed("Restricted"));
+}
+
 /// A country (ISO 3166-1, alpha-2), or one of those that are no more, or not yet in that list.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) struct Territory(&'static str);
@@ -269,7 +284,7 @@ impl Content for Territory {
 
     #[cfg(test)]
     fn any(choices: &mut super::tests::Choices) -> Self {
-        Self(*choices.of(TERRITORIES))
+        Self(choices.of::<&str>(TERRITORIES))
     }
 }
 

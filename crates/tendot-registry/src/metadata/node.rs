@@ -1,4 +1,5 @@
 use std::borrow::Cow;
+use std::cell::Cell;
 use std::fmt;
 
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
@@ -6,6 +7,8 @@ use serde::ser::{Serialize, SerializeMap, Serializer};
 
 /// Objects and lists inside each other; the deepest element of the kernel, an address of a linked creation, needs 7.
 const DEPTH: usize = 12;
+/// Members and items: enough for 10,000 agents.
+const NODES: u32 = 1 << 17;
 
 /// A document as a tree: what JSON and XML have in common, and what the model is read from and written to.
 #[derive(Clone, Debug)]
@@ -80,7 +83,8 @@ impl<'a> Node<'a> {
     }
 
     pub(super) fn deserialize<D: Deserializer<'a>>(deserializer: D) -> Result<Self, D::Error> {
-        Depth(DEPTH).deserialize(deserializer)
+        let left = Cell::new(NODES);
+        Bounds { depth: DEPTH, left: &left }.deserialize(deserializer)
     }
 }
 
@@ -109,18 +113,28 @@ impl Serialize for Node<'_> {
     }
 }
 
-/// How much deeper it may go.
+/// How much deeper it may go, and how many nodes more there may be: a node takes more memory than its text.
 #[derive(Clone, Copy)]
-struct Depth(usize);
+struct Bounds<'b> {
+    depth: usize,
+    left: &'b Cell<u32>,
+}
 
-impl Depth {
+impl Bounds<'_> {
     fn further<E: Error>(self) -> Result<Self, E> {
-        let deeper = self.0.checked_sub(1).map(Self);
-        deeper.ok_or_else(|| E::custom(format_args!("nested more than {DEPTH} deep")))
+        let depth = self.depth.checked_sub(1);
+        let depth = depth.ok_or_else(|| E::custom(format_args!("nested more than {DEPTH} deep")))?;
+        Ok(Self { depth, ..self })
+    }
+
+    fn spend<E: Error>(self) -> Result<(), E> {
+        let left = self.left.get().checked_sub(1);
+        self.left.set(left.ok_or_else(|| E::custom(format_args!("more than {NODES} values")))?);
+        Ok(())
     }
 }
 
-impl<'de> DeserializeSeed<'de> for Depth {
+impl<'de> DeserializeSeed<'de> for Bounds<'_> {
     type Value = Node<'de>;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Node<'de>, D::Error> {
@@ -128,7 +142,7 @@ impl<'de> DeserializeSeed<'de> for Depth {
     }
 }
 
-impl<'de> Visitor<'de> for Depth {
+impl<'de> Visitor<'de> for Bounds<'_> {
     type Value = Node<'de>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -167,6 +181,7 @@ impl<'de> Visitor<'de> for Depth {
         let deeper = self.further()?;
         let mut nodes = Vec::new();
         while let Some(node) = list.next_element_seed(deeper)? {
+            self.spend()?;
             nodes.push(node);
         }
         Ok(Node::List(nodes))
@@ -174,9 +189,10 @@ impl<'de> Visitor<'de> for Depth {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Node<'de>, A::Error> {
         let deeper = self.further()?;
-        let mut members = Vec::with_capacity(4);
+        let mut members = Vec::new();
         while let Some(name) = map.next_key_seed(Name)? {
             let node = map.next_value_seed(deeper)?;
+            self.spend()?;
             members.push(Member { name, place: Place::Element, node });
         }
         Ok(Node::Object(members))

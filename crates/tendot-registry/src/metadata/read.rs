@@ -147,8 +147,13 @@ impl Reader {
         self.faults.push(MetadataFault { pointer: pointer + &beyond, code, message, allowed });
     }
 
+    /// How many faults were noted.
+    pub(super) fn faults(&self) -> usize {
+        self.faults.len()
+    }
+
     fn is_full(&self) -> bool {
-        self.faults.len() >= FAULTS
+        self.faults() >= FAULTS
     }
 }
 
@@ -241,13 +246,18 @@ impl<'a> Members<'a> {
         place: Place,
         limit: usize,
     ) -> Option<Vec<T>> {
-        let before = reader.faults.len();
+        let before = reader.faults();
         let read = self.many(reader, name, place, limit)?;
-        if read.is_empty() && reader.faults.len() == before {
+        if read.is_empty() && reader.faults() == before {
             let message = format!("at least one `{name}` has to be there");
             reader.wrong_member(name, place, FaultCode::Missing, message);
         }
         Some(read)
+    }
+
+    /// What is left, as a node again.
+    pub(super) fn rest(self) -> Node<'a> {
+        Node::Object(self.0)
     }
 
     /// Notes what is left: nobody should think that it was understood.

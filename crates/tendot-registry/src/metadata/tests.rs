@@ -1,9 +1,10 @@
 use proptest::collection::vec;
+use proptest::option;
 use proptest::prelude::*;
 
 use super::kernel::Referent;
 use super::read::{Content, Reader, Syntax};
-use super::{Facts, Format, Kernel, MetadataFault};
+use super::{Facts, FaultCode, Format, Kernel, MetadataFault, System};
 
 /// Choices that a test makes: bytes, and zeros when there are no more.
 #[derive(Default)]
@@ -67,7 +68,7 @@ impl Choices {
     }
 
     pub(super) fn optional<T: Content>(&mut self) -> Option<T> {
-        (self.next() % 2 == 0).then(|| T::any(self))
+        self.next().is_multiple_of(2).then(|| T::any(self))
     }
 
     pub(super) fn many<T: Content>(&mut self) -> Vec<T> {
@@ -111,6 +112,31 @@ proptest! {
         let kernel = any_kernel(bytes);
         let printed = Format::KernelXml.write(&kernel, &FACTS, None);
         prop_assert_eq!(Kernel::from_xml_of(&printed, FACTS.name), Ok(kernel), "{}", printed);
+    }
+
+    #[test]
+    fn the_other_view_and_back(bytes in vec(any::<u8>(), 0..600)) {
+        let system = System::from(&any_kernel(bytes));
+        let printed = system.to_json(&FACTS);
+        prop_assert_eq!(System::from_json(printed.as_bytes()), Ok(system.clone()));
+        let kernel = Kernel::from_json_of(printed.as_bytes(), FACTS.name).unwrap();
+        prop_assert_eq!(System::from(&kernel), system);
+        prop_assert_eq!(Kernel::from_json(kernel.to_json().as_bytes()), Ok(kernel));
+    }
+
+    #[test]
+    fn every_format_is_well_formed(bytes in vec(any::<u8>(), 0..600), name in ".{1,20}", url in option::of(".{1,20}")) {
+        let kernel = any_kernel(bytes);
+        let facts = Facts { name: &name, ..FACTS };
+        for format in Format::ALL {
+            let written = format.write(&kernel, &facts, url.as_deref());
+            match format {
+                Format::KernelXml => prop_assert!(roxmltree::Document::parse(&written).is_ok(), "{}", written),
+                Format::BibTeX => prop_assert_eq!(braces(&written), Some(0), "{}", written),
+                Format::Ris => prop_assert!(is_ris(&written), "{}", written),
+                _ => prop_assert!(serde_json::from_str::<serde_json::Value>(&written).is_ok(), "{}", written),
+            }
+        }
     }
 
     #[test]
@@ -201,7 +227,7 @@ fn faults_of_json() {
         ],
     );
     check(
-        edit("\"Visual\"", &"\"Visual\",".repeat(11).trim_end_matches(',')),
+        edit("\"Visual\"", "\"Visual\",".repeat(11).trim_end_matches(',')),
         &["/referentCreation/mode too-many 11 are too many, at most 10 are taken"],
     );
     check(
@@ -434,6 +460,24 @@ fn faults_of_xml() {
 }
 
 #[test]
+fn documents_as_large_as_they_may_be() {
+    let agent = r#"{"name":{"value":"Bak, Per","type":"Name"},"role":"Author"}"#;
+    let agents = |count: usize| EXAMPLE.replacen(agent, &vec![agent; count].join(","), 1);
+    let kernel = Kernel::from_json(agents(10_000).as_bytes()).unwrap();
+    assert_eq!(kernel.to_json(), agents(10_000));
+    assert_eq!(Kernel::from_json(agents(10_001).as_bytes()).unwrap_err()[0].code, FaultCode::TooMany);
+    let five = Kernel::from_json(agents(2_500).as_bytes()).unwrap();
+    assert_eq!(Kernel::from_xml(&Format::KernelXml.write(&five, &FACTS, None)), Ok(five));
+
+    let check = |text: String, expected: &str| {
+        let faults = Kernel::from_json(text.as_bytes()).unwrap_err();
+        assert!(faults[0].message.contains(expected), "{}", faults[0]);
+    };
+    check(format!("[{}", "{},".repeat(200_000)), "more than 131072 values");
+    check(format!("{{{}", "\"\":0,".repeat(140_000)), "more than 131072 values");
+}
+
+#[test]
 fn dates() {
     let read = |text: &str| {
         let date = format!(r#""creationDate":{{"date":"{text}"}},"mode""#);
@@ -470,6 +514,26 @@ fn dates() {
     ] {
         assert!(!read(text), "{text}");
     }
+}
+
+/// How many braces are open at the end, as BibTeX counts them; none if more are closed than were open.
+fn braces(text: &str) -> Option<u32> {
+    text.chars().try_fold(0_u32, |open, found| match found {
+        '{' => Some(open + 1),
+        '}' => open.checked_sub(1),
+        _ => Some(open),
+    })
+}
+
+/// One record: it begins and ends once, and every line has a tag.
+fn is_ris(text: &str) -> bool {
+    let lines: Vec<_> = text.split_terminator("\r\n").collect();
+    let has_tag = |line: &&str| line.get(2..6) == Some("  - ") && !line.contains(['\r', '\n']);
+    let count = |tag: &str| lines.iter().filter(|line| line.starts_with(tag)).count();
+    lines.iter().all(has_tag)
+        && lines[0].starts_with("TY")
+        && count("TY") == 1
+        && lines.last() == Some(&"ER  - ")
 }
 
 fn told(faults: &[MetadataFault]) -> Vec<String> {

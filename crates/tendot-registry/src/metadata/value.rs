@@ -73,11 +73,6 @@ impl Text {
     pub(super) fn as_str(&self) -> &str {
         &self.0
     }
-
-    /// A text of our own.
-    pub(super) fn fixed(text: &'static str) -> Self {
-        Self(text.into())
-    }
 }
 
 impl Content for Text {
@@ -119,7 +114,7 @@ impl Content for bool {
     }
 }
 
-/// A number from 1 on.
+/// A number.
 impl Content for u32 {
     fn read(node: Node<'_>, reader: &mut Reader) -> Option<Self> {
         let number = match (&node, reader.is_json()) {
