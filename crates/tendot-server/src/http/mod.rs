@@ -28,6 +28,8 @@ mod form;
 mod head;
 mod kept;
 mod last_change;
+#[cfg_attr(not(test), expect(dead_code, reason = "for batches, which are to come"))]
+mod lines;
 mod link;
 mod listen;
 mod location;
@@ -50,6 +52,7 @@ mod route;
 mod search;
 mod shown;
 mod status;
+mod stream;
 mod tls;
 mod tunnel;
 mod upstream;
