@@ -534,6 +534,11 @@ fn options(route: Route) -> Answer {
 
 fn not_allowed(route: Route, method: &Method, path: &str) -> Answer {
     let mut response = match path.starts_with("/api/") {
+        true if path.starts_with("/api/v1/") => {
+            let allowed = route.methods();
+            let detail = format!("{method} is not done here, but {}.", allowed.to_str().unwrap_or_default());
+            page::problem(StatusCode::METHOD_NOT_ALLOWED, "method-not-allowed", detail).into()
+        }
         true => api::unknown(method, path),
         false => answer(StatusCode::METHOD_NOT_ALLOWED, TEXT, "this is not done here\n"),
     };
