@@ -24,6 +24,7 @@ mod compress;
 mod connection;
 mod describe;
 mod explain;
+mod followers;
 mod form;
 mod head;
 mod kept;
@@ -70,6 +71,7 @@ use client::{Client, Peer};
 pub use client::{ForwardedBy, Trust};
 pub(crate) use client::{host, masked, plain};
 pub use explain::{Explanation, Finding, Outcome};
+use followers::Followers;
 use http::header::{self, HeaderValue};
 use http::request::Parts;
 use http::{HeaderMap, Method, StatusCode, Uri};
@@ -137,6 +139,7 @@ pub struct Http<S> {
     cores: Arc<Semaphore>,
     /// For lists, which may take longer.
     lists: Semaphore,
+    followers: Followers,
     /// Whether requests are answered as they should be.
     ready: AtomicBool,
 }
@@ -171,6 +174,7 @@ impl<S: Store + 'static> Http<S> {
             attempts: Attempts::new(),
             cores: Arc::new(Semaphore::new(std::thread::available_parallelism().map_or(1, usize::from))),
             lists: Semaphore::new(LISTS),
+            followers: Followers::new(),
             ready: AtomicBool::new(false),
         }
     }
@@ -461,6 +465,7 @@ impl<S: Store + 'static> Http<S> {
             Route::Site => self.get_site(request),
             Route::Reverse | Route::ReverseUnder => self.reverse(rest, request).await,
             Route::History => self.get_history(rest, request).await,
+            Route::Changes => self.get_changes(request).await,
             Route::Name => self.redirect(rest, request, now).await,
         }
     }

@@ -30,12 +30,13 @@ pub(super) enum Route {
     Reverse,
     ReverseUnder,
     History,
+    Changes,
     Name,
 }
 
 /// All paths; the first that fits is taken, and the page has them from the last on. A part in braces, at the end, stands
 /// for all the rest; elsewhere for anything up to a slash.
-pub(super) const ROUTES: [(&str, Route); 26] = [
+pub(super) const ROUTES: [(&str, Route); 27] = [
     ("/static/style.css", Route::Style),
     ("/favicon.svg", Route::Icon),
     ("/favicon.ico", Route::Icon),
@@ -53,6 +54,7 @@ pub(super) const ROUTES: [(&str, Route); 26] = [
     ("/hrls/handles", Route::Reverse),
     ("/hrls/handles/{prefix}", Route::ReverseUnder),
     ("/api/site", Route::Site),
+    ("/api/v1/changes", Route::Changes),
     ("/api/v1/history/{name}", Route::History),
     ("/api/verifications/{identity}", Route::Verifications),
     ("/api/sessions", Route::Sessions),
@@ -154,6 +156,7 @@ impl Route {
             Self::Reverse => reverse::describe(),
             Self::ReverseUnder => reverse::describe_under(),
             Self::History => api::describe_history(),
+            Self::Changes => api::describe_changes(),
             Self::Name => redirect::describe(),
         }
     }
@@ -218,6 +221,8 @@ mod tests {
         check("/hrls", Some((Route::Name, "/hrls")));
         check("/api/v1/history/10.1//x", Some((Route::History, "10.1//x")));
         check("/api/v1/history", None);
+        check("/api/v1/changes", Some((Route::Changes, "")));
+        check("/api/v1/changes/", None);
         check("/api/", None);
         check("/api", Some((Route::Name, "/api")));
         check("*", Some((Route::Name, "*")));
