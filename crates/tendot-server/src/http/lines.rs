@@ -97,11 +97,10 @@ impl Bodies {
             splitter: Splitter::new(limits.line),
         };
         // Who waits to be told to go on is told so when the body is first asked for, and no longer once an answer has begun.
-        if headers.contains_key(EXPECT) {
-            match timeout(AT_ONCE, lines.body.frame()).await {
-                Ok(frame) => lines.receive(frame)?,
-                Err(_) => {}
-            }
+        if headers.contains_key(EXPECT)
+            && let Ok(frame) = timeout(AT_ONCE, lines.body.frame()).await
+        {
+            lines.receive(frame)?;
         }
         Ok(lines)
     }
@@ -284,6 +283,7 @@ mod tests {
 
     use flate2::Compression;
     use flate2::write::GzEncoder;
+    use http::header::HeaderValue;
     use http::{Request, StatusCode};
     use hyper::service::service_fn;
     use hyper_util::rt::{TokioExecutor, TokioIo};
@@ -294,7 +294,9 @@ mod tests {
     use super::*;
     use crate::http::answer::{TEXT, answer};
     use crate::http::connection;
-    use crate::http::stream::{Cut, stream};
+    use crate::http::listen::Limits;
+    use crate::http::pace::Paced;
+    use crate::http::stream::{Cut, stream, stream_patiently};
 
     const LIMIT: usize = 8;
 
@@ -338,12 +340,19 @@ mod tests {
     /// A server that answers each line with its number and length, or why it ended.
     fn serve(limits: LineLimits, time: Duration) -> DuplexStream {
         let (client, server) = duplex(1 << 20);
+        serve_at(server, limits, time);
+        client
+    }
+
+    fn serve_at(server: DuplexStream, limits: LineLimits, time: Duration) {
+        let times = Limits { write_time: time, ..Limits::default() };
+        let server = Paced::new(server, times, HeaderValue::from_static("id"));
         tokio::spawn(async move {
             let count = move |request: Request<Incoming>| async move {
                 let (parts, body) = request.into_parts();
                 let response = match Bodies::new(time).lines(&parts.headers, body, limits).await {
                     Err(error) => answer(error.status(), TEXT, error.to_string()),
-                    Ok(mut lines) => stream(StatusCode::OK, TEXT, async move |sink| {
+                    Ok(mut lines) => stream_patiently(StatusCode::OK, TEXT, async move |sink| {
                         loop {
                             match lines.next().await {
                                 Ok(None) => return Ok(()),
@@ -366,7 +375,6 @@ mod tests {
             let builder = auto::Builder::new(TokioExecutor::new());
             let _ = builder.serve_connection(TokioIo::new(server), service_fn(count)).await;
         });
-        client
     }
 
     fn gzip(body: &[u8]) -> Vec<u8> {
@@ -473,6 +481,27 @@ mod tests {
         while !answer.ends_with("\r\n0\r\n\r\n") {
             answer.push(char::from(client.read_u8().await.unwrap()));
         }
+    }
+
+    /// Who reads nothing before all is sent, as most do, is not cut off, though it takes longer than an answer may wait; and
+    /// then gets all.
+    #[tokio::test]
+    async fn answered_when_all_was_sent() {
+        const LINES: usize = 100_000;
+        let (mut client, server) = duplex(4 << 10);
+        serve_at(server, LineLimits::default(), Duration::from_millis(500));
+        let head = format!(
+            "POST / HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: {}\r\n\r\n",
+            LINES * 4
+        );
+        client.write_all(head.as_bytes()).await.unwrap();
+        for _ in 0..20 {
+            client.write_all("abc\n".repeat(LINES / 20).as_bytes()).await.unwrap();
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        let mut answer = String::new();
+        client.read_to_string(&mut answer).await.unwrap();
+        assert!(answer.contains(&format!("{LINES} 3\n")) && answer.ends_with("\r\n0\r\n\r\n"));
     }
 
     /// Who waits to be told to go on is.

@@ -7,7 +7,8 @@
 //! `negotiate.rs` (what the client would rather have), `address.rs` (what is redirected to) and `link.rs` (what else is
 //! said of the thing); `explain.rs` tells why it led there, and `near.rs` what may have been meant. Names are looked up in
 //! `search.rs`, those that are not kept here by way of `upstream.rs`, and by what they say in `reverse.rs`. A record as JSON is in `api/`, and what people see in
-//! `page/`.
+//! `page/`. What is sent along is read in `body.rs`, or line by line in `lines.rs`; an answer is there (`answer.rs`), or made
+//! while it is sent (`stream.rs`, `spool.rs`), as for those who follow what changes (`followers.rs`).
 
 mod address;
 mod agency;
@@ -52,6 +53,7 @@ mod reverse;
 mod route;
 mod search;
 mod shown;
+mod spool;
 mod status;
 mod stream;
 mod tls;

@@ -8,6 +8,7 @@ use http::header::HeaderValue;
 use tokio::sync::mpsc;
 
 use super::answer::{Answer, answer};
+use super::spool;
 
 /// Pieces that wait to be sent; with more, who makes them waits.
 const PIECES: usize = 4;
@@ -25,6 +26,29 @@ pub(crate) fn stream<F>(status: StatusCode, kind: HeaderValue, make: impl FnOnce
 where
     F: Future<Output = Result<(), Cut>> + Send + 'static,
 {
+    respond(status, kind, begin(make))
+}
+
+/// The same, for an answer to what the client still sends: `make` does not wait for a client that reads nothing before it has
+/// sent all, as most do. What it does not read yet waits on disk, within bounds.
+#[cfg_attr(not(test), expect(dead_code, reason = "for batches, which are to come"))]
+pub(crate) fn stream_patiently<F>(
+    status: StatusCode,
+    kind: HeaderValue,
+    make: impl FnOnce(Sink) -> F,
+) -> Answer
+where
+    F: Future<Output = Result<(), Cut>> + Send + 'static,
+{
+    let (sender, receiver) = mpsc::channel(PIECES);
+    tokio::spawn(spool::pass(begin(make), sender));
+    respond(status, kind, receiver)
+}
+
+fn begin<F>(make: impl FnOnce(Sink) -> F) -> mpsc::Receiver<Bytes>
+where
+    F: Future<Output = Result<(), Cut>> + Send + 'static,
+{
     let (sender, receiver) = mpsc::channel(PIECES);
     let made = make(Sink(sender.clone()));
     tokio::spawn(async move {
@@ -33,6 +57,10 @@ where
             let _ = sender.send(Bytes::new()).await;
         }
     });
+    receiver
+}
+
+fn respond(status: StatusCode, kind: HeaderValue, receiver: mpsc::Receiver<Bytes>) -> Answer {
     let mut response = answer(status, kind, Bytes::new());
     response.extensions_mut().insert(Streamed(Arc::new(Mutex::new(Some(receiver)))));
     response

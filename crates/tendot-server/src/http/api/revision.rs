@@ -24,7 +24,7 @@ pub(crate) enum Condition {
 
 impl Condition {
     /// What the headers of a request say.
-    pub(crate) fn of(headers: &HeaderMap) -> Result<Self, Problem<'static>> {
+    pub(crate) fn of(headers: &HeaderMap) -> Result<Self, Box<Problem<'static>>> {
         let one = |name| {
             let mut values = headers.get_all(name).iter().map(HeaderValue::as_bytes);
             (values.next(), values.next())
@@ -52,7 +52,7 @@ fn revision(tag: &[u8]) -> Option<u64> {
     tag.strip_prefix("W/").unwrap_or(tag).strip_prefix('"')?.strip_suffix('"')?.parse().ok()
 }
 
-fn not_understood(why: &str) -> Problem<'static> {
+fn not_understood(why: &str) -> Box<Problem<'static>> {
     problem(StatusCode::BAD_REQUEST, "bad-condition", format!("{why}."))
 }
 

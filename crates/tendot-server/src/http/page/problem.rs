@@ -104,13 +104,13 @@ impl Problem<'_> {
     }
 
     /// In these words instead of those of its code.
-    pub(crate) fn title(mut self, title: &'static str) -> Self {
+    pub(crate) fn title(mut self: Box<Self>, title: &'static str) -> Box<Self> {
         self.title = title.into();
         self
     }
 
     /// What to do instead.
-    pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
+    pub(crate) fn hint(mut self: Box<Self>, hint: impl Into<String>) -> Box<Self> {
         self.hint = Some(hint.into());
         self
     }
@@ -119,26 +119,26 @@ impl Problem<'_> {
 #[cfg_attr(not(test), expect(dead_code, reason = "for deposits, which are to come"))]
 impl Problem<'_> {
     /// Where in the document that was sent: a JSON pointer.
-    pub(crate) fn pointer(mut self, pointer: impl Into<String>) -> Self {
+    pub(crate) fn pointer(mut self: Box<Self>, pointer: impl Into<String>) -> Box<Self> {
         self.pointer = Some(pointer.into());
         self
     }
 
     /// In which line of what was sent, counted from 1.
-    pub(crate) const fn line(mut self, line: u64) -> Self {
+    pub(crate) fn line(mut self: Box<Self>, line: u64) -> Box<Self> {
         self.line = Some(line);
         self
     }
 
     /// What else programs may want to know, under a name that no other member has.
-    pub(crate) fn member(mut self, name: &str, value: impl Into<Json>) -> Self {
+    pub(crate) fn member(mut self: Box<Self>, name: &str, value: impl Into<Json>) -> Box<Self> {
         self.members.insert(name.into(), value.into());
         self
     }
 }
 
-impl From<Problem<'_>> for Answer {
-    fn from(problem: Problem<'_>) -> Self {
+impl From<Box<Problem<'_>>> for Answer {
+    fn from(problem: Box<Problem<'_>>) -> Self {
         problem.for_programs()
     }
 }
@@ -269,9 +269,13 @@ impl<S: Store> Http<S> {
 }
 
 /// A problem where only programs ask: an [`Answer`] when nothing is to be added. Its title is what the code says.
-pub(crate) fn problem(status: StatusCode, code: &'static str, detail: impl Into<String>) -> Problem<'static> {
+pub(crate) fn problem(
+    status: StatusCode,
+    code: &'static str,
+    detail: impl Into<String>,
+) -> Box<Problem<'static>> {
     let title = capital(code).replace('-', " ").into();
-    Problem { title, ..Problem::new(status, code, "", detail.into()) }
+    Box::new(Problem { title, ..Problem::new(status, code, "", detail.into()) })
 }
 
 fn problem_of(name: &str, error: &Error) -> Problem<'static> {
@@ -460,7 +464,7 @@ mod tests {
 
     #[test]
     fn what_programs_are_told() {
-        let told = |problem: Problem<'_>| serde_json::to_value(problem.told()).unwrap();
+        let told = |problem: Box<Problem<'_>>| serde_json::to_value(problem.told()).unwrap();
         let plain = problem(StatusCode::CONFLICT, "already-registered", "It is.");
         let expected = serde_json::json!({
             "type": "about:blank", "title": "Already registered", "status": 409, "code": "already-registered",
