@@ -4,6 +4,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic))]
 
 mod caller;
+mod changes;
 mod consulted;
 mod deposit;
 pub mod doi;
@@ -33,6 +34,7 @@ pub mod transfer;
 mod validate;
 
 pub use caller::{Caller, Identity};
+pub use changes::{Changed, Changes, Cursor, Subject};
 pub use deposit::{Done, Note, Write};
 pub use error::Error;
 pub use list::{Count, Page};
