@@ -92,7 +92,7 @@ fn verify(arguments: &VerifyArguments) -> Result<Answer, Failure> {
         .verify(|verified| bar.set_position(verified.records + verified.tombstones))
         .map_err(|error| unread(&error))?;
     bar.finish_and_clear();
-    let Verified { records, tombstones, parts, prefixes, lines, history, damage, damaged } = &verified;
+    let Verified { records, tombstones, parts, prefixes, lines, history, damage, damaged, .. } = &verified;
     let mut output = Output::new();
     for damage in damage {
         if arguments.json {
