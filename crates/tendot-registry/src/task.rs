@@ -63,8 +63,6 @@ const TRIES: u32 = 8;
 impl<S: Store> Registry<S> {
     /// Carries out a task, all of it or nothing. What was looked at for it, be it a token, a prefix or a name, has to be the
     /// same when it is committed; if it is not, the task is planned again.
-    ///
-    /// With `beside`, more is done in the same change.
     pub async fn carry_out<T: Task>(
         &self,
         task: &T,
@@ -97,8 +95,11 @@ impl<S: Store> Registry<S> {
             let mut all = judge.store.requirements();
             all.extend(edits);
             all.extend(beside);
+            // Others were faster in taking the room that there was.
+            let Some(claim) = self.quotas.claim(&all) else { continue };
             match self.store.commit(Change { by, at, edits: all }).await {
                 Ok(committed) => {
+                    claim.keep();
                     return Ok(Carried { done, revision: changes.then_some(committed.revision) });
                 }
                 Err(CommitError::Conflict(_) | CommitError::Homed { .. } | CommitError::Note { .. }) => {}
