@@ -253,7 +253,7 @@ impl<S: Store> Registry<S> {
         let deposit = Deposit::of(&entry)?;
         let owner = self.owner(&allocation, deposit.owner.as_deref(), work).await?;
         // Of names that are only reserved others do not learn.
-        if deposit.state == Stage::Reserved && !standing.is_for(&owner) {
+        if deposit.state == Stage::Reserved && !standing.may_see_under(prefix, &owner) {
             return Err(no_such());
         }
         standing.check_for(&owner, Scope::Deposit)?;
