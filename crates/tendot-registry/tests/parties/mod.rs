@@ -2,6 +2,9 @@
 
 #![allow(dead_code, unreachable_pub, reason = "each test uses a part of it")]
 
+mod watched;
+mod whole;
+
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::fs;
@@ -18,6 +21,8 @@ use tendot_registry::party::{
 use tendot_registry::transfer::{NewTransfer, What};
 use tendot_registry::{Caller, Carried, Identity, Reason, Refusal, Registry, Settings, Task};
 use tendot_store::{Embedded, Memory, Store};
+pub use watched::Watched;
+pub use whole::check_whole;
 
 /// When everything is asked for.
 pub const NOW: u64 = 1_800_000_000_000;
