@@ -111,7 +111,7 @@ fn mixed(stage: &impl Stage) {
     }
     assert_eq!(logged, names);
     assert!(log.iter().all(|line| *line.by == *format!("registrant:{}", scene.id("A1"))));
-    check_whole(&scene);
+    check_whole(&scene.registry);
     // The same once more: minted names are new, all else is as it was.
     let again = told(&scene.batch(&lines, &one));
     let unchanged = again.iter().filter(|told| told.starts_with("unchanged")).count();
@@ -170,7 +170,7 @@ fn quota(stage: &impl Stage) {
     assert_eq!(batch(&["o", "p", "q"]), ["o", "p", "quota"]);
     set(1);
     assert_eq!(batch(&["q", "o"]), ["quota", "o"]);
-    check_whole(&scene);
+    check_whole(&scene.registry);
 }
 
 /// However many come at once, there are never more names than there may be, and not fewer.
@@ -262,7 +262,7 @@ fn races<S: Store + 'static>(mut store: impl FnMut() -> S) {
         let written = log.iter().filter(|line| *line.by == *by).count();
         let done = expected.iter().filter(|told| !told.starts_with("refused")).count();
         assert_eq!(written, done, "{role}: {log:?}");
-        check_whole(&scene);
+        check_whole(&scene.registry);
     };
     attempt('1', &|_| Box::new(|_| {}), all.clone());
     attempt(

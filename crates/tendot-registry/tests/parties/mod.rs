@@ -21,7 +21,9 @@ use tendot_registry::party::{
 use tendot_registry::transfer::{NewTransfer, What};
 use tendot_registry::{Caller, Carried, Identity, Reason, Refusal, Registry, Settings, Task};
 use tendot_store::{Embedded, Memory, Store};
+#[allow(unused_imports, reason = "each test uses a part of it")]
 pub use watched::Watched;
+#[allow(unused_imports, reason = "each test uses a part of it")]
 pub use whole::check_whole;
 
 /// When everything is asked for.
