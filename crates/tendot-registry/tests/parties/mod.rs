@@ -99,7 +99,7 @@ impl Stage for OnDisk {
     }
 }
 
-fn copy_folder(from: &Path, to: &Path) {
+pub fn copy_folder(from: &Path, to: &Path) {
     for entry in fs::read_dir(from).unwrap() {
         let entry = entry.unwrap();
         if entry.file_type().unwrap().is_file() {
@@ -168,6 +168,13 @@ pub fn letter<T>(outcome: &Result<T, Refusal>) -> char {
 }
 
 impl<S: Store> Scene<S> {
+    /// The same of another store, in which it was made before.
+    pub fn over<T: Store>(self, store: T) -> Scene<T> {
+        let registry = Registry::new(store, Settings::default());
+        let Self { ids, tokens, callers, random, .. } = self;
+        Scene { registry, ids, tokens, callers, random }
+    }
+
     /// - agency alpha with registrants A1 and A2; A1 has [`ONE`] and [`OTHER`], A2 has [`TWO`]
     /// - agency beta with registrant B1, who has [`THREE`]
     /// - agency gamma, which has ended; its registrant G1 is with beta
