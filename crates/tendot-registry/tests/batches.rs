@@ -12,7 +12,7 @@ use tendot_registry::doi::{Draft, Line, is_minted};
 use tendot_registry::party::{Policy, PrefixChange, RegistrantChange, TokenEnd};
 use tendot_registry::transfer::{NewTransfer, What};
 use tendot_registry::{Caller, Registry, Task, Write};
-use tendot_store::{Edit, Embedded, Memory, Store};
+use tendot_store::{Edit, Store};
 
 fn name(suffix: &str) -> String {
     format!("{ONE}/{suffix}")
@@ -233,20 +233,15 @@ fn forced(what: What, to: Box<str>) -> NewTransfer {
 /// Whoever loses a right while a batch is under way writes nothing by it, and each line gets its right answer.
 #[test]
 fn attack_p9_races() {
-    races(Memory::new);
-    let directory = tempfile::tempdir().unwrap();
-    let mut number = 0;
-    races(|| {
-        number += 1;
-        Embedded::open(&directory.path().join(number.to_string())).unwrap()
-    });
+    races(watched_in_memory);
+    races(watched_on_disk());
 }
 
-fn races<S: Store + 'static>(mut store: impl FnMut() -> S) {
+fn races<S: Store + 'static>(mut scene: impl FnMut() -> Scene<Watched<S>>) {
     let refused = |code: &str| [&*format!("refused {code}"); 3].map(str::to_owned);
     let all = ["created 10.71000/new", "updated 10.71000/x", "created 10.71000/p"].map(str::to_owned);
     let mut attempt = |role: char, event: Event<'_, S>, expected: [String; 3]| {
-        let scene = Scene::new(Watched::new(store()));
+        let scene = scene();
         let caller = scene.caller(role);
         let event = event(&scene);
         let before = scene.changes();

@@ -21,7 +21,6 @@ use tendot_registry::party::{
 use tendot_registry::transfer::{NewTransfer, What};
 use tendot_registry::{Caller, Carried, Identity, Reason, Refusal, Registry, Settings, Task};
 use tendot_store::{Embedded, Memory, Store};
-#[allow(unused_imports, reason = "each test uses a part of it")]
 pub use watched::Watched;
 #[allow(unused_imports, reason = "each test uses a part of it")]
 pub use whole::check_whole;
@@ -96,6 +95,25 @@ impl Stage for OnDisk {
         *self.copy.borrow_mut() = Some(copy);
         let (ids, tokens, callers) = (self.ids.clone(), self.tokens.clone(), self.callers.clone());
         Scene { registry, ids, tokens, callers, random: Cell::new(self.random) }
+    }
+}
+
+/// Scenes where something happens before a commit, in memory.
+pub fn watched_in_memory() -> Scene<Watched<Memory>> {
+    Scene::new(Watched::new(Memory::new()))
+}
+
+/// The same on disk.
+pub fn watched_on_disk() -> impl FnMut() -> Scene<Watched<Embedded>> {
+    let directory = tempfile::tempdir().unwrap();
+    drop(Scene::new(Embedded::open(&directory.path().join("0")).unwrap()));
+    let mut number = 0;
+    move || {
+        number += 1;
+        let copy = directory.path().join(number.to_string());
+        fs::create_dir(&copy).unwrap();
+        copy_folder(&directory.path().join("0"), &copy);
+        InMemory.scene().over(Watched::new(Embedded::open(&copy).unwrap()))
     }
 }
 
