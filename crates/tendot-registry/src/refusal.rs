@@ -54,7 +54,8 @@ pub enum Reason {
 }
 
 impl Refusal {
-    pub(crate) fn new(reason: Reason, code: &'static str, detail: impl Into<String>) -> Self {
+    /// Something that is not done, for this reason.
+    pub fn new(reason: Reason, code: &'static str, detail: impl Into<String>) -> Self {
         Self {
             reason,
             code,

@@ -215,7 +215,7 @@ pub(crate) fn new_id(random: &[u8]) -> String {
 }
 
 /// SHA-256 in lower-case digits.
-pub(crate) fn fingerprint(bytes: &[u8]) -> Result<String, Error> {
+pub fn fingerprint(bytes: &[u8]) -> Result<String, Error> {
     let hash = AwsLc.hash(Hash::Sha256, &[bytes]);
     let hash =
         hash.map_err(|error| StoreError::Failed { doing: "hashing", error: error.to_string().into() })?;

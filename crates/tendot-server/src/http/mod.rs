@@ -30,7 +30,6 @@ mod form;
 mod head;
 mod kept;
 mod last_change;
-#[cfg_attr(not(test), expect(dead_code, reason = "for batches, which are to come"))]
 mod lines;
 mod link;
 mod listen;
@@ -47,6 +46,7 @@ mod places;
 mod rate;
 mod redirect;
 mod refusal;
+mod registry;
 mod request;
 mod request_id;
 mod reverse;
@@ -371,6 +371,7 @@ impl<S: Store + 'static> Http<S> {
         let mut response = match route {
             Route::Session => self.use_session(&parts.method, rest, body, &asked).await,
             Route::Sessions => self.make_session(body, &asked).await,
+            Route::Registry(noun) => self.serve_registry(noun, &parts.method, rest, body, &asked, now).await,
             _ => self.act(&parts.method, (route, path, rest), body, client, &asked, now).await,
         };
         if response.status() == StatusCode::UNAUTHORIZED {
@@ -468,6 +469,8 @@ impl<S: Store + 'static> Http<S> {
             Route::Reverse | Route::ReverseUnder => self.reverse(rest, request).await,
             Route::History => self.get_history(rest, request).await,
             Route::Changes => self.get_changes(request).await,
+            // They have a way of their own.
+            Route::Registry(_) => api::unknown(&Method::GET, rest),
             Route::Name => self.redirect(rest, request, now).await,
         }
     }

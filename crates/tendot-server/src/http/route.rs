@@ -3,6 +3,7 @@
 use http::{HeaderValue, Method, StatusCode};
 
 use super::describe::{Described, Doing};
+use super::registry::Noun;
 use super::{agency, api, page, redirect, reverse};
 
 /// What a path asks for.
@@ -31,12 +32,13 @@ pub(super) enum Route {
     ReverseUnder,
     History,
     Changes,
+    Registry(Noun),
     Name,
 }
 
 /// All paths; the first that fits is taken, and the page has them from the last on. A part in braces, at the end, stands
 /// for all the rest; elsewhere for anything up to a slash.
-pub(super) const ROUTES: [(&str, Route); 27] = [
+pub(super) const ROUTES: [(&str, Route); 42] = [
     ("/static/style.css", Route::Style),
     ("/favicon.svg", Route::Icon),
     ("/favicon.ico", Route::Icon),
@@ -55,6 +57,21 @@ pub(super) const ROUTES: [(&str, Route); 27] = [
     ("/hrls/handles/{prefix}", Route::ReverseUnder),
     ("/api/site", Route::Site),
     ("/api/v1/changes", Route::Changes),
+    ("/api/v1/transfers/{id}/decline", Route::Registry(Noun::Decline)),
+    ("/api/v1/transfers/{id}/accept", Route::Registry(Noun::Accept)),
+    ("/api/v1/transfers/{id}", Route::Registry(Noun::Transfer)),
+    ("/api/v1/transfers", Route::Registry(Noun::Transfers)),
+    ("/api/v1/tokens/{id}", Route::Registry(Noun::Token)),
+    ("/api/v1/tokens", Route::Registry(Noun::Tokens)),
+    ("/api/v1/dois/batch", Route::Registry(Noun::Batch)),
+    ("/api/v1/dois/{name}", Route::Registry(Noun::Name)),
+    ("/api/v1/dois", Route::Registry(Noun::Names)),
+    ("/api/v1/prefixes/{prefix}", Route::Registry(Noun::Prefix)),
+    ("/api/v1/prefixes", Route::Registry(Noun::Prefixes)),
+    ("/api/v1/registrants/{id}", Route::Registry(Noun::Registrant)),
+    ("/api/v1/registrants", Route::Registry(Noun::Registrants)),
+    ("/api/v1/agencies/{code}", Route::Registry(Noun::Agency)),
+    ("/api/v1/agencies", Route::Registry(Noun::Agencies)),
     ("/api/v1/history/{name}", Route::History),
     ("/api/verifications/{identity}", Route::Verifications),
     ("/api/sessions", Route::Sessions),
@@ -93,6 +110,7 @@ impl Route {
     pub(super) const fn methods(self) -> HeaderValue {
         HeaderValue::from_static(match self {
             Self::Handle | Self::Session => "GET, HEAD, OPTIONS, POST, PUT, DELETE",
+            Self::Registry(noun) => noun.methods(),
             Self::Prefixes => "GET, HEAD, OPTIONS, POST, DELETE",
             Self::Prefix => "OPTIONS, POST, DELETE",
             Self::Sessions => "OPTIONS, POST",
@@ -157,6 +175,7 @@ impl Route {
             Self::ReverseUnder => reverse::describe_under(),
             Self::History => api::describe_history(),
             Self::Changes => api::describe_changes(),
+            Self::Registry(noun) => noun.describe(),
             Self::Name => redirect::describe(),
         }
     }

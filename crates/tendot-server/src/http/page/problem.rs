@@ -116,8 +116,18 @@ impl Problem<'_> {
     }
 }
 
-#[cfg_attr(not(test), expect(dead_code, reason = "for deposits, which are to come"))]
 impl Problem<'_> {
+    /// Its status.
+    pub(crate) const fn status(&self) -> StatusCode {
+        self.status
+    }
+
+    /// With another status.
+    pub(crate) fn with_status(mut self: Box<Self>, status: StatusCode) -> Box<Self> {
+        self.status = status;
+        self
+    }
+
     /// Where in the document that was sent: a JSON pointer.
     pub(crate) fn pointer(mut self: Box<Self>, pointer: impl Into<String>) -> Box<Self> {
         self.pointer = Some(pointer.into());
