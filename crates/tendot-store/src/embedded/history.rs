@@ -5,7 +5,7 @@
 
 use heed::{RoTxn, RwTxn};
 
-use super::record::Share;
+use super::record::{Record, Share};
 use super::{LOOKED_AT, Tables, checksum, failed, key, log, record};
 use crate::history::{ROOM, is_of_record, without_secrets};
 use crate::{Before, EditKind, Entry, History, Key, Logged, Order, Past, StoreError};
@@ -14,8 +14,8 @@ use crate::{Before, EditKind, Entry, History, Key, Logged, Order, Past, StoreErr
 /// stands together.
 const MARK: u8 = 0xfe;
 
-/// Lines of a change at most for creations without an entry.
-pub(super) const LINES: usize = 64;
+/// Edits of a change at most for creations without an entry: so many lines are looked through for one of them.
+pub(super) const LINES: usize = 4_096;
 
 /// The setting that tells the last line of the log that may have no entry.
 pub(super) const SINCE: &[u8] = b"history";
@@ -54,15 +54,21 @@ pub(super) fn old(
     tables: &Tables,
     txn: &RoTxn<'_>,
     record_key: &[u8],
-    entry: &Entry,
+    record: Record,
     share: &mut impl Share,
 ) -> Result<Vec<u8>, heed::Error> {
-    let without = without_secrets(entry);
+    let Record { entry, registration } = record;
+    let without = without_secrets(&entry);
     let stored = tables.databases.records.get(txn, record_key)?.and_then(<[u8]>::split_last_chunk::<4>);
-    Ok(match (stored, &without) {
-        (Some((body, _)), None) if record::revision(body) == Some(entry.revision) => body.to_vec(),
+    Ok(match stored {
+        Some((body, _)) if without.is_none() && record::revision(body) == Some(entry.revision) => {
+            body.to_vec()
+        }
         // Or it was made by an earlier edit of the same change, and is nowhere.
-        _ => record::encode(without.as_ref().unwrap_or(entry), key::is_shortened(record_key), share),
+        _ => {
+            let record = Record { entry: without.unwrap_or(entry), registration };
+            record::encode(&record, key::is_shortened(record_key), share)
+        }
     })
 }
 
@@ -233,8 +239,7 @@ impl Tables {
         if old.is_empty() {
             return Ok(None);
         }
-        let part = |number| self.parts.get(number, || self.load_part(txn, number));
-        self.decode_body(record_key, old, part).map(Some)
+        self.entry_of_body(txn, record_key, old).map(Some)
     }
 }
 

@@ -1,0 +1,153 @@
+//! New records with what the registry knows of them, 1,000 a transaction: into our store, or into PostgreSQL.
+//!
+//! `batches store|pipelined|each PLACE RECORDS ascending|random` prints records a second. The place is a directory, or that of
+//! PostgreSQL's socket. Two transactions are under way at a time; with `each`, one, and each row waits for the one before.
+
+mod postgres;
+
+use std::collections::VecDeque;
+use std::error::Error;
+use std::future::Future as _;
+use std::path::Path;
+use std::task::{Context, Waker};
+
+use postgres::Connection;
+use tendot_bench::seconds;
+use tendot_proto::Value;
+use tendot_proto::wire::{Item as _, Writer};
+use tendot_store::{Change, Edit, Embedded, Expect, Store as _};
+
+const TOGETHER: u64 = 1_000;
+
+/// Transactions that are under way at a time.
+const UNDER_WAY: usize = 2;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let [system, place, records, order] = &arguments[..] else {
+        return Err("usage: batches store|pipelined|each PLACE RECORDS ascending|random".into());
+    };
+    let (place, records) = (Path::new(place), records.parse::<u64>()?);
+    let batches = Batches { records, next: 0, is_random: order == "random" };
+    let (time, done) = match &**system {
+        "store" => {
+            let store = Embedded::open(place)?;
+            seconds(|| deposit(&store, batches))
+        }
+        "pipelined" | "each" => {
+            let mut connection = Connection::open(place)?;
+            let is_pipelined = system == "pipelined";
+            seconds(|| insert(&mut connection, batches, is_pipelined))
+        }
+        other => return Err(format!("`{other}` is no system").into()),
+    };
+    done?;
+    println!("rate {:.0}", records as f64 / time);
+    Ok(())
+}
+
+type Record = (String, Vec<Value<'static>>, Vec<u8>);
+
+/// Records by the thousand, the same in every run.
+struct Batches {
+    records: u64,
+    next: u64,
+    is_random: bool,
+}
+
+impl Iterator for Batches {
+    type Item = Vec<Record>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let end = self.records.min(self.next + TOGETHER);
+        let batch: Vec<Record> = (self.next..end).map(|number| self.record(number)).collect();
+        self.next = end;
+        (!batch.is_empty()).then_some(batch)
+    }
+}
+
+impl Batches {
+    fn record(&self, number: u64) -> Record {
+        // No two numbers are mixed to the same.
+        let mixed = (number + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let suffix =
+            if self.is_random { format!("{mixed:016x}") } else { format!("journal.2026.{number:09}") };
+        let address = format!("https://journal.example.org/articles/{suffix}");
+        let mut administrator = b"\x0f\xf3\0\0\0\x0c0.NA/10.5555".to_vec();
+        administrator.extend(200_u32.to_be_bytes());
+        let values = vec![
+            Value { timestamp: 1_760_000_000, ..Value::new(1, "URL", address) },
+            Value { timestamp: 1_760_000_000, ..Value::with_data(100, "HS_ADMIN", administrator) },
+        ];
+        let mut registration = format!(
+            "{{\"state\":\"registered\",\"registrant\":\"example-press\",\"created\":{},\"metadata\":{{\"title\":\"On \
+             matters of number {mixed}\",\"creators\":[{{\"name\":\"Example, Author {number}\"}}],\"year\":2026,\"abstract\":\"",
+            1_760_000_000_000 + number
+        )
+        .into_bytes();
+        while registration.len() < 597 {
+            let left = 597 - registration.len();
+            registration.extend(&b"Words that tell what it is about, one after the other. "[..left.min(55)]);
+        }
+        registration.extend(b"\"}}");
+        (format!("10.5555/{suffix}"), values, registration)
+    }
+}
+
+fn deposit(store: &Embedded, batches: Batches) -> Result<(), Box<dyn Error>> {
+    let mut under_way = VecDeque::new();
+    for batch in batches {
+        let register = |(name, values, registration): Record| Edit::Register {
+            name: name.into(),
+            values,
+            registration: registration.into(),
+            expect: Expect::Absent,
+        };
+        let edits = batch.into_iter().map(register).collect();
+        let change = Change { by: "registrant:example-press".into(), at: 1_760_000_000_000, edits };
+        let mut commit = Box::pin(store.commit(change));
+        // It is on its way when it was polled once.
+        let begun = commit.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+        assert!(begun.is_pending(), "nothing is durable at once");
+        under_way.push_back(commit);
+        if under_way.len() >= UNDER_WAY {
+            under_way.pop_front().map(pollster::block_on).transpose()?;
+        }
+    }
+    for commit in under_way {
+        pollster::block_on(commit)?;
+    }
+    Ok(())
+}
+
+fn insert(
+    connection: &mut Connection,
+    batches: Batches,
+    is_pipelined: bool,
+) -> Result<(), Box<dyn Error>> {
+    connection.query("create table records (name text primary key, record bytea not null, registration bytea not null)")?;
+    connection.prepare("begin", "begin")?;
+    connection.prepare("insert", "insert into records values ($1, $2, $3)")?;
+    connection.prepare("commit", "commit")?;
+    let mut under_way = 0;
+    for batch in batches {
+        connection.execute("begin", &[]);
+        for (name, values, registration) in batch {
+            let mut record = Vec::new();
+            values.iter().for_each(|value| value.encode(&mut Writer::new(&mut record)));
+            connection.execute("insert", &[name.as_bytes(), &record, &registration]);
+            if !is_pipelined {
+                connection.sync()?;
+                connection.wait()?;
+            }
+        }
+        connection.execute("commit", &[]);
+        connection.sync()?;
+        under_way += 1;
+        if under_way >= UNDER_WAY || !is_pipelined {
+            connection.wait()?;
+            under_way -= 1;
+        }
+    }
+    (0..under_way).try_for_each(|_| connection.wait())
+}
