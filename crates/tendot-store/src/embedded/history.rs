@@ -266,18 +266,19 @@ mod tests {
         Change { by: "test".into(), at: 1, edits: vec![put("10.1/beside"), put(name)] }
     }
 
-    /// A store as it was made and written before there was a history.
-    fn old_store(directory: &Path, changes: Vec<Change>) {
+    /// A store as it was made and written before there was a history, or when there was nothing more than that.
+    fn old_store(directory: &Path, has_history: bool, changes: Vec<Change>) {
         let env = environment(directory, false).unwrap();
         env.create_databases_and_commit(env.write_txn().unwrap(), |opener, txn| {
-            for name in ["meta", "records", "parts", "homed", "log"] {
+            let names = ["meta", "records", "parts", "homed", "log", "history"];
+            for name in &names[..5 + usize::from(has_history)] {
                 opener.create_database::<Bytes, Bytes>(txn, Some(name))?;
             }
             Ok::<_, heed::Error>(CommitOrAbort::<_, ()>::Commit(()))
         })
         .unwrap();
         let databases = Databases::open(&env).unwrap().unwrap();
-        assert!(databases.history.is_none());
+        assert!(databases.history.is_some() == has_history && databases.notes.is_none());
         let tables = Tables { env, databases, parts: Parts::new(), standby: OnceLock::new() };
         let mut txn = tables.env.write_txn().unwrap();
         let mut format = FORMAT.to_vec();
@@ -285,6 +286,9 @@ mod tests {
         databases.meta.put(&mut txn, b"format", &format).unwrap();
         for counter in [&b"revision"[..], b"sequence"] {
             tables.put_counter(&mut txn, counter, 0).unwrap();
+        }
+        if has_history {
+            tables.put_counter(&mut txn, SINCE, 0).unwrap();
         }
         tables.commit(txn).unwrap();
         tables.renew_lineage().unwrap();
@@ -298,7 +302,7 @@ mod tests {
     fn stores_of_earlier_versions() {
         let directory = tempfile::tempdir().unwrap();
         let old = vec![change("10.1/a", "1"), change("10.1/b", "1"), change("10.1/A", "2")];
-        old_store(directory.path(), old);
+        old_store(directory.path(), false, old);
         let (a, b) = (Key::new("10.1/a").unwrap(), Key::new("10.1/b").unwrap());
         let all = Order::OldestFirst { after: 0 };
         let check = |store: &Embedded, key: &Key, expected: &[(u64, &str)]| {
@@ -328,5 +332,39 @@ mod tests {
         let store = Embedded::open(directory.path()).unwrap();
         check(&store, &a, &[(6, "unknown"), (8, "2"), (10, "3")]);
         check(&store, &b, &[(4, "nothing")]);
+    }
+
+    #[test]
+    fn stores_without_notes_and_registrations() {
+        for has_history in [false, true] {
+            let directory = tempfile::tempdir().unwrap();
+            old_store(directory.path(), has_history, vec![change("10.1/a", "1"), change("10.1/a", "2")]);
+            let key = Key::new("10.1/a").unwrap();
+            let store = Embedded::open_read_only(directory.path()).unwrap();
+            assert_eq!(block_on(store.note(b"note")).unwrap(), None);
+            assert_eq!(block_on(store.notes(b"", None, 9)).unwrap(), []);
+            assert_eq!(&*block_on(store.get(&key)).unwrap().unwrap().registration, b"");
+            assert_eq!(store.verify(|_| {}).unwrap().damage, [""; 0]);
+            drop(store);
+            let store = Embedded::open(directory.path()).unwrap();
+            let edits = vec![
+                Edit::PutNote { key: b"note"[..].into(), body: b"body"[..].into() },
+                Edit::Register {
+                    name: "10.1/a".into(),
+                    values: Vec::new(),
+                    registration: b"known"[..].into(),
+                    expect: Expect::Live,
+                },
+            ];
+            block_on(store.commit(Change { by: "test".into(), at: 1, edits })).unwrap();
+            drop(store);
+            let store = Embedded::open(directory.path()).unwrap();
+            assert_eq!(&*block_on(store.note(b"note")).unwrap().unwrap(), b"body");
+            assert_eq!(&*block_on(store.get(&key)).unwrap().unwrap().registration, b"known");
+            let verified = store.verify(|_| {}).unwrap();
+            assert_eq!((verified.notes, verified.registrations, verified.damaged), (1, 1, 0));
+            let history = block_on(store.history(&key, Order::OldestFirst { after: 0 }, 9)).unwrap();
+            assert_eq!(history.items.len(), if has_history { 3 } else { 2 });
+        }
     }
 }
