@@ -1,7 +1,8 @@
 //! New records with what the registry knows of them, 1,000 a transaction: into our store, or into PostgreSQL.
 //!
-//! `batches store|pipelined|each PLACE RECORDS ascending|random` prints records a second. The place is a directory, or that of
-//! PostgreSQL's socket. Two transactions are under way at a time; with `each`, one, and each row waits for the one before.
+//! `batches store|pipelined|each PLACE RECORDS ascending|random UNDER_WAY` prints records a second. The place is a directory, or
+//! that of PostgreSQL's socket. So many transactions are under way at a time; with `each`, one, and each row waits for the one
+//! before.
 
 mod postgres;
 
@@ -19,25 +20,22 @@ use tendot_store::{Change, Edit, Embedded, Expect, Store as _};
 
 const TOGETHER: u64 = 1_000;
 
-/// Transactions that are under way at a time.
-const UNDER_WAY: usize = 2;
-
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let [system, place, records, order] = &arguments[..] else {
-        return Err("usage: batches store|pipelined|each PLACE RECORDS ascending|random".into());
+    let [system, place, records, order, most] = &arguments[..] else {
+        return Err("usage: batches store|pipelined|each PLACE RECORDS ascending|random UNDER_WAY".into());
     };
-    let (place, records) = (Path::new(place), records.parse::<u64>()?);
+    let (place, records, most) = (Path::new(place), records.parse::<u64>()?, most.parse::<usize>()?);
     let batches = Batches { records, next: 0, is_random: order == "random" };
     let (time, done) = match &**system {
         "store" => {
             let store = Embedded::open(place)?;
-            seconds(|| deposit(&store, batches))
+            seconds(|| deposit(&store, batches, most))
         }
         "pipelined" | "each" => {
             let mut connection = Connection::open(place)?;
-            let is_pipelined = system == "pipelined";
-            seconds(|| insert(&mut connection, batches, is_pipelined))
+            let most = (system == "pipelined").then_some(most);
+            seconds(|| insert(&mut connection, batches, most))
         }
         other => return Err(format!("`{other}` is no system").into()),
     };
@@ -94,7 +92,7 @@ impl Batches {
     }
 }
 
-fn deposit(store: &Embedded, batches: Batches) -> Result<(), Box<dyn Error>> {
+fn deposit(store: &Embedded, batches: Batches, most: usize) -> Result<(), Box<dyn Error>> {
     let mut under_way = VecDeque::new();
     for batch in batches {
         let register = |(name, values, registration): Record| Edit::Register {
@@ -110,7 +108,7 @@ fn deposit(store: &Embedded, batches: Batches) -> Result<(), Box<dyn Error>> {
         let begun = commit.as_mut().poll(&mut Context::from_waker(Waker::noop()));
         assert!(begun.is_pending(), "nothing is durable at once");
         under_way.push_back(commit);
-        if under_way.len() >= UNDER_WAY {
+        if under_way.len() >= most {
             under_way.pop_front().map(pollster::block_on).transpose()?;
         }
     }
@@ -120,12 +118,10 @@ fn deposit(store: &Embedded, batches: Batches) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-fn insert(
-    connection: &mut Connection,
-    batches: Batches,
-    is_pipelined: bool,
-) -> Result<(), Box<dyn Error>> {
-    connection.query("create table records (name text primary key, record bytea not null, registration bytea not null)")?;
+fn insert(connection: &mut Connection, batches: Batches, most: Option<usize>) -> Result<(), Box<dyn Error>> {
+    connection.query(
+        "create table records (name text primary key, record bytea not null, registration bytea not null)",
+    )?;
     connection.prepare("begin", "begin")?;
     connection.prepare("insert", "insert into records values ($1, $2, $3)")?;
     connection.prepare("commit", "commit")?;
@@ -136,7 +132,7 @@ fn insert(
             let mut record = Vec::new();
             values.iter().for_each(|value| value.encode(&mut Writer::new(&mut record)));
             connection.execute("insert", &[name.as_bytes(), &record, &registration]);
-            if !is_pipelined {
+            if most.is_none() {
                 connection.sync()?;
                 connection.wait()?;
             }
@@ -144,7 +140,7 @@ fn insert(
         connection.execute("commit", &[]);
         connection.sync()?;
         under_way += 1;
-        if under_way >= UNDER_WAY || !is_pipelined {
+        if most.is_none_or(|most| under_way >= most) {
             connection.wait()?;
             under_way -= 1;
         }

@@ -3,6 +3,8 @@
 //! Most changes have an entry of their own, with the record as it was. Where there was none, as a rule there is no entry: that
 //! a record came to be shows by its revision, in what came after it or in the record itself, and the log has the line.
 
+use std::ops::Bound;
+
 use heed::{RoTxn, RwTxn};
 
 use super::record::{Record, Share};
@@ -104,11 +106,18 @@ impl Tables {
 
     /// A line of the log; none if it is not there, or not yet.
     pub(super) fn line(&self, txn: &RoTxn<'_>, sequence: u64) -> Result<Option<Logged>, StoreError> {
-        let (key, what) = (sequence.to_be_bytes(), "line of the log");
+        let key = sequence.to_be_bytes();
         let found = self.databases.log.get(txn, &key).map_err(|error| failed("reading the log", error))?;
-        let Some(value) = found else { return Ok(None) };
-        let line = log::decode(sequence, checksum::open(&key, value, what)?);
-        line.map(Some).ok_or_else(|| checksum::damaged(&key, what, "it is not understood"))
+        found.map(|value| Self::logged(&key, value)).transpose()
+    }
+
+    /// The line that stands under a key.
+    pub(super) fn logged(key: &[u8], value: &[u8]) -> Result<Logged, StoreError> {
+        let what = "line of the log";
+        let body = checksum::open(key, value, what)?;
+        let sequence = key.try_into().map(u64::from_be_bytes).ok();
+        let line = sequence.and_then(|sequence| log::decode(sequence, body));
+        line.ok_or_else(|| checksum::damaged(key, what, "it is not understood"))
     }
 }
 
@@ -212,9 +221,15 @@ impl<'a> Name<'a> {
             }
         }
         // From the last on: that of an import stands after those of all prefixes that it homed.
-        for sequence in (first..low).rev().take(LOOKED_AT) {
-            let line = self.tables.line(self.txn, sequence)?.filter(|line| line.revision == revision);
-            let Some(line) = line else { break };
+        let range = first.to_be_bytes()..low.to_be_bytes();
+        let range = (Bound::Included(&range.start[..]), Bound::Excluded(&range.end[..]));
+        let reading = |error| failed("reading the log", error);
+        for line in self.tables.databases.log.rev_range(self.txn, &range).map_err(reading)?.take(LOOKED_AT) {
+            let (key, value) = line.map_err(reading)?;
+            let line = Tables::logged(key, value)?;
+            if line.revision != revision {
+                break;
+            }
             let is_it = match line.kind {
                 // One without records was interrupted before it had any, and its number was given again.
                 EditKind::Import => line.count > 0,

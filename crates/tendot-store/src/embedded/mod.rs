@@ -518,11 +518,7 @@ impl Tables {
         let mut lines = Vec::new();
         for entry in self.databases.log.range(&txn, &range).map_err(failed)?.take(limit) {
             let (key, value) = entry.map_err(failed)?;
-            let body = checksum::open(key, value, "line of the log")?;
-            let sequence = key.try_into().map(u64::from_be_bytes).ok();
-            let line = sequence.and_then(|sequence| log::decode(sequence, body));
-            lines
-                .push(line.ok_or_else(|| checksum::damaged(key, "line of the log", "it is not understood"))?);
+            lines.push(Self::logged(key, value)?);
         }
         Ok(lines)
     }

@@ -16,12 +16,13 @@ pub(super) fn append(
     tables: &Tables,
     txn: &mut RwTxn<'_>,
     number: u64,
-    registration: Box<[u8]>,
+    registration: &[u8],
 ) -> Result<(), heed::Error> {
     // Only stores that are opened for reading can be without.
     let Some(registrations) = tables.databases.registrations else { return Ok(()) };
     let key = number.to_be_bytes();
-    let mut value = registration.into_vec();
+    let mut value = Vec::with_capacity(registration.len() + 4);
+    value.extend_from_slice(registration);
     checksum::seal(&key, &mut value);
     registrations.put_with_flags(txn, PutFlags::APPEND, &key, &value)
 }

@@ -247,8 +247,9 @@ impl Writing {
                 _ => EditKind::Update,
             };
             let with_values = !matches!(edit, Edit::Require { .. });
-            let is_first = !prepared.records.contains_key(&key);
-            let there = self.there(txn, &prepared, &key, with_values)?;
+            let earlier = prepared.records.get(&key);
+            let is_first = earlier.is_none();
+            let there = earlier.cloned().map_or_else(|| self.there(txn, &key, with_values), Ok)?;
             if !edit.is_met(there.as_ref().map(|there| (there.entry.revision, there.entry.state))) {
                 let there = there.map(|there| (there.entry.name, there.entry.revision, there.entry.state));
                 return Err(Conflict { edit: number, name: edit.name().into(), there }.into());
@@ -324,17 +325,8 @@ impl Writing {
         })
     }
 
-    /// What is under a name for an edit that comes after those prepared; its values only if they are wanted.
-    fn there(
-        &self,
-        txn: &RwTxn<'_>,
-        prepared: &Prepared,
-        key: &Key,
-        with_values: bool,
-    ) -> Result<Option<Record>, StoreError> {
-        if let Some(record) = prepared.records.get(key) {
-            return Ok(record.clone());
-        }
+    /// What is under a name; its values only if they are wanted.
+    fn there(&self, txn: &RwTxn<'_>, key: &Key, with_values: bool) -> Result<Option<Record>, StoreError> {
         if with_values {
             return self.tables.get_uncommitted(txn, key);
         }
@@ -355,7 +347,7 @@ impl Writing {
         let databases = self.tables.databases;
         self.write_history(txn, &mut prepared.lines)?;
         for (number, registration) in prepared.registrations {
-            registration::append(&self.tables, txn, number, registration)?;
+            registration::append(&self.tables, txn, number, &registration)?;
         }
         for (key, record) in &prepared.records {
             let record_key = key::record_key(key);
