@@ -1,5 +1,7 @@
 //! New records with what the registry knows of them, 1,000 a transaction: into our store, or into PostgreSQL.
 //!
+//! For our store also how long it takes to read the history of one of them.
+//!
 //! `batches store|pipelined|each PLACE RECORDS ascending|random UNDER_WAY` prints records a second. The place is a directory, or
 //! that of PostgreSQL's socket. So many transactions are under way at a time; with `each`, one, and each row waits for the one
 //! before.
@@ -10,13 +12,13 @@ use std::collections::VecDeque;
 use std::error::Error;
 use std::future::Future as _;
 use std::path::Path;
-use std::task::{Context, Waker};
+use std::task::{Context, Poll, Waker};
 
 use postgres::Connection;
-use tendot_bench::seconds;
+use tendot_bench::{median, seconds};
 use tendot_proto::Value;
 use tendot_proto::wire::{Item as _, Writer};
-use tendot_store::{Change, Edit, Embedded, Expect, Store as _};
+use tendot_store::{Change, Edit, Embedded, Expect, Key, Order, Store as _};
 
 const TOGETHER: u64 = 1_000;
 
@@ -30,7 +32,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     let (time, done) = match &**system {
         "store" => {
             let store = Embedded::open(place)?;
-            seconds(|| deposit(&store, batches, most))
+            let measured = seconds(|| deposit(&store, batches, most));
+            println!("history-microseconds {:.1}", histories(&store, batches)? * 1e6);
+            measured
         }
         "pipelined" | "each" => {
             let mut connection = Connection::open(place)?;
@@ -47,6 +51,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 type Record = (String, Vec<Value<'static>>, Vec<u8>);
 
 /// Records by the thousand, the same in every run.
+#[derive(Clone, Copy)]
 struct Batches {
     records: u64,
     next: u64,
@@ -105,9 +110,10 @@ fn deposit(store: &Embedded, batches: Batches, most: usize) -> Result<(), Box<dy
         let change = Change { by: "registrant:example-press".into(), at: 1_760_000_000_000, edits };
         let mut commit = Box::pin(store.commit(change));
         // It is on its way when it was polled once.
-        let begun = commit.as_mut().poll(&mut Context::from_waker(Waker::noop()));
-        assert!(begun.is_pending(), "nothing is durable at once");
-        under_way.push_back(commit);
+        match commit.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(committed) => drop(committed?),
+            Poll::Pending => under_way.push_back(commit),
+        }
         if under_way.len() >= most {
             under_way.pop_front().map(pollster::block_on).transpose()?;
         }
@@ -116,6 +122,19 @@ fn deposit(store: &Embedded, batches: Batches, most: usize) -> Result<(), Box<dy
         pollster::block_on(commit)?;
     }
     Ok(())
+}
+
+/// The seconds that reading a name's history takes, as a rule: the line of its creation is somewhere among those of its change.
+fn histories(store: &Embedded, batches: Batches) -> Result<f64, Box<dyn Error>> {
+    let mut times = Vec::new();
+    for number in (0..batches.records).step_by(997) {
+        let key = Key::new(&batches.record(number).0)?;
+        let order = Order::NewestFirst { before: u64::MAX };
+        let (time, history) = seconds(|| pollster::block_on(store.history(&key, order, 10)));
+        assert_eq!(history?.items.len(), 1, "it came to be");
+        times.push(time);
+    }
+    Ok(median(times))
 }
 
 fn insert(connection: &mut Connection, batches: Batches, most: Option<usize>) -> Result<(), Box<dyn Error>> {

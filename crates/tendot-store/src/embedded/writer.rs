@@ -21,6 +21,9 @@ use crate::{
 /// Changes that are committed together at most.
 const TOGETHER: usize = 1_024;
 
+/// Edits of these, after which no further change is added: each may take a page of the engine, in memory until the end.
+const EDITS_TOGETHER: usize = 8_192;
+
 /// Bytes of changes that wait or are being committed; who comes then waits before the door.
 const WAITING: usize = 64 << 20;
 
@@ -125,8 +128,15 @@ impl Writing {
 
     fn run(mut self, inbox: &Receiver<Job>, versions: &Versions) {
         while let Ok(first) = inbox.recv() {
+            let mut edits = first.change.edits.len();
             let mut jobs = vec![first];
-            jobs.extend(inbox.try_iter().take(TOGETHER - 1));
+            while jobs.len() < TOGETHER
+                && edits < EDITS_TOGETHER
+                && let Ok(job) = inbox.try_recv()
+            {
+                edits += job.change.edits.len();
+                jobs.push(job);
+            }
             let changing = versions.changing(jobs.iter().map(|job| &job.change));
             let results = self.commit(&mut jobs);
             drop(changing);
