@@ -4,6 +4,8 @@ use tendot_proto::auth::{Answer, AuthError, Pending, Policy};
 use tendot_proto::crypto::Crypto;
 use tendot_proto::{Handle, Reference, Value, Work};
 
+use crate::party::TokenIdentity;
+
 /// Who asks.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Caller {
@@ -11,6 +13,8 @@ pub enum Caller {
     Anonymous,
     /// Somebody who has proved to have a key.
     Handle(Identity),
+    /// Somebody who has shown a token.
+    Token(TokenIdentity),
     /// Who runs the server: may do everything but read what nobody may read.
     Operator,
 }
@@ -21,6 +25,7 @@ impl fmt::Display for Caller {
         match self {
             Self::Anonymous => f.write_str("anonymous"),
             Self::Handle(identity) => identity.fmt(f),
+            Self::Token(identity) => identity.fmt(f),
             Self::Operator => f.write_str("operator"),
         }
     }
@@ -68,6 +73,10 @@ impl Identity {
         self.0.handle()
     }
 
+    pub(crate) fn reference(&self) -> Reference<'static> {
+        self.0.clone()
+    }
+
     /// The index of the key.
     pub const fn index(&self) -> u32 {
         self.0.index
@@ -86,6 +95,7 @@ pub(crate) enum Asker<'a> {
     Anonymous,
     /// The index may be 0 if it is a claim: which key will prove it is not known yet.
     Handle(&'a Reference<'a>),
+    Token(&'a Caller),
     Operator,
 }
 
@@ -94,6 +104,7 @@ impl<'a> Asker<'a> {
         match caller {
             Caller::Anonymous => Self::Anonymous,
             Caller::Handle(Identity(reference)) => Self::Handle(reference),
+            Caller::Token(_) => Self::Token(caller),
             Caller::Operator => Self::Operator,
         }
     }

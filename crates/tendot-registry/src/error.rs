@@ -1,6 +1,7 @@
 use tendot_proto::{Exhausted, HandleError};
 use tendot_store::{CommitError, StoreError};
 
+use crate::Refusal;
 use crate::validate::InvalidValue;
 
 /// Why something was not done. Nothing of it was.
@@ -116,6 +117,9 @@ pub enum Error {
         /// What is wrong with it.
         why: String,
     },
+    /// The registry's rules for this prefix do not allow it.
+    #[error("{}", .0.detail)]
+    Policy(Box<Refusal>),
     /// It would cost more than a request may.
     #[error(transparent)]
     Exhausted(#[from] Exhausted),

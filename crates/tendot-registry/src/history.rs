@@ -36,22 +36,28 @@ impl<S: Store> Registry<S> {
             if let Before::Record(entry) = &mut past.before {
                 entry.values.retain(|value| value.permissions.0 & readable != 0);
             }
-            if !is_operator && !is_for_all(&past.line.by) {
-                past.line.by = "".into();
-            }
+            past.line.by = told_by(std::mem::take(&mut past.line.by), is_operator);
         }
         Ok(history)
     }
 }
 
-/// Whether everybody may know that it was they: `300:0.NA/10.1000`, or one word, as `operator` and `import`. Other stores
-/// and programs may write there what they like, also addresses.
+/// Who made a change, as it is told; empty if it is not.
+pub(crate) fn told_by(by: Box<str>, is_operator: bool) -> Box<str> {
+    if is_operator || is_for_all(&by) { by } else { "".into() }
+}
+
+/// Whether everybody may know that it was they: `300:0.NA/10.1000`, `agency:CODE`, `registrant:ID`, or one word, as
+/// `operator` and `import`. Other stores and programs may write there what they like, also addresses.
 fn is_for_all(by: &str) -> bool {
+    let is_party = by.strip_prefix("agency:").or_else(|| by.strip_prefix("registrant:")).is_some_and(|id| {
+        !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte))
+    });
     let is_word = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_lowercase());
     let is_index = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let is_identity =
         by.split_once(':').is_some_and(|(index, handle)| is_index(index) && handle.contains('/'));
-    is_word(by) || (is_identity && Reference::parse(by).index != 0)
+    is_word(by) || is_party || (is_identity && Reference::parse(by).index != 0)
 }
 
 #[cfg(test)]
@@ -69,6 +75,11 @@ mod tests {
             ("300:0.NA/10.1000", true),
             ("operator", true),
             ("import", true),
+            ("agency:alpha", true),
+            ("registrant:R-1", true),
+            ("registrant:me@example.org", false),
+            ("registrant:", false),
+            ("other:alpha", false),
             ("", false),
             ("0:0.NA/10.1000", false),
             ("192.0.2.1", false),

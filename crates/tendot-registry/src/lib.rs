@@ -4,17 +4,23 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic))]
 
 mod caller;
+mod changes;
 mod consulted;
 mod deposit;
+pub mod doi;
 mod error;
 mod group;
 mod history;
 mod list;
+pub mod metadata;
 mod neighbours;
 mod operation;
+mod ownership;
+pub mod party;
 mod permission;
 mod price;
 mod referral;
+mod refusal;
 mod registry;
 mod resolve;
 mod response_code;
@@ -22,18 +28,23 @@ mod responsible;
 mod search;
 mod settings;
 mod share;
+mod task;
 mod template;
+pub mod transfer;
 mod validate;
 
 pub use caller::{Caller, Identity};
+pub use changes::{Changed, Changes, Cursor, Subject};
 pub use deposit::{Done, Note, Write};
 pub use error::Error;
 pub use list::{Count, Page};
 pub use neighbours::{Neighbours, Said};
 pub use operation::Operation;
+pub use refusal::{Reason, Refusal};
 pub use registry::Registry;
 pub use resolve::{Query, Resolution};
 pub use search::{Match, Matches, Search};
 pub use settings::{Limits, Settings, TemplateSettings};
 pub use share::Share;
+pub use task::{Carried, Task};
 pub use validate::{InvalidValue, OddUrl, ValueFault, check_import, is_invisible};

@@ -42,6 +42,11 @@ impl<S: Store> Registry<S> {
             Operation::List(prefix) => self.listing(*prefix, work).await?.needed,
             Operation::ListHomed => Needed::Server,
         };
-        self.settle(&needed, Asker::Handle(claim), work).await
+        let name = match operation {
+            Operation::Resolve(query) => Some(query.name),
+            Operation::Write(write) => write.name(),
+            Operation::List(_) | Operation::ListHomed => None,
+        };
+        self.settle_over(name, &needed, Asker::Handle(claim), work).await
     }
 }

@@ -3,22 +3,25 @@ use std::sync::Arc;
 use tendot_proto::{Handle, Value, Work};
 use tendot_store::{Entry, Key, Store};
 
+use crate::doi::Quotas;
 use crate::{Error, Neighbours, Settings, price};
 
 /// The rules over a store: everything that is read or written passes here, whoever asks and by whichever door.
 ///
-/// It keeps nothing of what it reads: what another process changes in the store holds at once.
+/// It keeps nothing of what it reads, but how many names there are where only so many may be: what another process changes in
+/// the store holds at once.
 #[derive(Debug)]
 pub struct Registry<S> {
     pub(crate) store: S,
     pub(crate) settings: Arc<Settings>,
     pub(crate) neighbours: Option<Arc<dyn Neighbours>>,
+    pub(crate) quotas: Arc<Quotas>,
 }
 
 impl<S: Store> Registry<S> {
     /// The rules over `store`.
     pub fn new(store: S, settings: Settings) -> Self {
-        Self { store, settings: Arc::new(settings), neighbours: None }
+        Self { store, settings: Arc::new(settings), neighbours: None, quotas: Arc::default() }
     }
 
     /// The same, with other servers of our site to ask for what they keep of what governs rights here.

@@ -3,6 +3,7 @@ use tendot_proto::{Handle, Permissions, Value, Work};
 use tendot_store::{Entry, State, Store};
 
 use crate::caller::Asker;
+use crate::doi::is_reserved;
 use crate::permission::{Needed, having};
 use crate::{Caller, Error, Registry, price};
 
@@ -82,7 +83,7 @@ impl<S: Store> Registry<S> {
         match self.find(query, work).await? {
             Found::Elsewhere(values) => Ok(Resolution::Referral(values)),
             Found::Here { values, needed } => {
-                self.settle(&needed, Asker::of(caller), work).await?;
+                self.settle_over(Some(query.name), &needed, Asker::of(caller), work).await?;
                 Ok(Resolution::Values(values))
             }
         }
@@ -96,6 +97,8 @@ impl<S: Store> Registry<S> {
         self.check_responsible(name, work).await?;
         let text = name.to_str().unwrap_or_default();
         let values = match self.get(text, work).await? {
+            // A name that is only reserved is for nobody yet.
+            Some(entry) if is_reserved(&entry) => return Err(Error::NotFound),
             Some(Entry { state: State::Live, values, .. }) => values,
             Some(_) => return Err(Error::Tombstone),
             None => {

@@ -3,7 +3,7 @@
 use tendot_proto::ResponseCode;
 use tendot_store::{CommitError, StoreError};
 
-use crate::Error;
+use crate::{Error, Reason};
 
 impl Error {
     /// The code of the native protocol, which the JSON of HTTP has as `responseCode`, too.
@@ -27,6 +27,11 @@ impl Error {
             Self::NoValues => ResponseCode::VALUES_NOT_FOUND,
             Self::ValueExists { .. } | Self::DuplicateIndex { .. } => ResponseCode::VALUE_ALREADY_EXISTS,
             Self::Value(_) => ResponseCode::INVALID_VALUE,
+            Self::Policy(refusal) => match refusal.reason {
+                Reason::Unknown => ResponseCode::AUTHENTICATION_FAILED,
+                Reason::Full => ResponseCode::INSUFFICIENT_PERMISSIONS,
+                _ => ResponseCode::INVALID_VALUE,
+            },
             Self::NeedsAuthentication => ResponseCode::AUTHENTICATION_NEEDED,
             Self::NotAdministrator { .. } => ResponseCode::INVALID_ADMIN,
             Self::ReadOnly { .. } | Self::Unreadable { .. } | Self::LockedOut => {

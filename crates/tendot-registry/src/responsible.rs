@@ -15,6 +15,13 @@ impl<S: Store> Registry<S> {
         if self.is_homed(name.prefix(), work).await? {
             return Ok(true);
         }
+        // The record of a prefix that the registry gave to somebody is kept with the names under it.
+        if name.is_prefix_handle()
+            && let Some(prefix) = name.suffix().and_then(|suffix| std::str::from_utf8(suffix).ok())
+            && self.prefix_entry(prefix, work).await?.is_some()
+        {
+            return Ok(true);
+        }
         for ancestor in ancestors(name) {
             // `0.NA/0.NA/10` is homed for the prefixes derived from 10, and kept without its first five bytes.
             if self.is_homed(ancestor, work).await? {

@@ -176,6 +176,19 @@ impl Store for Gated {
         self.store.history(key, order, limit).await
     }
 
+    async fn note(&self, key: &[u8]) -> Result<Option<Box<[u8]>>, StoreError> {
+        self.store.note(key).await
+    }
+
+    async fn notes(
+        &self,
+        beginning: &[u8],
+        after: Option<&[u8]>,
+        limit: usize,
+    ) -> Result<Vec<tendot_store::Note>, StoreError> {
+        self.store.notes(beginning, after, limit).await
+    }
+
     async fn of_revision(
         &self,
         revision: u64,

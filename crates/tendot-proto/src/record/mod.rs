@@ -56,4 +56,4 @@ pub use reference::Reference;
 pub use ttl::Ttl;
 pub use url::Url;
 pub use value::Value;
-pub use xml::XmlElement;
+pub use xml::{XmlElement, bound_xml};

@@ -67,7 +67,7 @@ pub(super) fn parse<'a>(bytes: &'a [u8], field: &'static str, depth: usize) -> R
         return Err(error(0, DecodeErrorKind::TooLong { announced: bytes.len(), limit: BYTES }));
     }
     let source = text(bytes, field)?;
-    bound(source, depth)
+    bound_xml(source, depth)
         .map_err(|(at, announced, limit)| error(at, DecodeErrorKind::OverLimit { announced, limit }))?;
     let options = ParsingOptions { nodes_limit: NODES, ..ParsingOptions::default() };
     let document = Document::parse_with_options(source, options).map_err(|wrong| {
@@ -87,9 +87,11 @@ pub(super) fn parse<'a>(bytes: &'a [u8], field: &'static str, depth: usize) -> R
     Ok(Tree { source, root: XmlElement::new(root), children })
 }
 
+/// Whether XML of a stranger may be parsed without more work than it takes to read it: the error is place, number and limit.
+///
 /// Looks only at where elements begin and end, how many attributes they have, and how often a namespace could be
-/// declared. What is not XML passes, since the parser will find that out at the same place. The error is place, number and limit.
-fn bound(source: &str, deepest: usize) -> Result<(), (usize, usize, usize)> {
+/// declared. What is not XML passes, since the parser will find that out at the same place.
+pub fn bound_xml(source: &str, deepest: usize) -> Result<(), (usize, usize, usize)> {
     let namespaces = source.matches("xmlns").count();
     if namespaces > NAMESPACES {
         return Err((0, namespaces, NAMESPACES));

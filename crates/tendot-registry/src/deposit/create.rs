@@ -62,7 +62,7 @@ impl<S: Store> Registry<S> {
     }
 
     /// A record whose name is the same text, with its accents composed otherwise throughout.
-    async fn same_text(&self, name: &str, work: &mut Work) -> Result<Option<Box<str>>, Error> {
+    pub(crate) async fn same_text(&self, name: &str, work: &mut Work) -> Result<Option<Box<str>>, Error> {
         work.spend(price::bytes(name.len()))?;
         for form in other_forms(name) {
             if let Some(entry) = self.get(&form, work).await? {

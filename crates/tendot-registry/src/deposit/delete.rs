@@ -5,6 +5,7 @@ use tendot_proto::{Handle, Work};
 use tendot_store::{Edit, Expect, Store};
 
 use super::{Outcome, Plan};
+use crate::party::{Prefix, read};
 use crate::permission::Needed;
 use crate::{Error, Registry};
 
@@ -20,7 +21,7 @@ impl<S: Store> Registry<S> {
         let handle = Handle::from(&*name);
         let right = self.right_over(handle, &entry.values, AdminPermissions::DELETE_HANDLE, work).await?;
         let expect = Expect::Revision(entry.revision);
-        let edit = if for_ever || self.is_permanent(handle) {
+        let edit = if for_ever || self.is_permanent(handle, work).await? {
             Edit::Tombstone { name: name.clone(), expect }
         } else {
             Edit::Remove { name: name.clone(), expect }
@@ -29,8 +30,14 @@ impl<S: Store> Registry<S> {
         Ok(Plan { needed: Needed::right(right), outcome: Ok(outcome) })
     }
 
-    fn is_permanent(&self, name: Handle<'_>) -> bool {
+    /// By the settings, or since the registry gave the prefix to somebody, and not just to try things out.
+    async fn is_permanent(&self, name: Handle<'_>, work: &mut Work) -> Result<bool, Error> {
         let prefixes = &self.settings.permanent_prefixes;
-        prefixes.iter().any(|prefix| prefix.as_bytes().eq_ignore_ascii_case(name.prefix()))
+        if prefixes.iter().any(|prefix| prefix.as_bytes().eq_ignore_ascii_case(name.prefix())) {
+            return Ok(true);
+        }
+        let Ok(prefix) = std::str::from_utf8(name.prefix()) else { return Ok(false) };
+        let Some(entry) = self.prefix_entry(prefix, work).await? else { return Ok(false) };
+        Ok(!read::<Prefix>(&entry)?.test)
     }
 }

@@ -89,7 +89,7 @@ fn is_for_everybody(old: &Value<'_>, new: &Value<'_>) -> bool {
 }
 
 /// Whether both are the same but for their dates.
-pub(super) fn is_unchanged(old: &Value<'_>, new: &Value<'_>) -> bool {
+pub(crate) fn is_unchanged(old: &Value<'_>, new: &Value<'_>) -> bool {
     old.index == new.index
         && old.ttl == new.ttl
         && old.permissions == new.permissions

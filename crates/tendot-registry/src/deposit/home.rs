@@ -5,6 +5,7 @@ use tendot_store::{Edit, Store};
 
 use super::{Outcome, Plan};
 use crate::list::homed;
+use crate::party::RESERVED;
 use crate::permission::Needed;
 use crate::{Error, Registry, price};
 
@@ -15,8 +16,12 @@ impl<S: Store> Registry<S> {
         home: bool,
         work: &mut Work,
     ) -> Result<Plan, Error> {
-        let name = prefix.to_string().into();
+        let name: Box<str> = prefix.to_string().into();
         let prefix = homed(prefix)?;
+        // Parties are no names.
+        if prefix.rsplit('/').next().is_some_and(|last| last.eq_ignore_ascii_case(RESERVED)) {
+            return Err(Error::NotPrefix { name });
+        }
         work.spend(price::LOOKUP)?;
         let is_homed = self.store.is_homed(prefix.as_bytes()).await?;
         let edit = if home { Edit::Home { prefix } } else { Edit::Unhome { prefix } };

@@ -15,14 +15,14 @@ mod difference;
 mod home;
 mod mint;
 
+pub(crate) use difference::is_unchanged;
+
 use std::fmt;
-use std::sync::Arc;
 
 use tendot_proto::{Handle, Now, Value, Work};
 use tendot_store::{Change, CommitError, Edit, Entry, Expect, State, Store};
 
 use crate::caller::Asker;
-use crate::consulted::Consulted;
 use crate::permission::{Needed, is_administered};
 use crate::{Caller, Error, Registry};
 
@@ -92,6 +92,18 @@ pub enum Write<'a> {
 }
 
 impl Write<'_> {
+    /// The name that it is about; of prefixes that are homed, none.
+    pub(crate) const fn name(&self) -> Option<Handle<'_>> {
+        match self {
+            Self::Create { name, .. }
+            | Self::Delete { name, .. }
+            | Self::Add { name, .. }
+            | Self::Remove { name, .. }
+            | Self::Modify { name, .. } => Some(*name),
+            Self::Home { .. } | Self::Unhome { .. } => None,
+        }
+    }
+
     const fn is_forced(&self) -> bool {
         match self {
             Self::Create { force, .. }
@@ -175,13 +187,10 @@ impl<S: Store> Registry<S> {
         work: &mut Work,
     ) -> Result<Done, Error> {
         for _ in 0..TRIES {
-            let judge = Registry {
-                store: Consulted::new(&self.store),
-                settings: Arc::clone(&self.settings),
-                neighbours: self.neighbours.clone(),
-            };
+            let judge = self.judge();
             let plan = judge.plan(write, now.unix32(), work).await?;
-            judge.settle(&plan.needed, Asker::of(caller), work).await?;
+            judge.settle_over(write.name(), &plan.needed, Asker::of(caller), work).await?;
+            judge.check_policy(write, now.unix.saturating_mul(1_000), work).await?;
             let Outcome { name, replaced, edit, locks_out, notes } = plan.outcome?;
             if locks_out && !write.is_forced() {
                 return Err(Error::LockedOut);

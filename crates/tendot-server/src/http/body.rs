@@ -25,12 +25,17 @@ pub(crate) enum BodyError {
     Broken,
     #[error("too many others are being read")]
     NoRoom,
+    #[error("the body has a coding that is not understood; gzip is, or none")]
+    Encoding,
+    #[error("the body grows to more than {ratio} times its size")]
+    TooDense { ratio: usize },
 }
 
 impl BodyError {
     pub(crate) const fn status(self) -> StatusCode {
         match self {
-            Self::TooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::TooLarge { .. } | Self::TooDense { .. } => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::Encoding => StatusCode::UNSUPPORTED_MEDIA_TYPE,
             Self::TooSlow => StatusCode::REQUEST_TIMEOUT,
             Self::Broken => StatusCode::BAD_REQUEST,
             Self::NoRoom => StatusCode::SERVICE_UNAVAILABLE,
@@ -43,7 +48,7 @@ impl BodyError {
 pub(crate) struct Bodies {
     taken: AtomicUsize,
     /// For the first byte, and beside what the slowest rate allows.
-    time: Duration,
+    pub(super) time: Duration,
 }
 
 impl Bodies {

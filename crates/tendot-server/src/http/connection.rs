@@ -4,7 +4,7 @@ use std::convert::Infallible;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -17,7 +17,7 @@ use hyper_util::server::conn::auto;
 use tendot_store::Store;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 use tokio::time::{MissedTickBehavior, interval, timeout};
 
 use super::Tls;
@@ -25,6 +25,7 @@ use super::answer::Answer;
 use super::client::Peer;
 use super::listen::{Doors, Limits};
 use super::pace::Paced;
+use super::stream::{self, Cut};
 
 pub(super) type Builder = auto::Builder<TokioExecutor>;
 
@@ -153,7 +154,7 @@ fn answer<S: Store + 'static>(
         if is_last {
             response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
         }
-        response.map(|body| asking.send(body))
+        asking.send(response)
     };
     match doors.http.begin(&request, peer, &doors.limits) {
         (_, Some(response)) => Answering::Done(Some(send(response))),
@@ -232,10 +233,17 @@ impl Asking {
         Self(life)
     }
 
-    fn send(self, body: Bytes) -> Sending {
+    fn send(self, mut response: Answer) -> Response<Sending> {
         self.0.sending.fetch_add(1, Ordering::Relaxed);
-        Sending { rest: body, life: Arc::clone(&self.0) }
+        let (life, source) = (Arc::clone(&self.0), stream::take(&mut response));
+        response.map(|body| Sending { rest: body, source, is_waiting: false, is_cut: false, life })
     }
+}
+
+/// An answer as it is sent on a connection of its own, for tests.
+#[cfg(test)]
+pub(super) fn alone(response: Answer) -> Response<Sending> {
+    Asking::begin(Arc::default(), Version::HTTP_2).send(response)
 }
 
 impl Drop for Asking {
@@ -246,13 +254,33 @@ impl Drop for Asking {
 }
 
 /// An answer that is being sent, piece by piece: the next one is asked for when there is room for it.
-struct Sending {
+pub(super) struct Sending {
     rest: Bytes,
+    /// Where more comes from, if it is made meanwhile.
+    source: Option<mpsc::Receiver<Bytes>>,
+    /// Whether the client waits for us: for the connection's life, that is a request that is looked at.
+    is_waiting: bool,
+    is_cut: bool,
     life: Arc<Life>,
+}
+
+impl Sending {
+    fn wait(&mut self, is_waiting: bool) {
+        if self.is_waiting != is_waiting {
+            let (from, to) = match is_waiting {
+                true => (&self.life.sending, &self.life.asking),
+                false => (&self.life.asking, &self.life.sending),
+            };
+            to.fetch_add(1, Ordering::Relaxed);
+            from.fetch_sub(1, Ordering::Relaxed);
+            self.is_waiting = is_waiting;
+        }
+    }
 }
 
 impl Drop for Sending {
     fn drop(&mut self) {
+        self.wait(false);
         self.life.happened();
         self.life.sending.fetch_sub(1, Ordering::Relaxed);
     }
@@ -260,25 +288,46 @@ impl Drop for Sending {
 
 impl Body for Sending {
     type Data = Bytes;
-    type Error = Infallible;
+    type Error = Cut;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
-        _: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        if self.rest.is_empty() {
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Cut>>> {
+        let this = &mut *self;
+        if let Some(source) = this.source.as_mut().filter(|_| this.rest.is_empty()) {
+            let polled = source.poll_recv(context);
+            this.wait(polled.is_pending());
+            match ready!(polled) {
+                Some(piece) => this.rest = piece,
+                None if this.is_cut => return Poll::Ready(Some(Err(Cut))),
+                // What was sent before would be lost with the connection: it goes first.
+                None => {
+                    this.is_cut = true;
+                    context.waker().wake_by_ref();
+                    return Poll::Pending;
+                }
+            }
+            if this.rest.is_empty() {
+                this.source = None;
+            }
+        }
+        if this.rest.is_empty() {
             return Poll::Ready(None);
         }
-        self.life.happened();
-        let piece = self.rest.len().min(PIECE);
-        Poll::Ready(Some(Ok(Frame::data(self.rest.split_to(piece)))))
+        this.life.happened();
+        let piece = this.rest.len().min(PIECE);
+        Poll::Ready(Some(Ok(Frame::data(this.rest.split_to(piece)))))
     }
 
     fn is_end_stream(&self) -> bool {
-        self.rest.is_empty()
+        self.rest.is_empty() && self.source.is_none()
     }
 
     fn size_hint(&self) -> SizeHint {
-        SizeHint::with_exact(self.rest.len() as u64)
+        match self.source {
+            Some(_) => SizeHint::default(),
+            None => SizeHint::with_exact(self.rest.len() as u64),
+        }
     }
 }

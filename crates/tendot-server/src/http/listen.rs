@@ -135,6 +135,8 @@ pub async fn listen<S: Store + 'static>(
     end.await;
     let last = Instant::now() + limits.closing_time;
     doors.http.set_ready(false);
+    // They would never end by themselves.
+    doors.http.followers.end();
     doors.is_ending.store(true, Ordering::Relaxed);
     let _ = stop.send(true);
     while accepting.join_next().await.is_some() {}

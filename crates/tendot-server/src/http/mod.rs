@@ -7,7 +7,8 @@
 //! `negotiate.rs` (what the client would rather have), `address.rs` (what is redirected to) and `link.rs` (what else is
 //! said of the thing); `explain.rs` tells why it led there, and `near.rs` what may have been meant. Names are looked up in
 //! `search.rs`, those that are not kept here by way of `upstream.rs`, and by what they say in `reverse.rs`. A record as JSON is in `api/`, and what people see in
-//! `page/`.
+//! `page/`. What is sent along is read in `body.rs`, or line by line in `lines.rs`; an answer is there (`answer.rs`), or made
+//! while it is sent (`stream.rs`, `spool.rs`), as for those who follow what changes (`followers.rs`).
 
 mod address;
 mod agency;
@@ -24,10 +25,13 @@ mod compress;
 mod connection;
 mod describe;
 mod explain;
+mod followers;
 mod form;
 mod head;
 mod kept;
 mod last_change;
+#[cfg_attr(not(test), expect(dead_code, reason = "for batches, which are to come"))]
+mod lines;
 mod link;
 mod listen;
 mod location;
@@ -49,7 +53,9 @@ mod reverse;
 mod route;
 mod search;
 mod shown;
+mod spool;
 mod status;
+mod stream;
 mod tls;
 mod tunnel;
 mod upstream;
@@ -67,6 +73,7 @@ use client::{Client, Peer};
 pub use client::{ForwardedBy, Trust};
 pub(crate) use client::{host, masked, plain};
 pub use explain::{Explanation, Finding, Outcome};
+use followers::Followers;
 use http::header::{self, HeaderValue};
 use http::request::Parts;
 use http::{HeaderMap, Method, StatusCode, Uri};
@@ -134,6 +141,7 @@ pub struct Http<S> {
     cores: Arc<Semaphore>,
     /// For lists, which may take longer.
     lists: Semaphore,
+    followers: Followers,
     /// Whether requests are answered as they should be.
     ready: AtomicBool,
 }
@@ -168,6 +176,7 @@ impl<S: Store + 'static> Http<S> {
             attempts: Attempts::new(),
             cores: Arc::new(Semaphore::new(std::thread::available_parallelism().map_or(1, usize::from))),
             lists: Semaphore::new(LISTS),
+            followers: Followers::new(),
             ready: AtomicBool::new(false),
         }
     }
@@ -458,6 +467,7 @@ impl<S: Store + 'static> Http<S> {
             Route::Site => self.get_site(request),
             Route::Reverse | Route::ReverseUnder => self.reverse(rest, request).await,
             Route::History => self.get_history(rest, request).await,
+            Route::Changes => self.get_changes(request).await,
             Route::Name => self.redirect(rest, request, now).await,
         }
     }
@@ -531,6 +541,11 @@ fn options(route: Route) -> Answer {
 
 fn not_allowed(route: Route, method: &Method, path: &str) -> Answer {
     let mut response = match path.starts_with("/api/") {
+        true if path.starts_with("/api/v1/") => {
+            let allowed = route.methods();
+            let detail = format!("{method} is not done here, but {}.", allowed.to_str().unwrap_or_default());
+            page::problem(StatusCode::METHOD_NOT_ALLOWED, "method-not-allowed", detail).into()
+        }
         true => api::unknown(method, path),
         false => answer(StatusCode::METHOD_NOT_ALLOWED, TEXT, "this is not done here\n"),
     };

@@ -70,6 +70,13 @@ pub(crate) fn prefers_json(headers: &HeaderMap) -> bool {
     decisive.is_some_and(|(range, _)| is_json(range))
 }
 
+/// Whether who asks would rather have events, as they come, than anything else.
+pub(crate) fn prefers_events(headers: &HeaderMap) -> bool {
+    entries(headers, &ACCEPT)
+        .first()
+        .is_some_and(|(range, _)| range.eq_ignore_ascii_case("text/event-stream"))
+}
+
 /// What a person looks at.
 fn is_for_people(range: &str) -> bool {
     let range = range.to_ascii_lowercase();
@@ -141,6 +148,21 @@ mod tests {
         for (accept, json) in expected {
             let headers = HeaderMap::from_iter([(ACCEPT, accept.parse().unwrap())]);
             assert_eq!(prefers_json(&headers), json, "{accept}");
+        }
+    }
+
+    #[test]
+    fn events() {
+        for (accept, expected) in [
+            ("", false),
+            ("*/*", false),
+            ("text/event-stream", true),
+            ("Text/Event-Stream, */*", true),
+            ("text/event-stream;q=0.5, application/x-ndjson", false),
+            ("text/event-stream;q=0", false),
+        ] {
+            let headers = HeaderMap::from_iter([(ACCEPT, accept.parse().unwrap())]);
+            assert_eq!(prefers_events(&headers), expected, "{accept}");
         }
     }
 

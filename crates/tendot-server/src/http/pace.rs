@@ -100,6 +100,10 @@ impl<T: AsyncRead + Unpin> AsyncRead for Paced<T> {
         let polled = Pin::new(&mut this.stream).poll_read(context, buffer);
         if polled.is_ready() {
             this.heads.look_at(&mut buffer.filled_mut()[before..]);
+            // Who sends can't be asked to read at the same time; how slowly it may send is for the reader of its body.
+            if let Some(stalled) = this.stalled.as_mut().filter(|_| buffer.filled().len() > before) {
+                stalled.since = Instant::now();
+            }
             if !this.heads.is_within() && !this.heads.is_untouched() {
                 this.head_end = None;
             } else if this.head_end.is_none() {

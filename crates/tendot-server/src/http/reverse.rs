@@ -228,47 +228,48 @@ fn read(prefix: &str, request: &Request<'_>) -> Result<Asked, String> {
 impl Unfound {
     fn answer(&self, request: &Request<'_>) -> Answer {
         let takes_credentials = request.takes_credentials;
-        let mut response = match self {
+        let mut response = Answer::from(match self {
             Self::Request(why) => {
                 let detail = format!("{why}.");
-                problem(StatusCode::BAD_REQUEST, "bad-request", "This request is not understood", detail)
+                problem(StatusCode::BAD_REQUEST, "bad-request", detail)
+                    .title("This request is not understood")
             }
             Self::Unknown(AuthenticationError::TooOften(wait)) => return too_often(*wait),
             Self::Unknown(error) => {
                 let status = if takes_credentials { StatusCode::UNAUTHORIZED } else { StatusCode::FORBIDDEN };
                 let detail = format!("{error}. Who asks is a key, such as `300:0.NA/10.1000`.");
-                problem(status, "not-known", "Who asks is not known", detail)
+                problem(status, "not-known", detail).title("Who asks is not known")
             }
             Self::Refused(Error::NeedsAuthentication) => {
                 let status = if takes_credentials { StatusCode::UNAUTHORIZED } else { StatusCode::FORBIDDEN };
-                let detail = "Names are looked up for those whom the operator lets do it.".into();
-                problem(status, "not-known", "Who asks has to be known", detail)
+                let detail = "Names are looked up for those whom the operator lets do it.";
+                problem(status, "not-known", detail).title("Who asks has to be known")
             }
             Self::Refused(Error::Store(error)) => {
                 tracing::error!(%error, "the store failed");
-                let detail = "The store failed. It is not your fault; try again later.".into();
-                problem(StatusCode::INTERNAL_SERVER_ERROR, "failed", "This did not work", detail)
+                let detail = "The store failed. It is not your fault; try again later.";
+                problem(StatusCode::INTERNAL_SERVER_ERROR, "failed", detail).title("This did not work")
             }
             Self::Refused(error) => {
                 let status = status::of(error.response_code(), takes_credentials);
-                problem(status, "not-allowed", "Not allowed", format!("{error}; see `search.allowed`."))
+                problem(status, "not-allowed", format!("{error}; see `search.allowed`.")).title("Not allowed")
             }
             Self::Busy => {
-                let detail = "Others look something up. Try again later.".into();
-                problem(StatusCode::SERVICE_UNAVAILABLE, "busy", "Too much to do", detail)
+                let detail = "Others look something up. Try again later.";
+                problem(StatusCode::SERVICE_UNAVAILABLE, "busy", detail).title("Too much to do")
             }
             Self::TooLong(time) => {
                 let detail = format!(
                     "There are more records than can be looked at in {time:?}. Ask for those of one prefix, or for an \
                      earlier page."
                 );
-                problem(StatusCode::SERVICE_UNAVAILABLE, "too-long", "This takes too long", detail)
+                problem(StatusCode::SERVICE_UNAVAILABLE, "too-long", detail).title("This takes too long")
             }
             Self::TooLarge => {
-                let detail = "What was found is too large for one answer: ask for less by `limit`.".into();
-                problem(StatusCode::BAD_REQUEST, "too-large", "Too much was found", detail)
+                let detail = "What was found is too large for one answer: ask for less by `limit`.";
+                problem(StatusCode::BAD_REQUEST, "too-large", detail).title("Too much was found")
             }
-        };
+        });
         if matches!(self, Self::Busy) {
             response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("10"));
         }

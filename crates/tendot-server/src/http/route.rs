@@ -30,12 +30,13 @@ pub(super) enum Route {
     Reverse,
     ReverseUnder,
     History,
+    Changes,
     Name,
 }
 
 /// All paths; the first that fits is taken, and the page has them from the last on. A part in braces, at the end, stands
-/// for all the rest.
-pub(super) const ROUTES: [(&str, Route); 26] = [
+/// for all the rest; elsewhere for anything up to a slash.
+pub(super) const ROUTES: [(&str, Route); 27] = [
     ("/static/style.css", Route::Style),
     ("/favicon.svg", Route::Icon),
     ("/favicon.ico", Route::Icon),
@@ -53,6 +54,7 @@ pub(super) const ROUTES: [(&str, Route); 26] = [
     ("/hrls/handles", Route::Reverse),
     ("/hrls/handles/{prefix}", Route::ReverseUnder),
     ("/api/site", Route::Site),
+    ("/api/v1/changes", Route::Changes),
     ("/api/v1/history/{name}", Route::History),
     ("/api/verifications/{identity}", Route::Verifications),
     ("/api/sessions", Route::Sessions),
@@ -79,11 +81,7 @@ impl Route {
         if let Some(other) = path.strip_prefix("/api/sessions/").filter(|other| *other != "this") {
             return Some((Self::Session, other));
         }
-        let fits = |template: &str| match template.split_once('{') {
-            Some((start, _)) => path.strip_prefix(start),
-            None => (path == template).then_some(""),
-        };
-        let found = ROUTES.iter().find_map(|(template, route)| Some((*route, fits(template)?)));
+        let found = ROUTES.iter().find_map(|(template, route)| Some((*route, fits(template, path)?)));
         match found {
             // A name is all of the path: places in it are counted from the slash. So is what has none, such as `*`.
             Some((Self::Name, _)) | None => (!path.starts_with("/api/")).then_some((Self::Name, path)),
@@ -158,14 +156,41 @@ impl Route {
             Self::Reverse => reverse::describe(),
             Self::ReverseUnder => reverse::describe_under(),
             Self::History => api::describe_history(),
+            Self::Changes => api::describe_changes(),
             Self::Name => redirect::describe(),
         }
+    }
+}
+
+/// What stands in a path for the part of its template in braces, or nothing if there is none.
+fn fits<'p>(template: &str, path: &'p str) -> Option<&'p str> {
+    let Some((start, rest)) = template.split_once('{') else { return (path == template).then_some("") };
+    let part = path.strip_prefix(start)?;
+    match rest.split_once('}') {
+        None | Some((_, "")) => Some(part),
+        Some((_, end)) => part.strip_suffix(end).filter(|part| !part.is_empty() && !part.contains('/')),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn templates() {
+        let accept = "/api/v1/transfers/{id}/accept";
+        assert_eq!(fits(accept, "/api/v1/transfers/12/accept"), Some("12"));
+        assert_eq!(fits(accept, "/api/v1/transfers/accept/accept"), Some("accept"));
+        assert_eq!(fits(accept, "/api/v1/transfers//accept"), None);
+        assert_eq!(fits(accept, "/api/v1/transfers/accept"), None);
+        assert_eq!(fits(accept, "/api/v1/transfers/1/2/accept"), None);
+        assert_eq!(fits(accept, "/api/v1/transfers/12"), None);
+        assert_eq!(fits(accept, "/api/v1/transfers/12/accept/"), None);
+        assert_eq!(fits("/a/{name}", "/a/10.1/x/accept"), Some("10.1/x/accept"));
+        assert_eq!(fits("/a/{name}", "/a/"), Some(""));
+        assert_eq!(fits("/a", "/a"), Some(""));
+        assert_eq!(fits("/a", "/a/"), None);
+    }
 
     #[test]
     fn paths() {
@@ -196,6 +221,8 @@ mod tests {
         check("/hrls", Some((Route::Name, "/hrls")));
         check("/api/v1/history/10.1//x", Some((Route::History, "10.1//x")));
         check("/api/v1/history", None);
+        check("/api/v1/changes", Some((Route::Changes, "")));
+        check("/api/v1/changes/", None);
         check("/api/", None);
         check("/api", Some((Route::Name, "/api")));
         check("*", Some((Route::Name, "*")));

@@ -15,6 +15,7 @@ use super::form::ValueForm;
 use crate::http::answer::{Answer, JSON, answer};
 use crate::http::authenticate::AuthenticationError;
 use crate::http::body::BodyError;
+use crate::http::page;
 use crate::http::parameters::Parameters;
 use crate::http::request::Request;
 use crate::http::upstream::UpstreamError;
@@ -73,8 +74,13 @@ pub(super) fn refuse(why: &str) -> Answer {
     refuse_with(ResponseCode::PROTOCOL_ERROR, StatusCode::BAD_REQUEST, why)
 }
 
-/// A path that is not one of ours.
+/// A path that is not one of ours, or not by this method; also in our own interface.
 pub(crate) fn unknown(method: &http::Method, path: &str) -> Answer {
+    if path == "/api/v1" || path.starts_with("/api/v1/") {
+        let detail = format!("There is nothing that is done by {method} at {path}.");
+        let hint = "All that is done, and where: /docs, and for programs /openapi.json.";
+        return page::problem(StatusCode::NOT_FOUND, "no-such-path", detail).hint(hint).into();
+    }
     let why = format!("Unknown HTTP API endpoint {method} {path}");
     refuse_with(ResponseCode::PROTOCOL_ERROR, StatusCode::NOT_FOUND, &why)
 }

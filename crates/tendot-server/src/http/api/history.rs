@@ -81,13 +81,16 @@ impl<'a> Item<'a> {
     }
 }
 
-const fn kind(kind: EditKind) -> &'static str {
+/// What was done, in a word.
+pub(super) const fn kind(kind: EditKind) -> &'static str {
     match kind {
         EditKind::Create => "create",
         EditKind::Update => "update",
         EditKind::Tombstone => "tombstone",
         EditKind::Remove => "remove",
         EditKind::Import => "import",
+        EditKind::Home => "home",
+        EditKind::Unhome => "unhome",
         _ => "other",
     }
 }

@@ -1,17 +1,22 @@
 //! The JSON interface of Handle.Net: a file for each noun, `body.rs` for what it says, and `form.rs` for how that is
-//! described. `history.rs` is of our own interface, `/api/v1`, whose errors are problems (RFC 9457).
+//! described. `history.rs`, `changes.rs` and `revision.rs` are of our own interface, `/api/v1`, whose errors are problems
+//! (RFC 9457).
 
 mod body;
+mod changes;
 mod form;
 mod handles;
 mod history;
 mod list;
 mod prefixes;
+#[cfg_attr(not(test), expect(dead_code, reason = "for deposits, which are to come"))]
+mod revision;
 mod sessions;
 mod site;
 mod verifications;
 
 pub(crate) use body::unknown;
+pub(crate) use changes::describe as describe_changes;
 pub(crate) use form::ValueForm;
 pub(crate) use handles::describe as describe_handles;
 pub(crate) use history::{date, describe as describe_history, number};

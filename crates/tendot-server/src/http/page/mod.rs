@@ -25,7 +25,7 @@ pub(crate) use docs::docs;
 pub(crate) use explanation::explanation;
 pub(crate) use home::describe as describe_home;
 pub(crate) use problem::{
-    ProblemJson, bad_request, endless, not_served, problem, problem_of_caller, problem_of_name,
+    Problem, ProblemJson, bad_request, endless, not_served, problem, problem_of_caller, problem_of_name,
     problem_of_request,
 };
 

@@ -1,9 +1,12 @@
 //! Why a request did not lead anywhere: a page for people, and `application/problem+json` (RFC 9457) for programs.
 
+use std::borrow::Cow;
+
 use askama::Template;
 use http::StatusCode;
 use http::header::{CACHE_CONTROL, HeaderValue};
 use serde::Serialize;
+use serde_json::{Map, Value as Json};
 use tendot_names::Target;
 use tendot_registry::Error;
 use tendot_store::Store;
@@ -22,12 +25,20 @@ use crate::http::upstream::UpstreamError;
 use crate::http::{BadRequest, Http, caching, negotiate, status, too_often};
 
 /// What went wrong.
-struct Problem<'a> {
+#[derive(Debug)]
+pub(crate) struct Problem<'a> {
     status: StatusCode,
     /// Stays the same whatever the words are.
     code: &'static str,
-    title: &'static str,
+    title: Cow<'static, str>,
     detail: String,
+    /// Where in a document that was sent, as a JSON pointer, or in which of its lines.
+    pointer: Option<String>,
+    line: Option<u64>,
+    /// What to do instead.
+    hint: Option<String>,
+    /// What else is said of it.
+    members: Map<String, Json>,
     /// The name that was asked for, decoded; empty if it is not about one.
     name: &'a str,
     reasons: Vec<&'static str>,
@@ -39,12 +50,16 @@ struct Problem<'a> {
 }
 
 impl Problem<'_> {
-    const fn new(status: StatusCode, code: &'static str, title: &'static str, detail: String) -> Self {
+    fn new(status: StatusCode, code: &'static str, title: &'static str, detail: String) -> Self {
         Self {
             status,
             code,
-            title,
+            title: title.into(),
             detail,
+            pointer: None,
+            line: None,
+            hint: None,
+            members: Map::new(),
             name: "",
             reasons: Vec::new(),
             near: Vec::new(),
@@ -61,23 +76,70 @@ impl Problem<'_> {
         })
     }
 
-    fn json(&self) -> Answer {
-        let json = serde_json::to_vec(&ProblemJson {
+    /// As it is told to programs, also within something else.
+    pub(crate) fn told(&self) -> ProblemJson<'_> {
+        ProblemJson {
             problem_type: "about:blank",
-            title: self.title,
+            title: &self.title,
             status: self.status.as_u16(),
             code: self.code,
             detail: &self.detail,
             name: Some(self.name).filter(|name| !name.is_empty()),
+            pointer: self.pointer.as_deref(),
+            line: self.line,
+            hint: self.hint.as_deref(),
             near: self.near.iter().map(|near| &*near.name).collect(),
-        });
-        answer(self.status, PROBLEM, json.unwrap_or_default())
+            members: &self.members,
+        }
+    }
+
+    fn json(&self) -> Answer {
+        answer(self.status, PROBLEM, serde_json::to_vec(&self.told()).unwrap_or_default())
     }
 
     fn for_programs(&self) -> Answer {
         let mut response = self.json();
         response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
         response
+    }
+
+    /// In these words instead of those of its code.
+    pub(crate) fn title(mut self: Box<Self>, title: &'static str) -> Box<Self> {
+        self.title = title.into();
+        self
+    }
+
+    /// What to do instead.
+    pub(crate) fn hint(mut self: Box<Self>, hint: impl Into<String>) -> Box<Self> {
+        self.hint = Some(hint.into());
+        self
+    }
+}
+
+#[cfg_attr(not(test), expect(dead_code, reason = "for deposits, which are to come"))]
+impl Problem<'_> {
+    /// Where in the document that was sent: a JSON pointer.
+    pub(crate) fn pointer(mut self: Box<Self>, pointer: impl Into<String>) -> Box<Self> {
+        self.pointer = Some(pointer.into());
+        self
+    }
+
+    /// In which line of what was sent, counted from 1.
+    pub(crate) fn line(mut self: Box<Self>, line: u64) -> Box<Self> {
+        self.line = Some(line);
+        self
+    }
+
+    /// What else programs may want to know, under a name that no other member has.
+    pub(crate) fn member(mut self: Box<Self>, name: &str, value: impl Into<Json>) -> Box<Self> {
+        self.members.insert(name.into(), value.into());
+        self
+    }
+}
+
+impl From<Box<Problem<'_>>> for Answer {
+    fn from(problem: Box<Problem<'_>>) -> Self {
+        problem.for_programs()
     }
 }
 
@@ -95,16 +157,28 @@ pub(crate) struct ProblemJson<'a> {
     /// The name that was asked for, decoded.
     #[serde(skip_serializing_if = "Option::is_none")]
     name: Option<&'a str>,
+    /// Where in the document that was sent: a JSON pointer (RFC 6901).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pointer: Option<&'a str>,
+    /// In which line of what was sent, counted from 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    line: Option<u64>,
+    /// What to do instead.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hint: Option<&'a str>,
     /// Names that exist and may have been meant.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     near: Vec<&'a str>,
+    #[serde(flatten)]
+    #[schema(ignore)]
+    members: &'a Map<String, Json>,
 }
 
 #[derive(Template)]
 #[template(path = "problem.html")]
 struct ProblemPage {
     status: u16,
-    title: &'static str,
+    title: Cow<'static, str>,
     detail: String,
     name: String,
     /// The name for the box: as it is, so that it can be mended, if all of it is visible.
@@ -127,7 +201,7 @@ impl ProblemPage {
         let mut room = Room::new();
         Self {
             status: problem.status.as_u16(),
-            title: problem.title,
+            title: problem.title.clone(),
             detail: room.line(&problem.detail),
             name: room.line(problem.name),
             again: visible(&beginning(problem.name, 1_000)),
@@ -194,9 +268,14 @@ impl<S: Store> Http<S> {
     }
 }
 
-/// A problem where only programs ask.
-pub(crate) fn problem(status: StatusCode, code: &'static str, title: &'static str, detail: String) -> Answer {
-    Problem::new(status, code, title, detail).json()
+/// A problem where only programs ask: an [`Answer`] when nothing is to be added. Its title is what the code says.
+pub(crate) fn problem(
+    status: StatusCode,
+    code: &'static str,
+    detail: impl Into<String>,
+) -> Box<Problem<'static>> {
+    let title = capital(code).replace('-', " ").into();
+    Box::new(Problem { title, ..Problem::new(status, code, "", detail.into()) })
 }
 
 fn problem_of(name: &str, error: &Error) -> Problem<'static> {
@@ -377,4 +456,34 @@ pub(crate) fn not_served(name: &str, says: String, request: &Request<'_>) -> Ans
 fn capital(text: &str) -> String {
     let mut characters = text.chars();
     characters.next().map(|first| first.to_uppercase().chain(characters).collect()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_programs_are_told() {
+        let told = |problem: Box<Problem<'_>>| serde_json::to_value(problem.told()).unwrap();
+        let plain = problem(StatusCode::CONFLICT, "already-registered", "It is.");
+        let expected = serde_json::json!({
+            "type": "about:blank", "title": "Already registered", "status": 409, "code": "already-registered",
+            "detail": "It is."
+        });
+        assert_eq!(told(plain), expected);
+        let more = problem(StatusCode::CONFLICT, "already-registered", "It is.")
+            .title("Taken")
+            .pointer("/name")
+            .line(7)
+            .hint("Take another.")
+            .member("existing", "10.1/X");
+        let told = told(more);
+        assert_eq!(
+            (&told["title"], &told["pointer"], &told["line"]),
+            (&"Taken".into(), &"/name".into(), &7.into())
+        );
+        assert_eq!((&told["hint"], &told["existing"]), (&"Take another.".into(), &"10.1/X".into()));
+        let answer = Answer::from(problem(StatusCode::NOT_FOUND, "not-found", ""));
+        assert_eq!((answer.status(), &answer.headers()["content-type"]), (StatusCode::NOT_FOUND, &PROBLEM));
+    }
 }

@@ -1,0 +1,293 @@
+use tendot_proto::Work;
+use tendot_store::{EditKind, Key, Logged, Store};
+
+use crate::history::told_by;
+use crate::{Caller, Error, Registry, price};
+
+/// A place in the changes of a store: everything up to it has been read.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Cursor {
+    /// The last line of the log that was read, or of which something was.
+    pub sequence: u64,
+    /// The last name that was read of a line that stands for many, as an import does; none if the line was read to its end.
+    pub within: Option<Key>,
+}
+
+impl Cursor {
+    /// The end of a line.
+    pub const fn after(sequence: u64) -> Self {
+        Self { sequence, within: None }
+    }
+}
+
+/// Some of what changed.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Changes {
+    /// The oldest first.
+    pub items: Vec<Changed>,
+    /// Where to go on.
+    pub next: Cursor,
+    /// Whether there was nothing more at the time; there may be fewer items than were asked for, even none, without.
+    pub is_end: bool,
+}
+
+/// One thing that changed.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Changed {
+    /// The line of the log that tells of it.
+    pub sequence: u64,
+    /// What it is.
+    pub subject: Subject,
+    /// Its name as it was first spelled, a prefix, or the identifier of a party.
+    pub name: Box<str>,
+    /// What was done.
+    pub kind: EditKind,
+    /// When, in milliseconds since 1970.
+    pub at: u64,
+    /// By whom; empty if that is not told.
+    pub by: Box<str>,
+    /// Where to go on after it.
+    pub cursor: Cursor,
+}
+
+/// What something is that changed.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+#[non_exhaustive]
+pub enum Subject {
+    /// The record of a name.
+    Record,
+    /// Whether names under a prefix are kept here.
+    Prefix,
+    /// An agency.
+    Agency,
+    /// A registrant.
+    Registrant,
+    /// A token: only the operator is told.
+    Token,
+    /// A transfer.
+    Transfer,
+}
+
+/// Under which names the registry keeps what is no record; nothing else there is told to anybody.
+const RESERVED: &str = "0.TENDOT/";
+const KINDS: [(&str, Subject); 4] = [
+    ("agency/", Subject::Agency),
+    ("registrant/", Subject::Registrant),
+    ("token/", Subject::Token),
+    ("transfer/", Subject::Transfer),
+];
+
+impl<S: Store> Registry<S> {
+    /// What changed after a place, from one that was given before or from the beginning, as far as this caller may know it:
+    /// at most `limit` changes.
+    ///
+    /// Who goes on at [`Changes::next`], or after any of the items, misses nothing and gets nothing twice, whatever is
+    /// changed meanwhile. Of an import, the names are told that no later change has touched: those are told there.
+    pub async fn changes(
+        &self,
+        after: &Cursor,
+        limit: usize,
+        caller: &Caller,
+        work: &mut Work,
+    ) -> Result<Changes, Error> {
+        let limit = limit.max(1);
+        work.spend(price::LOOKUP.saturating_add(price::names(limit)))?;
+        let is_operator = *caller == Caller::Operator;
+        let from = after.sequence.saturating_sub(u64::from(after.within.is_some()));
+        let lines = self.store.changes(from, limit).await?;
+        let mut changes =
+            Changes { items: Vec::new(), next: Cursor::after(after.sequence), is_end: lines.len() < limit };
+        for line in lines {
+            let within = after.within.as_ref().filter(|_| line.sequence == after.sequence);
+            if line.kind != EditKind::Import {
+                changes.next = Cursor::after(line.sequence);
+                // The place was none of ours if this line has only one name.
+                changes.items.extend(told(line, is_operator).filter(|_| within.is_none()));
+                continue;
+            }
+            changes.is_end = false;
+            if changes.items.is_empty() {
+                self.expand(line, within, limit, is_operator, &mut changes).await?;
+            }
+            break;
+        }
+        Ok(changes)
+    }
+
+    /// The names of an import.
+    async fn expand(
+        &self,
+        line: Logged,
+        within: Option<&Key>,
+        limit: usize,
+        is_operator: bool,
+        changes: &mut Changes,
+    ) -> Result<(), Error> {
+        let piece = self.store.of_revision(line.revision, within, limit).await?;
+        for listed in piece.names {
+            let cursor = Cursor { sequence: line.sequence, within: Key::new(&listed.name).ok() };
+            let one = Logged { name: listed.name, ..line.clone() };
+            changes.items.extend(told(one, is_operator).map(|changed| Changed { cursor, ..changed }));
+        }
+        changes.next = Cursor { sequence: line.sequence, within: piece.next };
+        Ok(())
+    }
+}
+
+/// What is told of a line; none if it is not for everybody, and who asks is not the operator.
+fn told(line: Logged, is_operator: bool) -> Option<Changed> {
+    let reserved = line.name.split_at_checked(RESERVED.len());
+    let (subject, name) = match reserved.filter(|(start, _)| start.eq_ignore_ascii_case(RESERVED)) {
+        None if matches!(line.kind, EditKind::Home | EditKind::Unhome) => (Subject::Prefix, line.name),
+        None => (Subject::Record, line.name),
+        Some((_, rest)) => KINDS.iter().find_map(|(start, subject)| {
+            let id = rest.strip_prefix(start)?;
+            (*subject != Subject::Token || is_operator).then(|| (*subject, id.into()))
+        })?,
+    };
+    let cursor = Cursor::after(line.sequence);
+    let by = told_by(line.by, is_operator);
+    Some(Changed { sequence: line.sequence, subject, name, kind: line.kind, at: line.at, by, cursor })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use pollster::block_on;
+    use tendot_proto::Value;
+    use tendot_store::{Change, Edit, Embedded, Expect, Importer, Memory};
+
+    use super::*;
+    use crate::Settings;
+
+    fn put(name: &str) -> Edit {
+        let values = vec![Value::new(1, "URL", "https://example.org/")];
+        Edit::Put { name: name.into(), values, expect: Expect::Any }
+    }
+
+    fn commit(store: &impl Store, by: &str, edits: Vec<Edit>) {
+        block_on(store.commit(Change { by: by.into(), at: 7, edits })).unwrap();
+    }
+
+    fn read<S: Store>(registry: &Registry<S>, after: &Cursor, limit: usize, caller: &Caller) -> Changes {
+        let changes = block_on(registry.changes(after, limit, caller, &mut Work::new(10_000))).unwrap();
+        assert!(changes.items.len() <= limit);
+        changes
+    }
+
+    /// All that is told after a place, in pieces of this size.
+    fn all<S: Store>(registry: &Registry<S>, after: Cursor, limit: usize, caller: &Caller) -> Vec<Changed> {
+        let (mut items, mut next) = (Vec::new(), after);
+        loop {
+            let changes = read(registry, &next, limit, caller);
+            items.extend(changes.items);
+            next = changes.next;
+            if changes.is_end {
+                return items;
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_told_to_whom() {
+        let store = Memory::new();
+        commit(&store, "operator", vec![Edit::Home { prefix: "10.1".into() }, put("10.1/x")]);
+        commit(&store, "agency:alpha", vec![put("0.TENDOT/agency/alpha"), put("0.tendot/registrant/r1")]);
+        commit(&store, "operator", vec![put("0.TENDOT/token/t1"), put("0.TENDOT/transfer/9/x")]);
+        commit(&store, "me@example.org", vec![put("0.TENDOT/secret/1"), put("0.TENDOTX/token/1")]);
+        commit(&store, "operator", vec![Edit::Tombstone { name: "10.1/X".into(), expect: Expect::Live }]);
+        commit(&store, "operator", vec![put("0.NA/10.1"), Edit::Unhome { prefix: "10.1".into() }]);
+        let registry = Registry::new(store, Settings::default());
+        let told = |caller: &Caller| {
+            let items = all(&registry, Cursor::default(), 3, caller).into_iter();
+            items
+                .map(|item| {
+                    format!("{} {:?} {:?} {} {}", item.sequence, item.subject, item.kind, item.name, item.by)
+                })
+                .collect::<Vec<_>>()
+        };
+        let for_operator = [
+            "1 Prefix Home 10.1 operator",
+            "2 Record Create 10.1/x operator",
+            "3 Agency Create alpha agency:alpha",
+            "4 Registrant Create r1 agency:alpha",
+            "5 Token Create t1 operator",
+            "6 Transfer Create 9/x operator",
+            "8 Record Create 0.TENDOTX/token/1 me@example.org",
+            "9 Record Tombstone 10.1/x operator",
+            "10 Record Create 0.NA/10.1 operator",
+            "11 Prefix Unhome 10.1 operator",
+        ];
+        assert_eq!(told(&Caller::Operator), for_operator);
+        let for_all: Vec<String> = for_operator
+            .iter()
+            .filter(|line| !line.contains(" Token "))
+            .map(|line| line.replace("me@example.org", ""))
+            .collect();
+        assert_eq!(told(&Caller::Anonymous), for_all);
+    }
+
+    #[test]
+    fn places() {
+        let store = Memory::new();
+        commit(&store, "operator", (0..5).map(|number| put(&format!("10.1/{number}"))).collect());
+        let registry = Registry::new(store, Settings::default());
+        let whole = all(&registry, Cursor::default(), 100, &Caller::Anonymous);
+        assert_eq!(whole.len(), 5);
+        for (read, item) in (1..).zip(&whole) {
+            assert_eq!(item.cursor, Cursor::after(read as u64));
+            assert_eq!(all(&registry, item.cursor.clone(), 2, &Caller::Anonymous), whole[read..]);
+        }
+        // What never was a place of ours repeats nothing.
+        let odd = Cursor { sequence: 3, within: Key::new("10.1/0").ok() };
+        assert_eq!(all(&registry, odd, 2, &Caller::Anonymous), whole[3..]);
+        assert_eq!(all(&registry, Cursor::after(u64::MAX), 2, &Caller::Anonymous), []);
+        let (begin, mut work) = (Cursor::default(), Work::new(10_000));
+        let dear = registry.changes(&begin, usize::MAX, &Caller::Anonymous, &mut work);
+        assert!(matches!(block_on(dear), Err(Error::Exhausted(_))));
+    }
+
+    /// An import is told name by name; cut anywhere, it goes on there, also if names were changed in the meantime.
+    #[test]
+    fn imports() {
+        const NAMES: usize = 40;
+        let directory = tempfile::tempdir().unwrap();
+        let import = |by: &str, names: std::ops::Range<usize>| {
+            let mut importer = Importer::open(directory.path(), by, 7).unwrap();
+            for number in names {
+                let value = Value::new(1, "URL", format!("https://example.org/{by}"));
+                importer.put(format!("10.1/Name-{number:02}").into(), &[value]).unwrap();
+            }
+            importer.finish(|_| {}).unwrap();
+        };
+        let store = Embedded::open(directory.path()).unwrap();
+        commit(&store, "operator", vec![put("10.1/before")]);
+        drop(store);
+        import("import", 0..NAMES);
+        let store = Embedded::open(directory.path()).unwrap();
+        commit(&store, "operator", vec![put("10.1/name-07"), put("10.1/after")]);
+        let registry = Registry::new(store, Settings::default());
+        let whole = all(&registry, Cursor::default(), 100, &Caller::Anonymous);
+        let names: BTreeMap<&str, EditKind> = whole.iter().map(|item| (&*item.name, item.kind)).collect();
+        assert_eq!((whole.len(), names.len()), (NAMES + 2, NAMES + 2));
+        assert_eq!(names["10.1/Name-07"], EditKind::Update);
+        assert_eq!(names["10.1/Name-08"], EditKind::Import);
+        for limit in [1, 2, 7, 41, 1_000] {
+            assert_eq!(all(&registry, Cursor::default(), limit, &Caller::Anonymous), whole, "by {limit}");
+            for (read, item) in (1..).zip(&whole) {
+                let rest = all(&registry, item.cursor.clone(), limit, &Caller::Anonymous);
+                assert_eq!(rest, whole[read..], "by {limit} after {item:?}");
+            }
+        }
+        // Cut in the middle, with changes before and after the place: what was read is only told again by its new line.
+        let middle = whole.iter().position(|item| &*item.name == "10.1/Name-20").unwrap();
+        let place = whole[middle].cursor.clone();
+        let changed = vec![put("10.1/Name-10"), put("10.1/Name-30")];
+        commit(registry.store(), "operator", changed);
+        let rest = all(&registry, place, 3, &Caller::Anonymous);
+        let count = |name: &str| rest.iter().filter(|item| &*item.name == name).count();
+        assert_eq!((count("10.1/Name-10"), count("10.1/Name-20"), count("10.1/Name-30")), (1, 0, 1));
+        assert_eq!((count("10.1/Name-21"), count("10.1/after")), (1, 1));
+    }
+}

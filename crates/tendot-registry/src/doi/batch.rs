@@ -1,0 +1,368 @@
+//! Many names are registered or changed, each for itself, and committed together.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry as Slot;
+
+use tendot_proto::{Handle, Work};
+use tendot_store::{Change, CommitError, Edit, Entry, Key, State, Store};
+
+use super::deposit::{split, taken};
+use super::draw::Drawing;
+use super::{Deposit, Draft, Drawn, draw, quota};
+use crate::consulted::Consulted;
+use crate::party::{Allocation, GROUP, Kind, Registrant, Scope, Standing};
+use crate::refusal::Reason;
+use crate::{Caller, Note, Refusal, Registry};
+
+/// A line of a batch.
+#[derive(Debug)]
+pub struct Line {
+    /// Its number, from 1.
+    pub number: u64,
+    /// What it says, or why it says nothing.
+    pub draft: Result<Draft, Refusal>,
+    /// What a new suffix is made of, if it has no name.
+    pub random: [u8; 16],
+}
+
+/// What became of a line.
+#[derive(Debug)]
+pub struct LineOutcome {
+    /// Its number.
+    pub number: u64,
+    /// The name, as it was first registered; none if there is none.
+    pub name: Option<Box<str>>,
+    /// What was done, or why nothing was.
+    pub result: Result<LineStatus, Refusal>,
+    /// What who sent it should know.
+    pub notes: Vec<Note>,
+}
+
+/// What was done with a line.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub enum LineStatus {
+    /// The name is new.
+    Created,
+    /// It was changed.
+    Updated,
+    /// It was so already.
+    Unchanged,
+}
+
+impl LineStatus {
+    /// As it is written.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Created => "created",
+            Self::Updated => "updated",
+            Self::Unchanged => "unchanged",
+        }
+    }
+}
+
+/// Steps that one line may cost.
+const WORK: u32 = 5_000;
+
+/// How often all lines are tried together while others are faster; then each is tried for itself.
+const TOGETHER: u32 = 3;
+
+/// How often one line is.
+const ALONE: u32 = 8;
+
+impl<S: Store> Registry<S> {
+    /// Registers or changes the names of lines, and tells what became of each, in their order. Those that can be are
+    /// committed in one change, those that cannot change nothing. Rights hold as they are when it is committed.
+    ///
+    /// `beside` gives edits of notes for the same change, made from the outcomes. With `dry` nothing is committed.
+    pub async fn deposit(
+        &self,
+        lines: &[Line],
+        caller: &Caller,
+        at: u64,
+        dry: bool,
+        beside: impl Fn(&[LineOutcome]) -> Vec<Edit> + Send + Sync,
+    ) -> Result<Vec<LineOutcome>, Refusal> {
+        for _ in 0..TOGETHER {
+            if let Some(outcomes) = self.deposit_together(lines, caller, at, dry, &beside).await? {
+                return Ok(outcomes);
+            }
+        }
+        // Somebody else changes the same names all the time: those lines must not hold up the others.
+        let mut outcomes = Vec::with_capacity(lines.len());
+        for line in lines {
+            let mut tries = 0;
+            let outcome = loop {
+                let one = self.deposit_together(std::slice::from_ref(line), caller, at, dry, &|_| Vec::new());
+                match one.await?.map(|mut outcomes| outcomes.pop()) {
+                    Some(Some(outcome)) => break outcome,
+                    _ if tries < ALONE => tries += 1,
+                    _ => {
+                        let detail = "others change the name all the time";
+                        let refusal = Refusal::new(Reason::Busy, "contended", detail);
+                        break LineOutcome::refused(line.number, None, refusal);
+                    }
+                }
+            };
+            outcomes.push(outcome);
+        }
+        let edits = beside(&outcomes);
+        if !dry && !edits.is_empty() {
+            self.store.commit(Change { by: caller.to_string().into(), at, edits }).await?;
+        }
+        Ok(outcomes)
+    }
+
+    /// None if others were faster.
+    async fn deposit_together(
+        &self,
+        lines: &[Line],
+        caller: &Caller,
+        at: u64,
+        dry: bool,
+        beside: &(impl Fn(&[LineOutcome]) -> Vec<Edit> + Send + Sync),
+    ) -> Result<Option<Vec<LineOutcome>>, Refusal> {
+        let judge = self.judge();
+        let standing = match judge.standing(caller, at, &mut Work::new(WORK)).await {
+            Ok(standing) => standing,
+            Err(refusal) if refusal.failure.is_some() => return Err(refusal),
+            // Who is no longer known has every line refused.
+            Err(refusal) => {
+                return self.refuse_all(lines, refusal, caller, at, dry, beside).await.map(Some);
+            }
+        };
+        let mut batch = Batch {
+            judge: &judge,
+            registry: self,
+            standing: &standing,
+            at,
+            allocations: HashMap::new(),
+            owners: HashMap::new(),
+            rooms: HashMap::new(),
+            planned: HashMap::new(),
+        };
+        let mut outcomes = Vec::with_capacity(lines.len());
+        for line in lines {
+            let outcome = match &line.draft {
+                Ok(draft) => batch.line(line.number, draft, &line.random).await?,
+                Err(refusal) => LineOutcome::refused(line.number, None, refusal.again()),
+            };
+            outcomes.push(outcome);
+        }
+        if dry {
+            return Ok(Some(outcomes));
+        }
+        let Batch { planned, rooms, .. } = batch;
+        let mut edits: Vec<Edit> = planned.into_values().filter_map(Planned::into_edit).collect();
+        let beside = beside(&outcomes);
+        if edits.is_empty() && beside.is_empty() {
+            return Ok(Some(outcomes));
+        }
+        let mut all = judge.store.requirements();
+        all.append(&mut edits);
+        all.extend(beside);
+        match self.store.commit(Change { by: standing.to_string().into(), at, edits: all }).await {
+            Ok(_) => {
+                for (prefix, room) in rooms {
+                    self.quotas.add(&prefix, room.taken);
+                }
+                Ok(Some(outcomes))
+            }
+            Err(CommitError::Conflict(_) | CommitError::Homed { .. } | CommitError::Note { .. }) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    async fn refuse_all(
+        &self,
+        lines: &[Line],
+        refusal: Refusal,
+        caller: &Caller,
+        at: u64,
+        dry: bool,
+        beside: &(impl Fn(&[LineOutcome]) -> Vec<Edit> + Send + Sync),
+    ) -> Result<Vec<LineOutcome>, Refusal> {
+        let refused = |line: &Line| LineOutcome::refused(line.number, None, refusal.again());
+        let outcomes: Vec<_> = lines.iter().map(refused).collect();
+        let edits = beside(&outcomes);
+        if !dry && !edits.is_empty() {
+            self.store.commit(Change { by: caller.to_string().into(), at, edits }).await?;
+        }
+        Ok(outcomes)
+    }
+}
+
+impl LineOutcome {
+    fn refused(number: u64, name: Option<Box<str>>, refusal: Refusal) -> Self {
+        Self { number, name, result: Err(refusal), notes: Vec::new() }
+    }
+}
+
+/// Lines that are planned together.
+struct Batch<'a, S> {
+    judge: &'a Registry<Consulted<'a, S>>,
+    /// For names: each has its own expectation when it is committed.
+    registry: &'a Registry<S>,
+    standing: &'a Standing,
+    at: u64,
+    allocations: HashMap<Box<str>, Option<Allocation>>,
+    owners: HashMap<Box<str>, Registrant>,
+    rooms: HashMap<Box<str>, Room>,
+    planned: HashMap<Key, Planned>,
+}
+
+#[derive(Clone, Copy)]
+struct Room {
+    left: u64,
+    taken: u64,
+}
+
+/// A name as it will be after the lines so far.
+struct Planned {
+    entry: Option<Entry>,
+    /// The revision that was read.
+    there: Option<u64>,
+    edit: Option<Edit>,
+}
+
+impl Planned {
+    fn into_edit(self) -> Option<Edit> {
+        self.edit
+    }
+}
+
+impl<S: Store> Batch<'_, S> {
+    /// Plans a line. An error is one of the store.
+    async fn line(&mut self, number: u64, draft: &Draft, random: &[u8; 16]) -> Result<LineOutcome, Refusal> {
+        let mut work = Work::new(WORK);
+        let name = match self.name(draft, random, &mut work).await {
+            Ok(name) => name,
+            Err(refusal) => return failure_or(LineOutcome::refused(number, draft.name.clone(), refusal)),
+        };
+        match self.plan(&name, draft, &mut work).await {
+            Ok((status, name, notes)) => {
+                Ok(LineOutcome { number, name: Some(name), result: Ok(status), notes })
+            }
+            Err(refusal) => failure_or(LineOutcome::refused(number, Some(name), refusal)),
+        }
+    }
+
+    async fn name(&self, draft: &Draft, random: &[u8; 16], work: &mut Work) -> Result<Box<str>, Refusal> {
+        self.standing.check(Scope::Deposit)?;
+        match (&draft.name, &draft.prefix) {
+            (Some(name), _) => Ok(name.clone()),
+            // Two lines of one change never get the same: it would be one that another has planned.
+            (None, Some(prefix)) => {
+                let name = self.registry.mint(prefix, random, work).await?;
+                let is_planned = Key::new(&name).is_ok_and(|key| self.planned.contains_key(&key));
+                if is_planned {
+                    return Err(Refusal::new(Reason::Busy, "no-name-left", "no free name was found"));
+                }
+                Ok(name)
+            }
+            (None, None) => Err(Refusal::invalid("missing", "/name", "a deposit has a `name` or a `prefix`")),
+        }
+    }
+
+    async fn plan(
+        &mut self,
+        name: &str,
+        draft: &Draft,
+        work: &mut Work,
+    ) -> Result<(LineStatus, Box<str>, Vec<Note>), Refusal> {
+        let (prefix, _) = split(name)?;
+        if let Slot::Vacant(slot) = self.allocations.entry(prefix.into()) {
+            let allocation = self.judge.allocation(prefix, work).await?;
+            if allocation.is_some() {
+                self.judge.check_homed(Handle::from(name), work).await?;
+            }
+            slot.insert(allocation);
+        }
+        let Some(Some(allocation)) = self.allocations.get(prefix) else {
+            let detail = format!("the prefix `{prefix}` has been given to nobody here");
+            return Err(Refusal::new(Reason::NotFound, "no-such-prefix", detail).at("/name"));
+        };
+        self.standing.check_prefix(prefix)?;
+        if !self.registry.is_in_share(Handle::from(name)) {
+            return Err(crate::Error::OtherServer.into());
+        }
+        let key = Key::new(name).map_err(|error| Refusal::invalid("bad-name", "/name", error.to_string()))?;
+        let (there, read) = match self.planned.get(&key) {
+            Some(planned) => (planned.entry.clone(), planned.there),
+            None => {
+                let entry = self.registry.store.get(&key).await?;
+                let revision = entry.as_ref().map(|entry| entry.revision);
+                (entry, revision)
+            }
+        };
+        if let Some(entry) = there.as_ref().filter(|entry| entry.state == State::Tombstone) {
+            return Err(taken(entry)?);
+        }
+        let mut notes = Vec::new();
+        let group = match &there {
+            None => {
+                self.standing.check_for(&allocation.holder, Scope::Deposit)?;
+                notes = self.registry.new_name(name, allocation, work).await?;
+                GROUP
+            }
+            Some(entry) => {
+                let owner = Deposit::of(entry)?.owner;
+                let owner = match owner {
+                    None => &allocation.holder,
+                    Some(id) => match self.owners.entry(id) {
+                        Slot::Occupied(slot) => slot.into_mut(),
+                        Slot::Vacant(slot) => {
+                            let id = slot.key().clone();
+                            let held = self.judge.required::<Registrant>(Kind::Registrant, &id, work);
+                            slot.insert(held.await?.it)
+                        }
+                    },
+                };
+                self.standing.check_for(owner, Scope::Deposit)?;
+                allocation.group_of(&owner.id).unwrap_or(GROUP)
+            }
+        };
+        if there.is_none() {
+            let room = match self.rooms.get_mut(prefix) {
+                Some(room) => Some(room),
+                None => match self.judge.room(allocation, self.at, work).await? {
+                    Some(left) => Some(self.rooms.entry(prefix.into()).or_insert(Room { left, taken: 0 })),
+                    None => None,
+                },
+            };
+            if room.is_some_and(|room| room.left == room.taken) {
+                return Err(quota::reached(allocation));
+            }
+        }
+        let limits = &self.judge.settings.limits;
+        let drawn = draw(&Drawing { allocation, group, limits, at: self.at }, name, draft, there.as_ref())?;
+        let status = match drawn {
+            Drawn::Created(..) => LineStatus::Created,
+            Drawn::Updated(..) => LineStatus::Updated,
+            Drawn::Unchanged(..) => LineStatus::Unchanged,
+        };
+        if status == LineStatus::Created
+            && let Some(room) = self.rooms.get_mut(prefix)
+        {
+            room.taken += 1;
+        }
+        let edit = drawn.edit(read);
+        let spelled = match &drawn {
+            Drawn::Created(entry, _) | Drawn::Updated(entry, _) | Drawn::Unchanged(entry, _) => {
+                entry.name.clone()
+            }
+        };
+        if edit.is_some() {
+            let (entry, _) = drawn.parts();
+            self.planned.insert(key, Planned { entry: Some(entry), there: read, edit });
+        }
+        Ok((status, spelled, notes))
+    }
+}
+
+/// What the store fails in is nobody's line.
+fn failure_or(outcome: LineOutcome) -> Result<LineOutcome, Refusal> {
+    match outcome.result {
+        Err(refusal) if refusal.failure.is_some() => Err(refusal),
+        result => Ok(LineOutcome { result, ..outcome }),
+    }
+}

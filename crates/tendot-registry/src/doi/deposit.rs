@@ -1,0 +1,296 @@
+//! One name is registered, changed, or ended.
+
+use tendot_names::{Name, Reader};
+use tendot_proto::{Handle, Work};
+use tendot_store::{Edit, Entry, Expect, State, Store};
+
+use super::draw::Drawing;
+use super::{Deposit, Draft, Registered, Stage, draw, is_reserved, quota, shown, suffix};
+use crate::party::{Allocation, GROUP, Kind, Registrant, Scope, Standing, check_revision};
+use crate::refusal::Reason;
+use crate::task::Planned;
+use crate::task::sealed::Plan;
+use crate::validate::{check_name, is_mixed};
+use crate::{Note, Refusal, Registry, price};
+
+/// A name is to be registered.
+#[derive(Clone, Debug)]
+pub struct NewName {
+    /// What it is to be.
+    pub draft: Draft,
+    /// What a new suffix is made of, if there is no name.
+    pub random: [u8; 16],
+}
+
+/// A name is to be changed.
+#[derive(Clone, Debug)]
+pub struct NameChange {
+    /// Which one.
+    pub name: Box<str>,
+    /// What is to be otherwise.
+    pub draft: Draft,
+    /// The revision that it has to have.
+    pub expect: Option<u64>,
+}
+
+/// A name is to be ended.
+#[derive(Clone, Debug)]
+pub struct NameEnd {
+    /// Which one.
+    pub name: Box<str>,
+    /// The revision that it has to have.
+    pub expect: Option<u64>,
+}
+
+/// Suffixes that are tried until one is free.
+const TRIES: u64 = 32;
+
+impl Plan for NewName {
+    type Done = Registered;
+
+    async fn plan<S: Store>(
+        &self,
+        judge: &Registry<S>,
+        standing: &Standing,
+        at: u64,
+        work: &mut Work,
+    ) -> Result<Planned<Registered>, Refusal> {
+        standing.check(Scope::Deposit)?;
+        let name = match (&self.draft.name, &self.draft.prefix) {
+            (Some(name), prefix) => {
+                check_prefix_given(name, prefix.as_deref())?;
+                name.clone()
+            }
+            (None, Some(prefix)) => judge.mint(prefix, &self.random, work).await?,
+            (None, None) => {
+                return Err(Refusal::invalid("missing", "/name", "a deposit has a `name` or a `prefix`"));
+            }
+        };
+        let (prefix, _) = split(&name)?;
+        let allocation = judge.to_deposit(prefix, &name, standing, work).await?;
+        if let Some(entry) = judge.get(&name, work).await? {
+            return Err(taken(&entry)?);
+        }
+        if judge.room(&allocation, at, work).await? == Some(0) {
+            return Err(quota::reached(&allocation));
+        }
+        let notes = judge.new_name(&name, &allocation, work).await?;
+        let limits = &judge.settings.limits;
+        let drawing = Drawing { allocation: &allocation, group: GROUP, limits, at };
+        let drawn = draw(&drawing, &name, &self.draft, None)?;
+        let edits = drawn.edit(None).into_iter().collect();
+        let (entry, deposit) = drawn.parts();
+        let registered = shown(entry, deposit, &allocation.holder, standing);
+        Ok(Planned::new(edits, Registered { notes, ..registered }))
+    }
+}
+
+impl Plan for NameChange {
+    type Done = Registered;
+
+    async fn plan<S: Store>(
+        &self,
+        judge: &Registry<S>,
+        standing: &Standing,
+        at: u64,
+        work: &mut Work,
+    ) -> Result<Planned<Registered>, Refusal> {
+        standing.check(Scope::Deposit)?;
+        let (allocation, owner, entry) = judge.to_change(&self.name, standing, work).await?;
+        check_revision(self.expect, entry.revision)?;
+        let same = |given: &str| Handle::from(given).is_same(Handle::from(&*self.name));
+        if self.draft.name.as_deref().is_some_and(|given| !same(given)) {
+            return Err(Refusal::invalid("other-name", "/name", "a name can't be changed into another"));
+        }
+        let group = allocation.group_of(&owner.id).unwrap_or(GROUP);
+        let limits = &judge.settings.limits;
+        let drawn = draw(
+            &Drawing { allocation: &allocation, group, limits, at },
+            &self.name,
+            &self.draft,
+            Some(&entry),
+        )?;
+        let edits = drawn.edit(Some(entry.revision)).into_iter().collect();
+        let (drawn, deposit) = drawn.parts();
+        Ok(Planned::new(edits, shown(drawn, deposit, &owner, standing)))
+    }
+}
+
+impl Plan for NameEnd {
+    type Done = Registered;
+
+    async fn plan<S: Store>(
+        &self,
+        judge: &Registry<S>,
+        standing: &Standing,
+        at: u64,
+        work: &mut Work,
+    ) -> Result<Planned<Registered>, Refusal> {
+        standing.check(Scope::Deposit)?;
+        let (allocation, owner, entry) = judge.to_change(&self.name, standing, work).await?;
+        check_revision(self.expect, entry.revision)?;
+        let (name, expect) = (entry.name.clone(), Expect::Revision(entry.revision));
+        // What nobody ever could resolve, or was only to try things out, need not be remembered for ever.
+        let edit = if allocation.prefix.test || is_reserved(&entry) {
+            Edit::Remove { name, expect }
+        } else {
+            Edit::Tombstone { name, expect }
+        };
+        let deposit = Deposit::of(&entry)?;
+        let entry = Entry { state: State::Tombstone, ..entry };
+        let registered = Registered { ended: Some(at), ..shown(entry, deposit, &owner, standing) };
+        Ok(Planned::new(vec![edit], registered))
+    }
+}
+
+/// Prefix and suffix of a name that can be a DOI name.
+pub(super) fn split(name: &str) -> Result<(&str, &str), Refusal> {
+    let read = Name::new(name).map_err(|error| {
+        let refusal = Refusal::invalid("bad-name", "/name", format!("`{name}` is no DOI name: {error}"));
+        let reading = Reader::lenient().max_len(4_096).read(name).ok();
+        match reading.as_ref().and_then(|reading| reading.name()) {
+            Some(meant) => refusal.hint(format!("do you mean `{meant}`?")),
+            None => refusal,
+        }
+    })?;
+    Ok((read.prefix(), read.suffix()))
+}
+
+fn check_prefix_given(name: &str, prefix: Option<&str>) -> Result<(), Refusal> {
+    match prefix {
+        Some(prefix) if name.split_once('/').is_none_or(|(own, _)| own != prefix) => {
+            let detail = format!("`{name}` is not under `{prefix}`");
+            Err(Refusal::invalid("other-prefix", "/prefix", detail))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The name is taken, or was.
+pub(super) fn taken(entry: &Entry) -> Result<Refusal, Refusal> {
+    let created = Deposit::of(entry)?.created;
+    let refusal = match entry.state {
+        State::Live => {
+            let detail = format!("the name is registered as `{}`", entry.name);
+            Refusal::new(Reason::Conflict, "already-registered", detail)
+                .hint("`PUT /api/v1/dois/{name}` changes it")
+        }
+        State::Tombstone => {
+            let detail = format!(
+                "the name was registered as `{}`, has been ended, and is not given again",
+                entry.name
+            );
+            Refusal::new(Reason::Conflict, "already-registered", detail)
+        }
+    };
+    Ok(Refusal { existing: Some((entry.name.clone(), Some(created))), ..refusal.at("/name") })
+}
+
+impl<S: Store> Registry<S> {
+    /// The prefix under which somebody may register a name.
+    pub(super) async fn to_deposit(
+        &self,
+        prefix: &str,
+        name: &str,
+        standing: &Standing,
+        work: &mut Work,
+    ) -> Result<Allocation, Refusal> {
+        let allocation = self.allocation(prefix, work).await?.ok_or_else(|| {
+            let detail = format!("the prefix `{prefix}` has been given to nobody here");
+            Refusal::new(Reason::NotFound, "no-such-prefix", detail).at("/name")
+        })?;
+        standing.check_for(&allocation.holder, Scope::Deposit)?;
+        standing.check_prefix(&allocation.prefix.prefix)?;
+        self.check_responsible(Handle::from(name), work).await?;
+        Ok(allocation)
+    }
+
+    /// A new name is one that may be: what there is to tell of it.
+    pub(super) async fn new_name(
+        &self,
+        name: &str,
+        allocation: &Allocation,
+        work: &mut Work,
+    ) -> Result<Vec<Note>, Refusal> {
+        check_name(Handle::from(name), &self.settings.limits)?;
+        let (_, suffix) = split(name)?;
+        allocation.check_suffix(suffix)?;
+        let mut notes = Vec::new();
+        if name.is_ascii() {
+            return Ok(notes);
+        }
+        if let Some(with) = self.same_text(name, work).await? {
+            if allocation.refuses_lookalikes() || !self.settings.limits.confusable_names {
+                return Err(crate::Error::Confusable { with }.into());
+            }
+            notes.push(Note::ConfusableWith { name: with });
+        }
+        if is_mixed(name) {
+            if allocation.refuses_lookalikes() {
+                let detail = "the name has letters of several scripts, some of which look the same";
+                return Err(Refusal::new(Reason::Conflict, "confusable", detail).at("/name"));
+            }
+            notes.push(Note::MixedScripts);
+        }
+        Ok(notes)
+    }
+
+    /// A name that somebody may change, who has it, and the prefix that it is under.
+    async fn to_change(
+        &self,
+        name: &str,
+        standing: &Standing,
+        work: &mut Work,
+    ) -> Result<(Allocation, Registrant, Entry), Refusal> {
+        let no_such = || Refusal::not_found("name", name);
+        let (prefix, _) = name.split_once('/').ok_or_else(no_such)?;
+        let allocation = self.allocation(prefix, work).await?.ok_or_else(no_such)?;
+        let entry = self.get(name, work).await?.ok_or_else(no_such)?;
+        let deposit = Deposit::of(&entry)?;
+        let owner = self.owner(&allocation, deposit.owner.as_deref(), work).await?;
+        // Of names that are only reserved others do not learn.
+        if deposit.state == Stage::Reserved && !standing.is_for(&owner) {
+            return Err(no_such());
+        }
+        standing.check_for(&owner, Scope::Deposit)?;
+        standing.check_prefix(&allocation.prefix.prefix)?;
+        self.check_responsible(Handle::from(name), work).await?;
+        if entry.state == State::Tombstone {
+            let detail = format!("`{}` has been ended, and is not given again", entry.name);
+            return Err(Refusal::new(Reason::Gone, "ended", detail));
+        }
+        Ok((allocation, owner, entry))
+    }
+
+    /// Who has a name.
+    pub(super) async fn owner(
+        &self,
+        allocation: &Allocation,
+        owner: Option<&str>,
+        work: &mut Work,
+    ) -> Result<Registrant, Refusal> {
+        match owner {
+            None => Ok(allocation.holder.clone()),
+            Some(id) => Ok(self.required::<Registrant>(Kind::Registrant, id, work).await?.it),
+        }
+    }
+
+    /// A name under a prefix that nobody has yet.
+    pub(super) async fn mint(
+        &self,
+        prefix: &str,
+        random: &[u8; 16],
+        work: &mut Work,
+    ) -> Result<Box<str>, Refusal> {
+        let random = u128::from_be_bytes(*random);
+        for number in 0..TRIES {
+            let bits = (random >> 64) as u64 ^ (random as u64).wrapping_mul(number);
+            let name = format!("{prefix}/{}", suffix::make(bits));
+            work.spend(price::LOOKUP).map_err(crate::Error::from)?;
+            if self.is_in_share(Handle::from(&*name)) && self.get(&name, work).await?.is_none() {
+                return Ok(name.into());
+            }
+        }
+        Err(Refusal::new(Reason::Busy, "no-name-left", "no free name was found"))
+    }
+}

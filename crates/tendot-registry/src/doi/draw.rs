@@ -1,0 +1,204 @@
+//! A record is drawn up from what was sent, under the rules of its prefix: what depends on nothing else.
+
+use tendot_proto::record::{Admin, AdminPermissions};
+use tendot_proto::{Reference, Value};
+use tendot_store::{Edit, Entry, Expect, State};
+
+use super::{Deposit, Draft, Issue, Stage};
+use crate::deposit::is_unchanged;
+use crate::party::{Allocation, write};
+use crate::permission::is_admin;
+use crate::refusal::Reason;
+use crate::validate::{check_indexes, check_record, check_value};
+use crate::{Limits, Refusal};
+
+/// Where the address and the administrator of a registered name stand.
+const URL: u32 = 1;
+const ADMIN: u32 = 100;
+
+/// What becomes of a name.
+#[derive(Debug)]
+pub(crate) enum Drawn {
+    /// It is new.
+    Created(Entry, Deposit),
+    /// It changes.
+    Updated(Entry, Deposit),
+    /// It is as it should be.
+    Unchanged(Entry, Deposit),
+}
+
+impl Drawn {
+    pub(crate) fn parts(self) -> (Entry, Deposit) {
+        let (Self::Created(entry, deposit) | Self::Updated(entry, deposit) | Self::Unchanged(entry, deposit)) =
+            self;
+        (entry, deposit)
+    }
+
+    /// What has to be done, on what was there.
+    pub(crate) fn edit(&self, there: Option<u64>) -> Option<Edit> {
+        let (Self::Created(entry, _) | Self::Updated(entry, _)) = self else { return None };
+        Some(Edit::Register {
+            name: entry.name.clone(),
+            values: entry.values.clone(),
+            registration: entry.registration.clone(),
+            expect: there.map_or(Expect::Absent, Expect::Revision),
+        })
+    }
+}
+
+/// What is drawn up, and for whom.
+pub(crate) struct Drawing<'a> {
+    pub(crate) allocation: &'a Allocation,
+    /// The group of who has the name.
+    pub(crate) group: u32,
+    pub(crate) limits: &'a Limits,
+    pub(crate) at: u64,
+}
+
+/// Draws up what becomes of a name. `there` is a record that resolves or is reserved, if there is one.
+pub(crate) fn draw(
+    drawing: &Drawing<'_>,
+    name: &str,
+    draft: &Draft,
+    there: Option<&Entry>,
+) -> Result<Drawn, Refusal> {
+    let before = there.map(Deposit::of).transpose()?;
+    let stage = stage(draft, before.as_ref())?;
+    let values = values(drawing, draft, there)?;
+    let metadata = match &draft.metadata {
+        Some(given) => given.clone(),
+        None => before.as_ref().and_then(|before| before.metadata.clone()),
+    };
+    if stage == Stage::Registered {
+        check_complete(drawing, &values, metadata.is_some())?;
+    }
+    let text = |metadata: &Option<Box<serde_json::value::RawValue>>| {
+        metadata.as_ref().map(|metadata| metadata.get().to_owned())
+    };
+    let same_metadata = before.as_ref().is_some_and(|before| text(&before.metadata) == text(&metadata));
+    let old_issue = before.as_ref().and_then(|before| before.issue);
+    let issue = match (&metadata, same_metadata) {
+        (None, _) | (_, true) => old_issue,
+        (Some(_), false) => {
+            let number = old_issue.map_or(1, |issue| issue.number.saturating_add(1));
+            Some(Issue { number, at: drawing.at })
+        }
+    };
+    if let (Some(entry), Some(before)) = (there, &before)
+        && before.state == stage
+        && same_metadata
+        && entry.values == values
+    {
+        return Ok(Drawn::Unchanged(entry.clone(), before.clone()));
+    }
+    let deposit = Deposit {
+        state: stage,
+        owner: before.as_ref().and_then(|before| before.owner.clone()),
+        created: before.as_ref().map_or(drawing.at, |before| before.created),
+        updated: drawing.at,
+        issue,
+        metadata,
+    };
+    let entry = Entry {
+        name: there.map_or_else(|| name.into(), |entry| entry.name.clone()),
+        revision: 0,
+        state: State::Live,
+        values,
+        registration: write(&deposit),
+    };
+    Ok(if there.is_some() { Drawn::Updated(entry, deposit) } else { Drawn::Created(entry, deposit) })
+}
+
+fn stage(draft: &Draft, before: Option<&Deposit>) -> Result<Stage, Refusal> {
+    match (draft.state, before.map(|before| before.state)) {
+        (Some(Stage::Reserved), Some(Stage::Registered)) => {
+            let detail = "a name that is registered stays so; it can be ended";
+            Err(Refusal::new(Reason::Conflict, "already-public", detail).at("/state"))
+        }
+        (given, before) => Ok(given.or(before).unwrap_or_default()),
+    }
+}
+
+/// The values that the record is to have, by their indexes, each with its date.
+fn values(
+    drawing: &Drawing<'_>,
+    draft: &Draft,
+    there: Option<&Entry>,
+) -> Result<Vec<Value<'static>>, Refusal> {
+    let limits = drawing.limits;
+    let before = there.map(|entry| entry.values.as_slice()).unwrap_or_default();
+    let mut values: Vec<Value<'static>> = Vec::with_capacity(4);
+    if let Some(url) = &draft.url {
+        let value = Value::new(URL, "URL", url.to_string());
+        check_value(&value, limits).map_err(|error| {
+            Refusal::invalid("bad-url", "/url", error.fault.to_string())
+                .hint("an address begins with `https://`, and has no user name and no line breaks")
+        })?;
+        drawing.allocation.check_address(url.as_bytes(), "/url")?;
+        values.push(value);
+    }
+    match &draft.values {
+        Some(given) => {
+            for (number, value) in given.iter().enumerate() {
+                check_given(drawing, draft, value, &format!("/values/{number}"))?;
+                values.push(value.clone());
+            }
+        }
+        None => values.extend(before.iter().filter(|old| old.index != URL && !is_admin(old)).cloned()),
+    }
+    if draft.url.is_none() && !values.iter().any(|value| value.index == URL) {
+        values.extend(before.iter().find(|old| old.index == URL).cloned());
+    }
+    let reference = Reference::new(drawing.group, drawing.allocation.prefix.name().as_bytes().to_vec());
+    let admin = Admin { permissions: AdminPermissions::ALL, reference, legacy_byte_length: false };
+    values.push(Value::with_data(ADMIN, "HS_ADMIN", admin.to_bytes()));
+    // Administrators that were put there in another way stay.
+    values.extend(before.iter().filter(|old| is_admin(old) && old.index != ADMIN).cloned());
+    check_indexes(&values, limits)?;
+    check_record(&values, limits).map_err(crate::Error::from)?;
+    values.sort_by_key(|value| value.index);
+    let date = u32::try_from(drawing.at / 1_000).unwrap_or(u32::MAX);
+    for value in &mut values {
+        let same = before.iter().find(|old| old.index == value.index && is_unchanged(old, value));
+        value.timestamp = same.map_or(date, |old| old.timestamp);
+    }
+    Ok(values)
+}
+
+fn check_given(
+    drawing: &Drawing<'_>,
+    draft: &Draft,
+    value: &Value<'_>,
+    pointer: &str,
+) -> Result<(), Refusal> {
+    let refused = |detail: String| Err(Refusal::invalid("bad-value", pointer, detail));
+    if is_admin(value) {
+        return refused("who administers a name is for the registry to say".into());
+    }
+    if value.index == ADMIN || value.index == URL && (draft.url.is_some() || !value.has_type("URL")) {
+        return refused(format!("index {} is taken by the registry", value.index));
+    }
+    check_value(value, drawing.limits)
+        .map_err(|error| Refusal::invalid("bad-value", pointer, error.to_string()))?;
+    if value.has_type("URL") {
+        drawing.allocation.check_address(&value.data, pointer)?;
+    }
+    Ok(())
+}
+
+/// A name that resolves leads somewhere, and has the metadata that it has to have.
+fn check_complete(drawing: &Drawing<'_>, values: &[Value<'_>], has_metadata: bool) -> Result<(), Refusal> {
+    let leads = |value: &Value<'_>| {
+        value.has_type("URL") || value.has_type("10320/loc") || value.has_type("HS_ALIAS")
+    };
+    if !values.iter().any(leads) {
+        return Err(Refusal::invalid("missing", "/url", "a registered name leads somewhere")
+            .hint("with `\"state\": \"reserved\"` it may come later"));
+    }
+    if drawing.allocation.demands_metadata() && !has_metadata {
+        let detail = format!("names under {} have kernel metadata", drawing.allocation.prefix.prefix);
+        return Err(Refusal::invalid("missing", "/metadata", detail)
+            .hint("with `\"state\": \"reserved\"` it may come later"));
+    }
+    Ok(())
+}

@@ -1,0 +1,228 @@
+//! Names that are registered: what is sent for them, what is kept of them, and what becomes of them.
+//!
+//! `draft` is what is sent; `draw` makes a record of it, under the rules of its prefix; `deposit` registers, changes and ends
+//! one name, `batch` many; `suffix` makes new names; `list` finds them.
+
+mod batch;
+mod deposit;
+mod draft;
+mod draw;
+mod list;
+mod quota;
+mod suffix;
+
+pub use batch::{Line, LineOutcome, LineStatus};
+pub use deposit::{NameChange, NameEnd, NewName};
+pub use draft::Draft;
+pub(crate) use draw::{Drawn, draw};
+pub(crate) use list::owned_key;
+pub use list::{NameItem, Names};
+pub(crate) use quota::{Quotas, reached};
+pub use suffix::is_minted;
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use tendot_proto::{Value, Work};
+use tendot_store::{Entry, Key, Order, State, Store};
+
+use crate::metadata::{Facts, Format, Kernel};
+use crate::party::{Kind, Registrant, Standing};
+use crate::{Caller, Error, Note, Refusal, Registry, party, price};
+
+/// What is kept of a name beside its values.
+///
+/// How it is written is looked at without reading all of it: the state comes first.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub(crate) struct Deposit {
+    pub(crate) state: Stage,
+    /// The registrant who has it, if it is not the one who has its prefix.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) owner: Option<Box<str>>,
+    pub(crate) created: u64,
+    pub(crate) updated: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) issue: Option<Issue>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) metadata: Option<Box<RawValue>>,
+}
+
+/// How far a name has come.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, Hash, PartialEq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Stage {
+    /// It is kept for somebody, and does not resolve yet.
+    Reserved,
+    /// It resolves, and will for ever.
+    #[default]
+    Registered,
+}
+
+/// Which declaration of metadata it is.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub struct Issue {
+    /// 1 for the first, and one more each time that it was changed.
+    pub number: u32,
+    /// When, in milliseconds since 1970.
+    pub at: u64,
+}
+
+/// The beginning of what is kept of a name that is only reserved.
+const RESERVED: &[u8] = br#"{"state":"reserved""#;
+
+/// Whether a name does not resolve yet.
+pub(crate) fn is_reserved(entry: &Entry) -> bool {
+    entry.registration.starts_with(RESERVED)
+}
+
+/// A name, and all that is known of it.
+#[derive(Clone, Debug)]
+pub struct Registered {
+    /// As it was first spelled.
+    pub name: Box<str>,
+    /// What became of it.
+    pub state: NameState,
+    /// Its values, without those that only administrators may read unless who asks is one.
+    pub values: Vec<Value<'static>>,
+    /// Its metadata, as kernel JSON.
+    pub metadata: Option<Box<RawValue>>,
+    /// Which declaration that is.
+    pub issue: Option<Issue>,
+    /// The id of its registrant.
+    pub registrant: Box<str>,
+    /// The code of its agency.
+    pub agency: Box<str>,
+    /// Since when it has been registered or reserved, in milliseconds since 1970.
+    pub created: u64,
+    /// When it was last changed.
+    pub updated: u64,
+    /// When it was ended, if it was.
+    pub ended: Option<u64>,
+    /// The number of the change that made it so; 0 while it has not been carried out.
+    pub revision: u64,
+    /// What who registers it should know.
+    pub notes: Vec<Note>,
+}
+
+/// What became of a name.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub enum NameState {
+    /// It does not resolve yet.
+    Reserved,
+    /// It resolves.
+    Registered,
+    /// It does not resolve any more, and is never given again.
+    Tombstone,
+}
+
+impl NameState {
+    /// As it is written.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Reserved => "reserved",
+            Self::Registered => "registered",
+            Self::Tombstone => "tombstone",
+        }
+    }
+}
+
+impl Registered {
+    /// Where it leads first: its value at index 1.
+    pub fn url(&self) -> Option<&str> {
+        let value = self.values.iter().find(|value| value.index == 1 && value.has_type("URL"))?;
+        std::str::from_utf8(&value.data).ok()
+    }
+
+    /// Its metadata in a format; none if there is none.
+    pub fn metadata_as(&self, format: Format) -> Option<String> {
+        let kernel = Kernel::from_json(self.metadata.as_ref()?.get().as_bytes()).ok()?;
+        let issue = self.issue.unwrap_or(Issue { number: 1, at: self.created });
+        let day = i64::try_from(issue.at).ok().and_then(|at| jiff::Timestamp::from_millisecond(at).ok());
+        let day = day.unwrap_or_default().to_zoned(jiff::tz::TimeZone::UTC).date().to_string();
+        let agency = self.agency.to_ascii_uppercase();
+        let facts = Facts { name: &self.name, agency: &agency, issue_date: &day, issue_number: issue.number };
+        Some(format.write(&kernel, &facts, self.url()))
+    }
+}
+
+impl Deposit {
+    /// What is kept of a name; of one that came by another way than ours, what its values tell.
+    pub(crate) fn of(entry: &Entry) -> Result<Self, Error> {
+        if !entry.registration.is_empty() {
+            return party::read(entry);
+        }
+        let dates = || entry.values.iter().map(|value| u64::from(value.timestamp) * 1_000);
+        Ok(Self {
+            state: Stage::Registered,
+            owner: None,
+            created: dates().min().unwrap_or_default(),
+            updated: dates().max().unwrap_or_default(),
+            issue: None,
+            metadata: None,
+        })
+    }
+}
+
+impl<S: Store> Registry<S> {
+    /// A name that was registered, for everybody; one that is only reserved, for those concerned.
+    pub async fn registered(
+        &self,
+        name: &str,
+        caller: &Caller,
+        at: u64,
+        work: &mut Work,
+    ) -> Result<Registered, Refusal> {
+        let standing = self.standing(caller, at, work).await?;
+        let no_such = || Refusal::not_found("name", name);
+        let (prefix, _) = name.split_once('/').ok_or_else(no_such)?;
+        let record = self.prefix_entry(prefix, work).await?.ok_or_else(no_such)?;
+        let prefix: party::Prefix = party::read(&record)?;
+        let entry = self.get(name, work).await?.ok_or_else(no_such)?;
+        let deposit = Deposit::of(&entry)?;
+        let owner = deposit.owner.clone().unwrap_or_else(|| prefix.registrant.clone());
+        let owner = self.required::<Registrant>(Kind::Registrant, &owner, work).await?.it;
+        if deposit.state == Stage::Reserved && !standing.may_see(&owner) {
+            return Err(no_such());
+        }
+        let ended =
+            if entry.state == State::Tombstone { self.last_change(&entry.name, work).await? } else { None };
+        let mut registered = shown(entry, deposit, &owner, &standing);
+        registered.ended = ended;
+        Ok(registered)
+    }
+
+    /// When a name was last changed.
+    async fn last_change(&self, name: &str, work: &mut Work) -> Result<Option<u64>, Error> {
+        work.spend(price::LOOKUP)?;
+        let Ok(key) = Key::new(name) else { return Ok(None) };
+        let history = self.store.history(&key, Order::NewestFirst { before: u64::MAX }, 1).await?;
+        Ok(history.items.first().map(|past| past.line.at))
+    }
+}
+
+/// A name as it is told to somebody.
+fn shown(entry: Entry, deposit: Deposit, owner: &Registrant, standing: &Standing) -> Registered {
+    let Entry { name, revision, state, mut values, .. } = entry;
+    let may_see = standing.may_see(owner);
+    values.retain(|value| {
+        value.permissions.is_public()
+            || may_see && value.permissions.has(tendot_proto::Permissions::ADMIN_READ)
+    });
+    Registered {
+        name,
+        state: match (state, deposit.state) {
+            (State::Tombstone, _) => NameState::Tombstone,
+            (State::Live, Stage::Reserved) => NameState::Reserved,
+            (State::Live, Stage::Registered) => NameState::Registered,
+        },
+        values,
+        metadata: deposit.metadata,
+        issue: deposit.issue,
+        registrant: owner.id.clone(),
+        agency: owner.agency.clone(),
+        created: deposit.created,
+        updated: deposit.updated,
+        ended: None,
+        revision,
+        notes: Vec::new(),
+    }
+}

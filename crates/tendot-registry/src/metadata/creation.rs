@@ -1,0 +1,108 @@
+use super::element::element;
+use super::identifier::{CreationIdentifier, PartyIdentifier, PlaceIdentifier, SequenceIdentifier};
+use super::lists::{
+    AgentRole, Character, ContentLanguageType, CreationDateType, CreationLinkRole, CreationNameType,
+    CreationStructuralType, CreationType, Mode, PlaceType, Territory,
+};
+use super::party::PartyName;
+use super::read::Reader;
+use super::value::{Language, Moment, Text};
+
+element! {
+    /// A creation that a name is given to: an article, a film, a song.
+    Creation {
+        name: some(100) CreationName = "name",
+        identifier: many(100) CreationIdentifier = "identifier",
+        structural_type: one CreationStructuralType = "structuralType",
+        mode: some(10) Mode = "mode",
+        character: some(10) Character = "character",
+        kind: some(20) CreationType = "type",
+        principal_agent: some(10_000) PrincipalAgent = "principalAgent",
+        linked_creation: many(10_000) LinkedCreation = "linkedCreation",
+        language: optional Language = "language",
+        content_language: optional ContentLanguage = "languageOfReferentContent",
+        creation_date: optional CreationDate = "creationDate",
+        creation_place: many(20) CreationPlace = "creationPlace",
+    }
+}
+
+element! {
+    /// A name or title of a creation.
+    CreationName {
+        value: one Text = "value",
+        subname_value: optional Text = "subnameValue",
+        kind: one CreationNameType = "type",
+        primary_language: optional Language = "primaryLanguage" in Attribute,
+    }
+}
+
+element! {
+    /// Who made or published a creation.
+    PrincipalAgent => check_principal_agent {
+        name: optional PartyName = "name",
+        identifier: optional PartyIdentifier = "identifier",
+        role: optional AgentRole = "role",
+    }
+}
+
+element! {
+    /// Another creation that this one belongs to, comes from, or the like.
+    LinkedCreation => check_linked_creation {
+        name: many(100) CreationName = "name",
+        identifier: many(100) CreationIdentifier = "identifier",
+        referent_role: optional CreationLinkRole = "referentCreationRole",
+        linked_role: optional CreationLinkRole = "linkedCreationRole",
+        referent_sequence: many(20) SequenceIdentifier = "referentCreationSequenceIdentifier",
+        linked_sequence: many(20) SequenceIdentifier = "linkedCreationSequenceIdentifier",
+    }
+}
+
+element! {
+    /// The language of what a creation says.
+    ContentLanguage {
+        language: one Language = "language",
+        kind: optional ContentLanguageType = "languageOfReferentContentType",
+    }
+}
+
+element! {
+    /// When a creation came to be.
+    CreationDate {
+        date: one Moment = "date",
+        kind: optional CreationDateType = "creationDateType",
+    }
+}
+
+element! {
+    /// Where a creation came to be.
+    CreationPlace {
+        name: one Text = "name",
+        identifier: some(20) PlaceIdentifier = "placeIdentifier",
+        country_code: optional Territory = "countryCode",
+        place_type: optional PlaceType = "placeType" in Attribute,
+    }
+}
+
+fn check_principal_agent(read: &PrincipalAgent, reader: &mut Reader) {
+    if read.name.is_none() && read.identifier.is_none() {
+        reader.missing("name", "`name` or `identifier` has to be there");
+    }
+}
+
+fn check_linked_creation(read: &LinkedCreation, reader: &mut Reader) {
+    if read.name.is_empty() && read.identifier.is_empty() {
+        reader.missing("name", "`name` or `identifier` has to be there");
+    }
+    if read.referent_role.is_none() && read.linked_role.is_none() {
+        let message = "`referentCreationRole` or `linkedCreationRole` has to be there";
+        reader.missing("referentCreationRole", message);
+    }
+}
+
+impl Creation {
+    /// The name that it is best known by.
+    pub(super) fn title(&self) -> Option<&CreationName> {
+        let of = |kind: &str| self.name.iter().find(|name| name.kind.as_str() == kind);
+        ["PrincipalTitle", "Title", "DistinctiveTitle", "Name"].into_iter().find_map(of).or(self.name.first())
+    }
+}

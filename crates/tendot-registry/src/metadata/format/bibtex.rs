@@ -1,0 +1,106 @@
+//! BibTeX.
+
+use super::citation::{Agent, Citation, ISBN, ISSN};
+
+const MONTHS: [&str; 12] =
+    ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
+
+pub(super) fn write(citation: &Citation<'_>) -> String {
+    let container = citation.container.as_ref();
+    let kind = citation.kind.bibtex;
+    let mut text = format!("@{kind}{{{}", key(citation.facts.name));
+    let mut field = |name: &str, value: Option<String>| {
+        if let Some(value) = value {
+            text.push_str(&format!(",\n  {name} = {{{value}}}"));
+        }
+    };
+    let said = |said: Option<&str>| said.map(escape);
+    let names = |agents: Vec<String>| (!agents.is_empty()).then(|| agents.join(" and "));
+    field("title", Some(escape(&citation.full_title())));
+    field("author", names(citation.authors().map(name).collect()));
+    field("editor", names(citation.agents_as(&["Editor"]).map(name).collect()));
+    let within = match kind {
+        "article" => "journal",
+        "inbook" => "booktitle",
+        _ => "howpublished",
+    };
+    field(within, said(container.and_then(|container| container.title)));
+    field("volume", said(container.and_then(|container| container.volume)));
+    field("number", said(container.and_then(|container| container.issue)));
+    field("pages", said(container.and_then(|container| container.page)));
+    field("chapter", said(container.and_then(|container| container.chapter)));
+    field("edition", said(citation.numbers(&["EditionNumber"]).next()));
+    let publisher = match kind {
+        "techreport" => "institution",
+        "phdthesis" => "school",
+        _ => "publisher",
+    };
+    field(publisher, said(citation.publisher()));
+    field("address", said(citation.place));
+    let date = citation.date.map(|(_, parts)| parts);
+    field("year", date.map(|date| date.year.to_string()));
+    field("issn", said(citation.numbers(ISSN).next()));
+    field("isbn", said(citation.numbers(ISBN).next()));
+    field("language", said(citation.language));
+    field("doi", Some(verbatim(citation.facts.name)));
+    field("url", Some(verbatim(citation.url.unwrap_or(&citation.link))));
+    let month = date.and_then(|date| date.month).and_then(|month| MONTHS.get(month as usize - 1));
+    if let Some(month) = month {
+        text.push_str(&format!(",\n  month = {month}"));
+    }
+    text.push_str("\n}\n");
+    text
+}
+
+/// What may stand in a key everywhere.
+fn key(name: &str) -> String {
+    let fits = |found: char| found.is_ascii_alphanumeric() || "-._:/".contains(found);
+    name.chars().map(|found| if fits(found) { found } else { '_' }).collect()
+}
+
+/// Names that are not in parts are in braces, or BibTeX would part them itself.
+fn name(agent: &Agent<'_>) -> String {
+    let part = |part: &str| {
+        let escaped = escape(part);
+        let is_plain =
+            !part.contains([',']) && !part.split_whitespace().any(|word| word.eq_ignore_ascii_case("and"));
+        if is_plain { escaped } else { format!("{{{escaped}}}") }
+    };
+    match agent.parts {
+        Some((family, given)) => format!("{}, {}", part(family), part(given)),
+        None => format!("{{{}}}", escape(agent.name)),
+    }
+}
+
+/// BibTeX counts braces even after a backslash, so they are spelled out.
+fn escape(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for found in text.chars() {
+        match found {
+            '\\' => escaped.push_str("\\textbackslash{}"),
+            '{' => escaped.push_str("\\textbraceleft{}"),
+            '}' => escaped.push_str("\\textbraceright{}"),
+            '~' => escaped.push_str("\\textasciitilde{}"),
+            '^' => escaped.push_str("\\textasciicircum{}"),
+            '&' | '%' | '$' | '#' | '_' => escaped.extend(['\\', found]),
+            found if found.is_control() => escaped.push(' '),
+            found => escaped.push(found),
+        }
+    }
+    escaped
+}
+
+/// Names and links are taken as they are, if only the braces stay in pairs.
+fn verbatim(text: &str) -> String {
+    let mut verbatim = String::with_capacity(text.len());
+    for found in text.chars() {
+        match found {
+            '{' => verbatim.push_str("%7B"),
+            '}' => verbatim.push_str("%7D"),
+            '\\' => verbatim.push_str("%5C"),
+            found if found.is_control() => verbatim.push_str("%20"),
+            found => verbatim.push(found),
+        }
+    }
+    verbatim
+}

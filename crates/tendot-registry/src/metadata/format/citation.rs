@@ -1,0 +1,231 @@
+use super::kind::Kind;
+use crate::metadata::creation::{Creation, CreationName, LinkedCreation, PrincipalAgent};
+use crate::metadata::identifier::{CreationIdentifier, PartyIdentifier, SequenceIdentifier};
+use crate::metadata::kernel::{Facts, Kernel, Referent};
+use crate::metadata::lists::PartyStructuralType;
+use crate::metadata::value::{Language, Parts, Text};
+
+/// What a kernel says, in the terms of those who cite. Parties and places have a title only.
+pub(super) struct Citation<'a> {
+    pub(super) facts: &'a Facts<'a>,
+    /// The name as a link.
+    pub(super) link: String,
+    /// Where it leads.
+    pub(super) url: Option<&'a str>,
+    pub(super) kind: &'static Kind,
+    /// The type in the words of the kernel.
+    pub(super) kind_text: &'a str,
+    /// What schema.org calls it.
+    pub(super) schema_org: &'static str,
+    pub(super) title: &'a str,
+    pub(super) subtitle: Option<&'a str>,
+    /// The language of the title.
+    pub(super) title_language: Option<&'a str>,
+    pub(super) other_names: Vec<OtherName<'a>>,
+    pub(super) agents: Vec<Agent<'a>>,
+    pub(super) date: Option<(&'a str, Parts)>,
+    pub(super) language: Option<&'a str>,
+    pub(super) identifiers: &'a [CreationIdentifier],
+    pub(super) links: &'a [LinkedCreation],
+    /// The creation that this one is a part of.
+    pub(super) container: Option<Container<'a>>,
+    pub(super) place: Option<&'a str>,
+}
+
+/// A further name.
+pub(super) struct OtherName<'a> {
+    pub(super) value: &'a str,
+    pub(super) kind: &'a str,
+    pub(super) language: Option<&'a str>,
+}
+
+/// Somebody who made or published it.
+pub(super) struct Agent<'a> {
+    pub(super) name: &'a str,
+    /// Family and given name, if the name says so: `Bak, Per`.
+    pub(super) parts: Option<(&'a str, &'a str)>,
+    pub(super) identifier: Option<&'a PartyIdentifier>,
+    pub(super) role: &'a str,
+}
+
+/// What it is a part of, and where in it.
+pub(super) struct Container<'a> {
+    pub(super) title: Option<&'a str>,
+    pub(super) identifiers: &'a [CreationIdentifier],
+    pub(super) volume: Option<&'a str>,
+    pub(super) issue: Option<&'a str>,
+    pub(super) page: Option<&'a str>,
+    pub(super) chapter: Option<&'a str>,
+}
+
+impl<'a> Citation<'a> {
+    pub(super) fn new(kernel: &'a Kernel, facts: &'a Facts<'a>, url: Option<&'a str>) -> Self {
+        let mut citation = Self {
+            facts,
+            link: link(facts.name),
+            url,
+            kind: Kind::of(std::iter::empty()),
+            kind_text: "",
+            schema_org: "",
+            title: kernel.title(),
+            subtitle: None,
+            title_language: None,
+            other_names: Vec::new(),
+            agents: Vec::new(),
+            date: None,
+            language: None,
+            identifiers: &[],
+            links: &[],
+            container: None,
+            place: None,
+        };
+        let (kind_text, schema_org, names) = match &kernel.referent {
+            Referent::Creation(creation) => {
+                citation.add(creation);
+                return citation;
+            }
+            Referent::Party(party) => match party.structural_type {
+                PartyStructuralType::Individual => ("Individual", "Person", &party.name),
+                PartyStructuralType::Organization => ("Organization", "Organization", &party.name),
+                PartyStructuralType::Animal => ("Animal", "Thing", &party.name),
+            },
+            Referent::Place(place) => ("Place", "Place", &place.name),
+        };
+        (citation.kind_text, citation.schema_org) = (kind_text, schema_org);
+        let others =
+            names.iter().filter(|name| name.value.as_str() != citation.title).map(|name| OtherName {
+                value: name.value.as_str(),
+                kind: name.kind.as_str(),
+                language: name.language.as_ref().map(Language::as_str),
+            });
+        citation.other_names = others.collect();
+        citation
+    }
+
+    fn add(&mut self, creation: &'a Creation) {
+        self.kind = Kind::of(creation.kind.iter().map(|kind| kind.as_str()));
+        self.kind_text = creation.kind.first().map_or("", |kind| kind.as_str());
+        self.schema_org = self.kind.schema_org;
+        let title = creation.title();
+        self.subtitle = title.and_then(|title| title.subname_value.as_ref()).map(Text::as_str);
+        self.title_language = title.and_then(language);
+        let is_title = |name: &CreationName| title.is_some_and(|title| std::ptr::eq(title, name));
+        let others = creation.name.iter().filter(|name| !is_title(name)).map(|name| OtherName {
+            value: name.value.as_str(),
+            kind: name.kind.as_str(),
+            language: language(name),
+        });
+        self.other_names = others.collect();
+        self.agents = creation.principal_agent.iter().map(agent).collect();
+        let date = creation.creation_date.as_ref().map(|date| &date.date);
+        self.date = date.and_then(|date| Some((date.as_str(), date.parts()?)));
+        let content = creation.content_language.as_ref().map(|content| &content.language);
+        self.language = content.map(Language::as_str);
+        self.identifiers = &creation.identifier;
+        self.links = &creation.linked_creation;
+        self.container = creation.linked_creation.iter().find(|linked| is_container(linked)).map(container);
+        let published = |kind: &str| kind == "PlaceOfPublication";
+        let place = creation
+            .creation_place
+            .iter()
+            .find(|place| place.place_type.as_ref().is_some_and(|kind| published(kind.as_str())));
+        self.place = place.map(|place| place.name.as_str());
+    }
+
+    /// The title with its subtitle.
+    pub(super) fn full_title(&self) -> String {
+        match self.subtitle {
+            Some(subtitle) => format!("{}: {subtitle}", self.title),
+            None => self.title.to_owned(),
+        }
+    }
+
+    /// Those who did this.
+    pub(super) fn agents_as(&self, roles: &'static [&'static str]) -> impl Iterator<Item = &Agent<'a>> {
+        self.agents.iter().filter(|agent| roles.contains(&agent.role))
+    }
+
+    /// Those who would be named first.
+    pub(super) fn authors(&self) -> impl Iterator<Item = &Agent<'a>> {
+        self.agents_as(AUTHORS)
+    }
+
+    pub(super) fn publisher(&self) -> Option<&'a str> {
+        self.agents_as(&["Publisher"]).next().map(|agent| agent.name)
+    }
+
+    /// The identifiers of such types, those of the work before those of what it is a part of.
+    pub(super) fn numbers(&self, kinds: &'static [&'static str]) -> impl Iterator<Item = &'a str> {
+        let container = self.container.as_ref().map_or(&[][..], |container| container.identifiers);
+        let all = self.identifiers.iter().chain(container);
+        all.filter(|found| kinds.contains(&found.kind.as_str())).map(CreationIdentifier::text)
+    }
+}
+
+impl Agent<'_> {
+    /// The ORCID as a link.
+    pub(super) fn orcid(&self) -> Option<String> {
+        let identifier = self.identifier.filter(|found| found.kind.as_str() == "ORCID")?;
+        let digits = identifier.text().rsplit('/').next().unwrap_or_default();
+        Some(format!("https://orcid.org/{digits}"))
+    }
+}
+
+/// Roles of those who are named first. Nothing said is the same: a principal agent made it.
+pub(super) const AUTHORS: &[&str] = &["", "Author", "Creator", "CorporateCreator", "Composer"];
+pub(super) const ISSN: &[&str] = &["ISSN"];
+pub(super) const ISBN: &[&str] = &["ISBN13", "ISBN10"];
+
+/// The link of a name: percent-encoded, but for what may stand in a path.
+pub(super) fn link(name: &str) -> String {
+    let mut link = String::from("https://doi.org/");
+    for byte in name.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=:@/".contains(&byte) {
+            link.push(byte.into());
+        } else {
+            link.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    link
+}
+
+fn language(name: &CreationName) -> Option<&str> {
+    name.primary_language.as_ref().map(Language::as_str)
+}
+
+fn agent(agent: &PrincipalAgent) -> Agent<'_> {
+    let role = agent.role.as_ref().map_or("", |role| role.as_str());
+    let identifier = agent.identifier.as_ref();
+    let said = agent.name.as_ref().map(|name| name.value.as_str());
+    let is_body = matches!(role, "CorporateCreator" | "Publisher" | "FundingBody");
+    let parts = said.filter(|_| !is_body).and_then(|name| name.split_once(", "));
+    let parts =
+        parts.filter(|(family, given)| !family.is_empty() && !given.is_empty() && !given.contains(','));
+    Agent {
+        name: said.or_else(|| identifier.map(PartyIdentifier::text)).unwrap_or_default(),
+        parts,
+        identifier,
+        role,
+    }
+}
+
+fn is_container(linked: &LinkedCreation) -> bool {
+    let role = linked.referent_role.as_ref().map_or("", |role| role.as_str());
+    matches!(role, "Part" | "Chapter" | "Episode" | "Season")
+}
+
+fn container(linked: &LinkedCreation) -> Container<'_> {
+    let at = |kind: &str| {
+        let found: Option<&SequenceIdentifier> =
+            linked.referent_sequence.iter().find(|found| found.kind.as_str() == kind);
+        found.map(|found| found.value.as_str())
+    };
+    Container {
+        title: linked.name.first().map(|name| name.value.as_str()),
+        identifiers: &linked.identifier,
+        volume: at("VolumeNumber"),
+        issue: at("IssueNumber"),
+        page: at("PageNumber"),
+        chapter: at("ChapterNumber"),
+    }
+}

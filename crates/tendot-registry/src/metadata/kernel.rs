@@ -1,0 +1,283 @@
+use serde::de::{Deserialize, Deserializer, Error};
+use serde::ser::{Serialize, Serializer};
+
+use super::creation::Creation;
+use super::fault::{FaultCode, MetadataFault};
+use super::lists::PrimaryReferentType;
+use super::node::{Member, Node, Place};
+use super::party::{NamedPlace, Party};
+use super::read::{Content, Reader, Syntax, shown};
+use super::system::System;
+use super::value::{Day, Text};
+use super::xml;
+
+/// Bytes of a document in JSON.
+const JSON_BYTES: usize = 1 << 20;
+/// Bytes of a document in XML, or of the other view: what they say is kept as JSON of less than twice as many bytes,
+/// which has to be read again.
+const OTHER_BYTES: usize = 1 << 19;
+
+/// Kernel metadata: what is named. One that exists is valid.
+///
+/// ```
+/// use tendot_registry::metadata::Kernel;
+///
+/// let text = r#"{"primaryReferentType":"Creation","referentCreation":{
+///     "name":[{"value":"Self-organized criticality","type":"Title","primaryLanguage":"en"}],
+///     "structuralType":"Digital","mode":["Visual"],"character":["Language"],"type":["Article"],
+///     "principalAgent":[{"name":{"value":"Bak, Per","type":"Name"},"role":"Author"}]}}"#;
+/// let kernel = Kernel::from_json(text.as_bytes()).unwrap();
+/// assert_eq!(kernel.title(), "Self-organized criticality");
+/// assert_eq!(Kernel::from_json(kernel.to_json().as_bytes()), Ok(kernel));
+///
+/// let faults = Kernel::from_json(text.replace("Visual", "Visible").as_bytes()).unwrap_err();
+/// assert_eq!(faults[0].to_string(), "/referentCreation/mode/0: `Visible` is not allowed here");
+/// assert_eq!(faults[0].code.as_str(), "not-allowed");
+/// assert_eq!(faults[0].allowed, ["Audio", "Olfactory", "Restricted", "Tangible", "Tasteable", "Visual"]);
+/// ```
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Kernel {
+    pub(super) referent: Referent,
+}
+
+/// What a name is given to.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(super) enum Referent {
+    Creation(Box<Creation>),
+    Party(Box<Party>),
+    Place(NamedPlace),
+}
+
+/// What the registry knows of a name, and metadata is printed with.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Facts<'a> {
+    /// The name, as it was first registered.
+    pub name: &'a str,
+    /// The code of the agency.
+    pub agency: &'a str,
+    /// The day on which the metadata was given, like `2026-11-16`.
+    pub issue_date: &'a str,
+    /// How often it was given, from 1 on.
+    pub issue_number: u32,
+}
+
+impl Facts<'_> {
+    /// The agency as the name of its service: the kernel wants a DOI name.
+    pub(super) fn agency_name(&self) -> String {
+        if self.agency.contains('/') { self.agency.to_owned() } else { format!("10.SERV/{}", self.agency) }
+    }
+}
+
+impl Kernel {
+    /// Reads JSON of either view. What the registry knows itself is checked for its form, and otherwise ignored.
+    pub fn from_json(text: &[u8]) -> Result<Self, Vec<MetadataFault>> {
+        Self::read_json(text, None)
+    }
+
+    /// Reads JSON that is meant for a name: if it tells another one, it is refused.
+    pub fn from_json_of(text: &[u8], name: &str) -> Result<Self, Vec<MetadataFault>> {
+        Self::read_json(text, Some(name))
+    }
+
+    /// Reads XML of the kernel's schema, with the elements in any order.
+    pub fn from_xml(text: &str) -> Result<Self, Vec<MetadataFault>> {
+        Self::read_xml(text, None)
+    }
+
+    /// Reads XML that is meant for a name: if it tells another one, it is refused.
+    pub fn from_xml_of(text: &str, name: &str) -> Result<Self, Vec<MetadataFault>> {
+        Self::read_xml(text, Some(name))
+    }
+
+    fn read_json(text: &[u8], name: Option<&str>) -> Result<Self, Vec<MetadataFault>> {
+        let node = json(text)?;
+        if System::is(&node) && text.len() > OTHER_BYTES {
+            return Err(vec![too_long(text.len(), OTHER_BYTES)]);
+        }
+        Self::read(node, Syntax::Json, name)
+    }
+
+    fn read_xml(text: &str, name: Option<&str>) -> Result<Self, Vec<MetadataFault>> {
+        if text.len() > OTHER_BYTES {
+            return Err(vec![too_long(text.len(), OTHER_BYTES)]);
+        }
+        let document = xml::parse(text).map_err(|fault| vec![fault])?;
+        let node = xml::node(&document, ROOT).map_err(|fault| vec![fault])?;
+        Self::read(node, Syntax::Xml(ROOT), name)
+    }
+
+    /// As compact JSON, without what the registry knows: so it is kept.
+    pub fn to_json(&self) -> String {
+        self.node().to_json()
+    }
+
+    /// The name that it is best known by.
+    pub fn title(&self) -> &str {
+        let names = match &self.referent {
+            Referent::Creation(creation) => return creation.title().map_or("", |name| name.value.as_str()),
+            Referent::Party(party) => &party.name,
+            Referent::Place(place) => &place.name,
+        };
+        let best = names.iter().find(|name| name.kind.as_str() == "PrincipalName").or(names.first());
+        best.map_or("", |name| name.value.as_str())
+    }
+
+    /// With what the registry knows, in the sequence of the schema.
+    pub(super) fn node_with<'a>(&'a self, facts: &Facts<'a>) -> Node<'a> {
+        let (name, referent) = self.referent.node();
+        Node::object([
+            ("referentDoiName", Some(Node::text(facts.name))),
+            ("primaryReferentType", Some(Node::text(self.referent.kind().as_str()))),
+            ("registrationAgencyDoiName", Some(Node::text(facts.agency_name()))),
+            ("issueDate", Some(Node::text(facts.issue_date))),
+            ("issueNumber", Some(Node::Number(facts.issue_number.into()))),
+            (name, Some(referent)),
+        ])
+    }
+
+    /// As XML, with what the registry knows.
+    pub(super) fn to_xml(&self, facts: &Facts<'_>) -> String {
+        xml::write(ROOT, &self.node_with(facts))
+    }
+
+    fn node(&self) -> Node<'_> {
+        let (name, referent) = self.referent.node();
+        let kind = Node::text(self.referent.kind().as_str());
+        Node::Object(vec![Member::new("primaryReferentType", kind), Member::new(name, referent)])
+    }
+
+    fn read(node: Node<'_>, syntax: Syntax, name: Option<&str>) -> Result<Self, Vec<MetadataFault>> {
+        if syntax == Syntax::Json && System::is(&node) {
+            return System::read(node, name).map(Self::from);
+        }
+        let mut reader = Reader::new(syntax);
+        let read = Self::read_members(node, &mut reader, name);
+        reader.end(read)
+    }
+
+    /// The members of the kernel's own view.
+    fn read_members(node: Node<'_>, reader: &mut Reader, name: Option<&str>) -> Option<Self> {
+        use Place::Element;
+        let mut members = reader.members(node)?;
+        let stated: Option<Option<Text>> = members.optional(reader, "referentDoiName", Element);
+        check_name(stated.flatten().as_ref(), "referentDoiName", name, reader);
+        let kind = members.one(reader, "primaryReferentType", Element);
+        let _: Option<Option<Text>> = members.optional(reader, "registrationAgencyDoiName", Element);
+        let _: Option<Option<Day>> = members.optional(reader, "issueDate", Element);
+        let _: Option<Option<u32>> = members.optional(reader, "issueNumber", Element);
+        let creation = members.optional(reader, "referentCreation", Element);
+        let party = members.optional(reader, "referentParty", Element);
+        let place = members.optional(reader, "referentPlace", Element);
+        members.finish(reader, MEMBERS);
+        let kind: PrimaryReferentType = kind?;
+        let referents = [
+            creation?.map(Box::new).map(Referent::Creation),
+            party?.map(Box::new).map(Referent::Party),
+            place?.map(Referent::Place),
+        ];
+        let (fitting, others): (Vec<_>, Vec<_>) =
+            referents.into_iter().flatten().partition(|referent| referent.kind() == kind);
+        for other in others {
+            let message = format!("this does not fit to the primaryReferentType `{}`", kind.as_str());
+            reader.wrong_member(other.name(), Element, FaultCode::NotAllowed, message);
+        }
+        let referent = fitting.into_iter().next();
+        if referent.is_none() {
+            let name = Referent::name_of(kind);
+            reader.missing(name, &format!("`{name}` has to be there"));
+        }
+        referent.map(|referent| Self { referent })
+    }
+}
+
+impl Referent {
+    fn kind(&self) -> PrimaryReferentType {
+        match self {
+            Self::Creation(_) => PrimaryReferentType::Creation,
+            Self::Party(_) => PrimaryReferentType::Party,
+            Self::Place(_) => PrimaryReferentType::Place,
+        }
+    }
+
+    fn name(&self) -> &'static str {
+        Self::name_of(self.kind())
+    }
+
+    fn name_of(kind: PrimaryReferentType) -> &'static str {
+        match kind {
+            PrimaryReferentType::Creation => "referentCreation",
+            PrimaryReferentType::Party => "referentParty",
+            PrimaryReferentType::Place => "referentPlace",
+        }
+    }
+
+    fn node(&self) -> (&'static str, Node<'_>) {
+        let node = match self {
+            Self::Creation(creation) => creation.node(),
+            Self::Party(party) => party.node(),
+            Self::Place(place) => place.node(),
+        };
+        (self.name(), node)
+    }
+}
+
+impl Serialize for Kernel {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.node().serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Kernel {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let node = Node::deserialize(deserializer)?;
+        Self::read(node, Syntax::Json, None).map_err(|faults| {
+            let faults: Vec<_> = faults.iter().map(ToString::to_string).collect();
+            D::Error::custom(faults.join("; "))
+        })
+    }
+}
+
+const ROOT: &str = "kernelMetadata";
+
+const MEMBERS: &[&str] = &[
+    "referentDoiName",
+    "primaryReferentType",
+    "registrationAgencyDoiName",
+    "issueDate",
+    "issueNumber",
+    "referentCreation",
+    "referentParty",
+    "referentPlace",
+];
+
+/// The tree of a text that may be JSON.
+pub(super) fn json(text: &[u8]) -> Result<Node<'_>, Vec<MetadataFault>> {
+    if text.len() > JSON_BYTES {
+        return Err(vec![too_long(text.len(), JSON_BYTES)]);
+    }
+    let mut deserializer = serde_json::Deserializer::from_slice(text);
+    let read = Node::deserialize(&mut deserializer).and_then(|node| deserializer.end().map(|()| node));
+    read.map_err(|error| {
+        let message = format!("this is not the JSON that is expected: {error}");
+        vec![MetadataFault { pointer: String::new(), code: FaultCode::NotJson, message, allowed: &[] }]
+    })
+}
+
+/// Notes it if the document says that it is about another name.
+pub(super) fn check_name(
+    stated: Option<&Text>,
+    member: &'static str,
+    name: Option<&str>,
+    reader: &mut Reader,
+) {
+    let Some((stated, name)) = stated.zip(name) else { return };
+    if !stated.as_str().eq_ignore_ascii_case(name) {
+        let message = format!("this is about `{}`, not about `{}`", shown(stated.as_str()), shown(name));
+        reader.wrong_member(member, Place::Element, FaultCode::OtherName, message);
+    }
+}
+
+fn too_long(bytes: usize, limit: usize) -> MetadataFault {
+    let message = format!("the document has {bytes} bytes, at most {limit} are taken");
+    MetadataFault { pointer: String::new(), code: FaultCode::TooLong, message, allowed: &[] }
+}

@@ -1,0 +1,309 @@
+//! The values that elements may have: the allowed value sets of kernel XML 2.3 (10.1000/282).
+//!
+//! An open set takes further values, which agencies register; a closed one does not.
+
+use std::borrow::Cow;
+
+use super::fault::FaultCode;
+use super::node::Node;
+use super::read::{Content, Reader};
+
+/// Bytes of a value that is not in the list.
+const FURTHER: usize = 64;
+
+/// Declares a closed set as an enum.
+macro_rules! closed {
+    ($(#[$doc:meta])* $name:ident: $($variant:ident = $text:literal),+ $(,)?) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, Eq, PartialEq)]
+        pub(super) enum $name {
+            $($variant),+
+        }
+
+        impl $name {
+            const ALL: &[Self] = &[$(Self::$variant),+];
+            const TEXTS: &[&str] = &[$($text),+];
+
+            pub(super) fn as_str(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $text),+
+                }
+            }
+        }
+
+        impl Content for $name {
+            fn read(node: Node<'_>, reader: &mut Reader) -> Option<Self> {
+                let text = reader.text(node)?;
+                let found = Self::ALL.iter().find(|value| value.as_str() == text.trim()).copied();
+                if found.is_none() {
+                    reader.not_allowed(&text, Self::TEXTS);
+                }
+                found
+            }
+
+            fn node(&self) -> Node<'_> {
+                Node::text(self.as_str())
+            }
+
+            #[cfg(test)]
+            fn any(choices: &mut super::tests::Choices) -> Self {
+                *choices.of(Self::ALL)
+            }
+        }
+    };
+}
+
+/// Declares an open set as a text that has been looked at.
+macro_rules! open {
+    ($(#[$doc:meta])* $name:ident: $($text:literal),+ $(,)?) => {
+        $(#[$doc])*
+        #[derive(Clone, Debug, Eq, PartialEq)]
+        pub(super) struct $name(Cow<'static, str>);
+
+        impl $name {
+            const LISTED: &[&str] = &[$($text),+];
+
+            pub(super) fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl Content for $name {
+            fn read(node: Node<'_>, reader: &mut Reader) -> Option<Self> {
+                listed_or_further(node, reader, Self::LISTED).map(Self)
+            }
+
+            fn node(&self) -> Node<'_> {
+                Node::text(self.as_str())
+            }
+
+            #[cfg(test)]
+            fn any(choices: &mut super::tests::Choices) -> Self {
+                if choices.next() > 200 { Self("Further-1".into()) } else { Self((*choices.of(Self::LISTED)).into()) }
+            }
+        }
+    };
+}
+
+/// A listed value, or one that could have been registered since: not one that is only misspelled.
+fn listed_or_further(
+    node: Node<'_>,
+    reader: &mut Reader,
+    listed: &'static [&'static str],
+) -> Option<Cow<'static, str>> {
+    let text = reader.text(node)?;
+    let text = text.trim();
+    if let Some(found) = listed.iter().find(|value| **value == text) {
+        return Some(Cow::Borrowed(found));
+    }
+    if let Some(meant) = listed.iter().find(|value| value.eq_ignore_ascii_case(text)) {
+        reader.fault(FaultCode::NotAllowed, format!("`{text}` is written `{meant}`"), listed);
+        return None;
+    }
+    let is_word = text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.+/".contains(&byte));
+    if text.is_empty() || text.len() > FURTHER || !is_word {
+        reader.not_allowed(text, listed);
+        return None;
+    }
+    Some(Cow::Owned(text.to_owned()))
+}
+
+closed! {
+    /// What kind of thing a name is given to. `Place` is in the schema, if not in its list.
+    PrimaryReferentType:
+    Creation = "Creation", Party = "Party", Place = "Place",
+}
+
+closed! {
+    /// What a creation is made of.
+    CreationStructuralType:
+    Abstraction = "Abstraction", Digital = "Digital", Performance = "Performance", Physical =
+    "Physical", Restricted = "Restricted",
+}
+
+closed! {
+    /// The senses that a creation is made for.
+    Mode:
+    Audio = "Audio", Olfactory = "Olfactory", Restricted = "Restricted", Tangible = "Tangible",
+    Tasteable = "Tasteable", Visual = "Visual",
+}
+
+closed! {
+    /// What a creation is expressed in.
+    Character:
+    Image = "Image", Language = "Language", Music = "Music", Other = "Other", Restricted =
+    "Restricted",
+}
+
+closed! {
+    /// What a party is.
+    PartyStructuralType:
+    Animal = "Animal", Individual = "Individual", Organization = "Organization",
+}
+
+closed! {
+    /// What one party is to another.
+    PartyLinkRole:
+    CorporateSubsidiary = "CorporateSubsidiary", DivisionOrDepartment = "DivisionOrDepartment",
+    MarriagePartner = "MarriagePartner", Member = "Member", Parent = "Parent", Sibling = "Sibling",
+}
+
+closed! {
+    /// How near a date is to the true one.
+    Proximity:
+    After = "After", Before = "Before", Circa = "Circa", NotAfter = "NotAfter", NotBefore =
+    "NotBefore",
+}
+
+closed! {
+    /// What an address answers with.
+    ReturnType:
+    RdfXml = "application/rdf+xml", ApplicationXml = "application/xml", Html = "text/html", TextXml
+    = "text/xml",
+}
+
+closed! {
+    /// The primary referent types as the System Metadata calls them.
+    ReferentType: CreativeWork = "CreativeWork", Party = "Party", Place = "Place"
+}
+
+closed! {
+    /// What a place is: there is nothing to choose yet.
+    PlaceSubType: Place = "Place"
+}
+
+open! {
+    /// Kinds of names of creations.
+    CreationNameType:
+    "AbbreviatedTitle", "DistinctiveTitle", "FormerTitle", "Name", "PrincipalTitle", "Title",
+    "TranslatedTitle",
+}
+
+open! {
+    /// Kinds of identifiers of creations.
+    CreationIdentifierType:
+    "Ad-ID", "AMG", "Baseline", "cIDF", "CRID", "DOI", "EAN13", "EditionNumber", "EidrContentID",
+    "GRid", "IMDbID", "ISAN", "ISBN10", "ISBN13", "ISRC", "ISSN", "ISTC", "ISWC", "IVA", "MUZE",
+    "PII", "ProprietaryIdentifier", "SMPTE-UMID", "TRIB", "TVG", "UPC", "URI", "URN", "UUID",
+}
+
+open! {
+    /// Kinds of creations.
+    CreationType:
+    "Article", "Blog", "BlogEntry", "Book", "BookChapter", "BookSeries", "Chapter",
+    "ClinicalTrialProtocol", "Clip", "ConferenceProceedings", "ConferenceProceedingsSeries",
+    "CoursePack", "CrystalStructure", "CueSheet", "Dataset", "DictionaryEntry", "Ebook",
+    "EncyclopaediaEntry", "Figure", "Film", "InteractiveResource", "Journal", "JournalArticle",
+    "JournalIssue", "JournalVolume", "LearningObject", "MedicalCaseReport", "MovingImage",
+    "Periodical", "PrintedBook", "Report", "ReportChapter", "ReportSeries", "Restricted", "Season",
+    "Serial", "SerialIssue", "Series", "ShortFilm", "Standard", "StandardSeries", "StillImage",
+    "SupplementalResource", "Thesis", "TvProgramme", "WebResource", "Website",
+}
+
+open! {
+    /// What a party did for a creation.
+    AgentRole:
+    "Actor", "Author", "Composer", "CorporateCreator", "Creator", "Director", "FundingBody",
+    "Publisher",
+}
+
+open! {
+    /// What one creation is to another.
+    CreationLinkRole:
+    "AlternateContent", "Chapter", "Clip", "CueSheet", "Derivation", "Edit", "Edition", "Episode",
+    "Fixation", "IsSameAs", "Part", "Performance", "PromotionalResource", "Season", "SharesContent",
+    "SupplementalResource", "TakesContent", "Translation", "Undefined", "Version",
+}
+
+open! {
+    /// Kinds of places in an order.
+    SequenceIdentifierType:
+    "ChapterNumber", "IssueNumber", "PageNumber", "ProprietaryIdentifier", "TrackNumber",
+    "VolumeNumber",
+}
+
+open! {
+    /// What happened on the date of a creation.
+    CreationDateType:
+    "PublicationDate", "ReleaseDate",
+}
+
+open! {
+    /// What happened at the place of a creation.
+    PlaceType:
+    "PlaceOfCreation", "PlaceOfPublication",
+}
+
+open! {
+    /// Whether the language is the first one of the content.
+    ContentLanguageType:
+    "Original", "Translation",
+}
+
+open! {
+    /// Kinds of names of parties and places.
+    NameType:
+    "AbbreviatedName", "FormerName", "Name", "PrincipalName",
+}
+
+open! {
+    /// Kinds of identifiers of parties.
+    PartyIdentifierType:
+    "DOI", "EIDRPartyID", "IPNumber", "ISNI", "ORCID", "ProprietaryIdentifier",
+}
+
+open! {
+    /// What a party is known for.
+    PartyRole:
+    "Author", "BookPublisher", "Composer", "CorporateCreator", "Creator", "DigitalServiceProvider",
+    "JournalPublisher", "VideoServiceProvider",
+}
+
+impl CreationType {
+    /// A creation of which nothing more is told.
+    pub(super) const RESTRICTED: Self = Self(Cow::Borrowed("Restricted"));
+}
+
+/// A country (ISO 3166-1, alpha-2), or one of those that are no more, or not yet in that list.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) struct Territory(&'static str);
+
+impl Content for Territory {
+    fn read(node: Node<'_>, reader: &mut Reader) -> Option<Self> {
+        let text = reader.text(node)?;
+        let found = TERRITORIES.iter().find(|code| **code == text.trim());
+        if found.is_none() {
+            reader.not_allowed(&text, TERRITORIES);
+        }
+        found.map(|code| Self(code))
+    }
+
+    fn node(&self) -> Node<'_> {
+        Node::text(self.0)
+    }
+
+    #[cfg(test)]
+    fn any(choices: &mut super::tests::Choices) -> Self {
+        Self(choices.of::<&str>(TERRITORIES))
+    }
+}
+
+#[rustfmt::skip]
+const TERRITORIES: &[&str] = &[
+    "AD", "AE", "AF", "AG", "AI", "AL", "AM", "AO", "AQ", "AR", "AS", "AT", "AU", "AW", "AX", "AZ", "BA",
+    "BB", "BD", "BE", "BF", "BG", "BH", "BI", "BJ", "BL", "BM", "BN", "BO", "BQ", "BR", "BS", "BT", "BV",
+    "BW", "BY", "BZ", "CA", "CC", "CD", "CF", "CG", "CH", "CI", "CK", "CL", "CM", "CN", "CO", "CR", "CU",
+    "CV", "CW", "CX", "CY", "CZ", "DE", "DJ", "DK", "DM", "DO", "DZ", "EC", "EE", "EG", "EH", "ER", "ES",
+    "ET", "FI", "FJ", "FK", "FM", "FO", "FR", "GA", "GB", "GD", "GE", "GF", "GG", "GH", "GI", "GL", "GM",
+    "GN", "GP", "GQ", "GR", "GS", "GT", "GU", "GW", "GY", "HK", "HM", "HN", "HR", "HT", "HU", "ID", "IE",
+    "IL", "IM", "IN", "IO", "IQ", "IR", "IS", "IT", "JE", "JM", "JO", "JP", "KE", "KG", "KH", "KI", "KM",
+    "KN", "KP", "KR", "KW", "KY", "KZ", "LA", "LB", "LC", "LI", "LK", "LR", "LS", "LT", "LU", "LV", "LY",
+    "MA", "MC", "MD", "ME", "MF", "MG", "MH", "MK", "ML", "MM", "MN", "MO", "MP", "MQ", "MR", "MS", "MT",
+    "MU", "MV", "MW", "MX", "MY", "MZ", "NA", "NC", "NE", "NF", "NG", "NI", "NL", "NO", "NP", "NR", "NU",
+    "NZ", "OM", "PA", "PE", "PF", "PG", "PH", "PK", "PL", "PM", "PN", "PR", "PS", "PT", "PW", "PY", "QA",
+    "RE", "RO", "RS", "RU", "RW", "SA", "SB", "SC", "SD", "SE", "SG", "SH", "SI", "SJ", "SK", "SL", "SM",
+    "SN", "SO", "SR", "SS", "ST", "SV", "SX", "SY", "SZ", "TC", "TD", "TF", "TG", "TH", "TJ", "TK", "TL",
+    "TM", "TN", "TO", "TR", "TT", "TV", "TW", "TZ", "UA", "UG", "UM", "US", "UY", "UZ", "VA", "VC", "VE",
+    "VG", "VI", "VN", "VU", "WF", "WS", "YE", "YT", "ZA", "ZM", "ZW", "ANHH", "CSH", "CSHH", "CSXX", "DD",
+    "DDDE", "SCG", "SU", "SUHH", "VD", "VDVN", "XK", "YD", "YDYE", "YU", "YUCS",
+];

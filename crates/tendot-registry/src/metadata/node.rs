@@ -1,0 +1,227 @@
+use std::borrow::Cow;
+use std::cell::Cell;
+use std::fmt;
+
+use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
+use serde::ser::{Serialize, SerializeMap, Serializer};
+
+/// Objects and lists inside each other; the deepest element of the kernel, an address of a linked creation, needs 7.
+const DEPTH: usize = 12;
+/// Members and items: enough for 10,000 agents.
+const NODES: u32 = 1 << 17;
+
+/// A document as a tree: what JSON and XML have in common, and what the model is read from and written to.
+#[derive(Clone, Debug)]
+pub(super) enum Node<'a> {
+    Text(Cow<'a, str>),
+    Flag(bool),
+    Number(u64),
+    List(Vec<Self>),
+    Object(Vec<Member<'a>>),
+    /// Something of JSON that has no place in metadata, by its name.
+    Odd(&'static str),
+    /// What has been read from here already.
+    Read,
+}
+
+/// A member of an object, or a child or attribute of an element. Those of JSON may stand there twice.
+#[derive(Clone, Debug)]
+pub(super) struct Member<'a> {
+    pub(super) name: Cow<'a, str>,
+    pub(super) place: Place,
+    pub(super) node: Node<'a>,
+}
+
+/// Where XML has a member.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Place {
+    /// An element inside the element.
+    Element,
+    /// An attribute of the element.
+    Attribute,
+    /// An attribute of the element `type` inside the element.
+    TypeAttribute,
+    /// The text of the element.
+    Content,
+}
+
+impl<'a> Node<'a> {
+    /// A text.
+    pub(super) fn text(text: impl Into<Cow<'a, str>>) -> Self {
+        Self::Text(text.into())
+    }
+
+    /// An object of what is there of these.
+    pub(super) fn object<const N: usize>(members: [(&'a str, Option<Self>); N]) -> Self {
+        let there = members.into_iter().filter_map(|(name, node)| Some(Member::new(name, node?)));
+        Self::Object(there.collect())
+    }
+
+    /// A list, unless it would be empty.
+    pub(super) fn list(nodes: impl IntoIterator<Item = Self>) -> Option<Self> {
+        let nodes: Vec<_> = nodes.into_iter().collect();
+        (!nodes.is_empty()).then_some(Self::List(nodes))
+    }
+
+    /// What it is, in words.
+    pub(super) fn what(&self) -> &'static str {
+        match self {
+            Self::Text(_) => "a text",
+            Self::Flag(_) => "true or false",
+            Self::Number(_) => "a number",
+            Self::List(_) => "a list",
+            Self::Object(_) => "an object",
+            Self::Odd(what) => what,
+            Self::Read => "nothing",
+        }
+    }
+
+    /// As compact JSON.
+    pub(super) fn to_json(&self) -> String {
+        // Names are texts and nothing is written to a device: there is nothing that can fail.
+        serde_json::to_string(self).unwrap_or_default()
+    }
+
+    pub(super) fn deserialize<D: Deserializer<'a>>(deserializer: D) -> Result<Self, D::Error> {
+        let left = Cell::new(NODES);
+        Bounds { depth: DEPTH, left: &left }.deserialize(deserializer)
+    }
+}
+
+impl<'a> Member<'a> {
+    pub(super) fn new(name: &'a str, node: Node<'a>) -> Self {
+        Self { name: Cow::Borrowed(name), place: Place::Element, node }
+    }
+}
+
+impl Serialize for Node<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Text(text) => serializer.serialize_str(text),
+            Self::Flag(flag) => serializer.serialize_bool(*flag),
+            Self::Number(number) => serializer.serialize_u64(*number),
+            Self::List(nodes) => serializer.collect_seq(nodes),
+            Self::Object(members) => {
+                let mut map = serializer.serialize_map(Some(members.len()))?;
+                for member in members {
+                    map.serialize_entry(&*member.name, &member.node)?;
+                }
+                map.end()
+            }
+            Self::Odd(_) | Self::Read => serializer.serialize_unit(),
+        }
+    }
+}
+
+/// How much deeper it may go, and how many nodes more there may be: a node takes more memory than its text.
+#[derive(Clone, Copy)]
+struct Bounds<'b> {
+    depth: usize,
+    left: &'b Cell<u32>,
+}
+
+impl Bounds<'_> {
+    fn further<E: Error>(self) -> Result<Self, E> {
+        let depth = self.depth.checked_sub(1);
+        let depth = depth.ok_or_else(|| E::custom(format_args!("nested more than {DEPTH} deep")))?;
+        Ok(Self { depth, ..self })
+    }
+
+    fn spend<E: Error>(self) -> Result<(), E> {
+        let left = self.left.get().checked_sub(1);
+        self.left.set(left.ok_or_else(|| E::custom(format_args!("more than {NODES} values")))?);
+        Ok(())
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for Bounds<'_> {
+    type Value = Node<'de>;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Node<'de>, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Bounds<'_> {
+    type Value = Node<'de>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("metadata")
+    }
+
+    fn visit_borrowed_str<E: Error>(self, text: &'de str) -> Result<Node<'de>, E> {
+        Ok(Node::Text(Cow::Borrowed(text)))
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<Node<'de>, E> {
+        Ok(Node::Text(Cow::Owned(text.into())))
+    }
+
+    fn visit_bool<E: Error>(self, flag: bool) -> Result<Node<'de>, E> {
+        Ok(Node::Flag(flag))
+    }
+
+    fn visit_u64<E: Error>(self, number: u64) -> Result<Node<'de>, E> {
+        Ok(Node::Number(number))
+    }
+
+    fn visit_i64<E: Error>(self, number: i64) -> Result<Node<'de>, E> {
+        Ok(u64::try_from(number).map_or(Node::Odd("a negative number"), Node::Number))
+    }
+
+    fn visit_f64<E: Error>(self, _: f64) -> Result<Node<'de>, E> {
+        Ok(Node::Odd("a number that is not whole"))
+    }
+
+    fn visit_unit<E: Error>(self) -> Result<Node<'de>, E> {
+        Ok(Node::Odd("null"))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Node<'de>, A::Error> {
+        let deeper = self.further()?;
+        let mut nodes = Vec::new();
+        while let Some(node) = list.next_element_seed(deeper)? {
+            self.spend()?;
+            nodes.push(node);
+        }
+        Ok(Node::List(nodes))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Node<'de>, A::Error> {
+        let deeper = self.further()?;
+        let mut members = Vec::new();
+        while let Some(name) = map.next_key_seed(Name)? {
+            let node = map.next_value_seed(deeper)?;
+            self.spend()?;
+            members.push(Member { name, place: Place::Element, node });
+        }
+        Ok(Node::Object(members))
+    }
+}
+
+/// The name of a member, borrowed where it has no escapes.
+struct Name;
+
+impl<'de> DeserializeSeed<'de> for Name {
+    type Value = Cow<'de, str>;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Cow<'de, str>, D::Error> {
+        deserializer.deserialize_str(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Name {
+    type Value = Cow<'de, str>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the name of an element")
+    }
+
+    fn visit_borrowed_str<E: Error>(self, name: &'de str) -> Result<Cow<'de, str>, E> {
+        Ok(Cow::Borrowed(name))
+    }
+
+    fn visit_str<E: Error>(self, name: &str) -> Result<Cow<'de, str>, E> {
+        Ok(Cow::Owned(name.into()))
+    }
+}

@@ -1,0 +1,321 @@
+//! The System Metadata of ISO 26324:2025, the other view.
+
+use super::creation::{
+    ContentLanguage, Creation, CreationDate, CreationName, CreationPlace, LinkedCreation, PrincipalAgent,
+};
+use super::element::element;
+use super::fault::MetadataFault;
+use super::identifier::{CreationIdentifier, PartyIdentifier, PlaceIdentifier};
+use super::kernel::{Facts, Kernel, Referent, check_name, json};
+use super::lists::{
+    Character, CreationLinkRole, CreationStructuralType, CreationType, Mode, PartyLinkRole, PartyRole,
+    PartyStructuralType, PlaceSubType, ReferentType, Territory,
+};
+use super::node::{Member, Node, Place};
+use super::party::{Date, LinkedParty, NamedPlace, Party, PartyName};
+use super::read::{Content, Reader, Syntax};
+use super::value::{Day, Language, Text};
+
+/// System Metadata: the view of 2025, which says less than the kernel. One that exists is valid.
+///
+/// It is kept as a [`Kernel`], with `Restricted` where this view says nothing: what a creation is made of, its modes and
+/// its characters. What it does not say of a kernel: those three, the issue's number, and of linked creations and parties
+/// whatever is no identifier or role.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct System(Described);
+
+#[derive(Clone, Debug, Eq, PartialEq)]
+enum Described {
+    Creation(Box<DescribedCreation>),
+    Party(Box<DescribedParty>),
+    Place(DescribedPlace),
+}
+
+impl System {
+    /// Reads JSON. What the registry knows itself is checked for its form, and otherwise ignored.
+    pub fn from_json(text: &[u8]) -> Result<Self, Vec<MetadataFault>> {
+        Self::read(json(text)?, None)
+    }
+
+    /// As JSON, with what the registry knows.
+    pub fn to_json(&self, facts: &Facts<'_>) -> String {
+        let (kind, node) = match &self.0 {
+            Described::Creation(creation) => (ReferentType::CreativeWork, creation.node()),
+            Described::Party(party) => (ReferentType::Party, party.node()),
+            Described::Place(place) => (ReferentType::Place, place.node()),
+        };
+        let mut members = vec![
+            Member::new("doiName", Node::text(facts.name)),
+            Member::new("registrationAuthorityCode", Node::text(facts.agency)),
+            Member::new("issueDate", Node::text(facts.issue_date)),
+            Member::new("referentType", Node::text(kind.as_str())),
+        ];
+        if let Node::Object(described) = node {
+            members.extend(described);
+        }
+        Node::Object(members).to_json()
+    }
+
+    /// Whether a document is of this view: only here things have a `referentType`.
+    pub(super) fn is(node: &Node<'_>) -> bool {
+        matches!(node, Node::Object(members) if members.iter().any(|member| member.name == "referentType"))
+    }
+
+    pub(super) fn read(node: Node<'_>, name: Option<&str>) -> Result<Self, Vec<MetadataFault>> {
+        let mut reader = Reader::new(Syntax::Json);
+        let read = Self::read_members(node, &mut reader, name);
+        reader.end(read)
+    }
+
+    fn read_members(node: Node<'_>, reader: &mut Reader, name: Option<&str>) -> Option<Self> {
+        use Place::Element;
+        let mut members = reader.members(node)?;
+        let stated: Option<Option<Text>> = members.optional(reader, "doiName", Element);
+        check_name(stated.flatten().as_ref(), "doiName", name, reader);
+        let _: Option<Option<Text>> = members.optional(reader, "registrationAuthorityCode", Element);
+        let _: Option<Option<Day>> = members.optional(reader, "issueDate", Element);
+        let kind = members.one(reader, "referentType", Element)?;
+        let rest = members.rest();
+        Some(Self(match kind {
+            ReferentType::CreativeWork => Described::Creation(Box::new(Content::read(rest, reader)?)),
+            ReferentType::Party => Described::Party(Box::new(Content::read(rest, reader)?)),
+            ReferentType::Place => Described::Place(Content::read(rest, reader)?),
+        }))
+    }
+}
+
+impl From<&Kernel> for System {
+    fn from(kernel: &Kernel) -> Self {
+        Self(match &kernel.referent {
+            Referent::Creation(creation) => Described::Creation(Box::new(creation.as_ref().into())),
+            Referent::Party(party) => Described::Party(Box::new(party.as_ref().into())),
+            Referent::Place(place) => {
+                let NamedPlace { name, identifier } = place.clone();
+                Described::Place(DescribedPlace {
+                    identifier,
+                    name,
+                    sub_type: PlaceSubType::Place,
+                    basic: PlaceBasics,
+                })
+            }
+        })
+    }
+}
+
+impl From<System> for Kernel {
+    fn from(System(described): System) -> Self {
+        let referent = match described {
+            Described::Creation(creation) => Referent::Creation(Box::new((*creation).into())),
+            Described::Party(party) => Referent::Party(Box::new((*party).into())),
+            Described::Place(DescribedPlace { identifier, name, .. }) => {
+                Referent::Place(NamedPlace { name, identifier })
+            }
+        };
+        Self { referent }
+    }
+}
+
+element! {
+    /// A creation in this view.
+    DescribedCreation {
+        identifier: many(100) CreationIdentifier = "alternateIdentifier",
+        name: some(100) CreationName = "referentName",
+        sub_type: one CreationType = "referentSubType",
+        related: many(10_000) RelatedCreation = "relatedIdentifiers",
+        basic: one CreationBasics = "basicMetadata",
+    }
+}
+
+element! {
+    /// What is told of a creation beside that.
+    CreationBasics {
+        further_type: many(20) CreationType = "type",
+        principal_agent: some(10_000) PrincipalAgent = "principalAgent",
+        language: optional Language = "language",
+        content_language: optional ContentLanguage = "languageOfReferentContent",
+        creation_date: optional CreationDate = "creationDate",
+        creation_place: many(20) CreationPlace = "creationPlace",
+    }
+}
+
+element! {
+    /// Another creation, and what one is to the other.
+    RelatedCreation => check_related_creation {
+        identifier: one CreationIdentifier = "identifier",
+        referent_role: optional CreationLinkRole = "referentRole",
+        related_role: optional CreationLinkRole = "relatedRole",
+    }
+}
+
+element! {
+    /// A party in this view.
+    DescribedParty {
+        identifier: many(100) PartyIdentifier = "alternateIdentifier",
+        name: some(100) PartyName = "referentName",
+        sub_type: one PartyStructuralType = "referentSubType",
+        related: many(1_000) RelatedParty = "relatedIdentifiers",
+        basic: one PartyBasics = "basicMetadata",
+    }
+}
+
+element! {
+    /// What is told of a party beside that.
+    PartyBasics {
+        associated_role: some(20) PartyRole = "associatedRole",
+        birth: optional Date = "dateOfBirthOrFormation",
+        death: optional Date = "dateOfDeathOrDissolution",
+        territory: many(300) Territory = "associatedTerritory",
+    }
+}
+
+element! {
+    /// Another party, and what one is to the other.
+    RelatedParty => check_related_party {
+        identifier: one PartyIdentifier = "identifier",
+        referent_role: optional PartyLinkRole = "referentRole",
+        related_role: optional PartyLinkRole = "relatedRole",
+    }
+}
+
+element! {
+    /// A place in this view.
+    DescribedPlace {
+        identifier: many(100) PlaceIdentifier = "alternateIdentifier",
+        name: some(100) PartyName = "referentName",
+        sub_type: one PlaceSubType = "referentSubType",
+        basic: one PlaceBasics = "basicMetadata",
+    }
+}
+
+/// What is told of a place beside that: nothing, but it is said.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(super) struct PlaceBasics;
+
+impl Content for PlaceBasics {
+    fn read(node: Node<'_>, reader: &mut Reader) -> Option<Self> {
+        reader.members(node)?.finish(reader, &[]);
+        Some(Self)
+    }
+
+    fn node(&self) -> Node<'_> {
+        Node::Object(Vec::new())
+    }
+
+    #[cfg(test)]
+    fn any(_: &mut super::tests::Choices) -> Self {
+        Self
+    }
+}
+
+impl From<&Creation> for DescribedCreation {
+    fn from(creation: &Creation) -> Self {
+        let mut types = creation.kind.iter().cloned();
+        let related = creation.linked_creation.iter().flat_map(|linked| {
+            linked.identifier.iter().map(|identifier| RelatedCreation {
+                identifier: identifier.clone(),
+                referent_role: linked.referent_role.clone(),
+                related_role: linked.linked_role.clone(),
+            })
+        });
+        Self {
+            identifier: creation.identifier.clone(),
+            name: creation.name.clone(),
+            sub_type: types.next().unwrap_or(CreationType::RESTRICTED),
+            // Each of 10,000 links may have 100 identifiers.
+            related: related.take(10_000).collect(),
+            basic: CreationBasics {
+                further_type: types.collect(),
+                principal_agent: creation.principal_agent.clone(),
+                language: creation.language.clone(),
+                content_language: creation.content_language.clone(),
+                creation_date: creation.creation_date.clone(),
+                creation_place: creation.creation_place.clone(),
+            },
+        }
+    }
+}
+
+impl From<DescribedCreation> for Creation {
+    fn from(described: DescribedCreation) -> Self {
+        let DescribedCreation { identifier, name, sub_type, related, basic } = described;
+        let linked = related.into_iter().map(|related| LinkedCreation {
+            name: Vec::new(),
+            identifier: vec![related.identifier],
+            referent_role: related.referent_role,
+            linked_role: related.related_role,
+            referent_sequence: Vec::new(),
+            linked_sequence: Vec::new(),
+        });
+        Self {
+            name,
+            identifier,
+            structural_type: CreationStructuralType::Restricted,
+            mode: vec![Mode::Restricted],
+            character: vec![Character::Restricted],
+            kind: std::iter::once(sub_type).chain(basic.further_type).collect(),
+            principal_agent: basic.principal_agent,
+            linked_creation: linked.collect(),
+            language: basic.language,
+            content_language: basic.content_language,
+            creation_date: basic.creation_date,
+            creation_place: basic.creation_place,
+        }
+    }
+}
+
+impl From<&Party> for DescribedParty {
+    fn from(party: &Party) -> Self {
+        let related = party.linked_party.iter().filter_map(|linked| {
+            let (referent_role, related_role) = (linked.referent_role, linked.linked_role);
+            Some(RelatedParty { identifier: linked.identifier.clone()?, referent_role, related_role })
+        });
+        Self {
+            identifier: party.identifier.clone(),
+            name: party.name.clone(),
+            sub_type: party.structural_type,
+            related: related.collect(),
+            basic: PartyBasics {
+                associated_role: party.associated_role.clone(),
+                birth: party.birth.clone(),
+                death: party.death.clone(),
+                territory: party.territory.clone(),
+            },
+        }
+    }
+}
+
+impl From<DescribedParty> for Party {
+    fn from(described: DescribedParty) -> Self {
+        let DescribedParty { identifier, name, sub_type, related, basic } = described;
+        let linked = related.into_iter().map(|related| LinkedParty {
+            name: None,
+            identifier: Some(related.identifier),
+            referent_role: related.referent_role,
+            linked_role: related.related_role,
+        });
+        Self {
+            name,
+            identifier,
+            structural_type: sub_type,
+            associated_role: basic.associated_role,
+            birth: basic.birth,
+            death: basic.death,
+            territory: basic.territory,
+            linked_party: linked.collect(),
+        }
+    }
+}
+
+fn check_related_creation(read: &RelatedCreation, reader: &mut Reader) {
+    check_roles(read.referent_role.is_some() || read.related_role.is_some(), reader);
+}
+
+fn check_related_party(read: &RelatedParty, reader: &mut Reader) {
+    check_roles(read.referent_role.is_some() || read.related_role.is_some(), reader);
+}
+
+fn check_roles(any: bool, reader: &mut Reader) {
+    if !any {
+        reader.missing("referentRole", "`referentRole` or `relatedRole` has to be there");
+    }
+}

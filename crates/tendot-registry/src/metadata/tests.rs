@@ -1,0 +1,549 @@
+use proptest::collection::vec;
+use proptest::option;
+use proptest::prelude::*;
+
+use super::kernel::Referent;
+use super::read::{Content, Reader, Syntax};
+use super::{Facts, FaultCode, Format, Kernel, MetadataFault, System};
+
+/// Choices that a test makes: bytes, and zeros when there are no more.
+#[derive(Default)]
+pub(super) struct Choices {
+    bytes: Vec<u8>,
+    at: usize,
+    /// Not 0: chosen at random from now on, since what was chosen did not fit.
+    noise: u32,
+}
+
+impl Choices {
+    pub(super) fn new(bytes: Vec<u8>) -> Self {
+        Self { bytes, ..Self::default() }
+    }
+
+    pub(super) fn next(&mut self) -> u8 {
+        if self.noise != 0 {
+            self.noise = self.noise.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            return (self.noise >> 24) as u8;
+        }
+        self.at += 1;
+        self.bytes.get(self.at - 1).copied().unwrap_or(0)
+    }
+
+    pub(super) fn of<'t, T>(&mut self, list: &'t [T]) -> &'t T {
+        &list[usize::from(self.next()) % list.len()]
+    }
+
+    /// What fits to a rule: this, or another one.
+    pub(super) fn fitting<T: Content>(&mut self, any: T, rule: fn(&T, &mut Reader)) -> T {
+        let mut reader = Reader::new(Syntax::Json);
+        rule(&any, &mut reader);
+        reader.end(Some(any)).unwrap_or_else(|_| {
+            self.noise = self.noise.max(1);
+            T::any(self)
+        })
+    }
+
+    pub(super) fn text(&mut self) -> String {
+        let parts = [
+            "a",
+            "é",
+            "&<>\"'",
+            " \t",
+            "\r\n",
+            "\n",
+            "]]>",
+            "\u{1F600}",
+            "{}\\%$",
+            "\u{FFFD}",
+            "<!--",
+            "&#13;",
+        ];
+        let count = self.next() % 8;
+        let inner: String = (0..count).map(|_| *self.of(&parts)).collect();
+        format!("x{inner}y")
+    }
+
+    pub(super) fn one<T: Content>(&mut self) -> T {
+        T::any(self)
+    }
+
+    pub(super) fn optional<T: Content>(&mut self) -> Option<T> {
+        self.next().is_multiple_of(2).then(|| T::any(self))
+    }
+
+    pub(super) fn many<T: Content>(&mut self) -> Vec<T> {
+        (0..self.next() % 4).map(|_| T::any(self)).collect()
+    }
+
+    pub(super) fn some<T: Content>(&mut self) -> Vec<T> {
+        (0..1 + self.next() % 3).map(|_| T::any(self)).collect()
+    }
+}
+
+/// What the contract shows.
+const EXAMPLE: &str = r#"{"primaryReferentType":"Creation","referentCreation":{"name":[{"value":"Self-organized criticality","type":"Title","primaryLanguage":"en"}],"structuralType":"Digital","mode":["Visual"],"character":["Language"],"type":["Article"],"principalAgent":[{"name":{"value":"Bak, Per","type":"Name"},"role":"Author"}]}}"#;
+
+const FACTS: Facts<'_> =
+    Facts { name: "10.70000/AB<&>1", agency: "TEST", issue_date: "2026-11-16", issue_number: 3 };
+
+fn any_kernel(bytes: Vec<u8>) -> Kernel {
+    let mut choices = Choices::new(bytes);
+    let referent = match choices.next() % 4 {
+        1 => Referent::Party(Box::new(choices.one())),
+        2 => Referent::Place(choices.one()),
+        _ => Referent::Creation(Box::new(choices.one())),
+    };
+    Kernel { referent }
+}
+
+proptest! {
+    #[test]
+    fn json_and_back(bytes in vec(any::<u8>(), 0..600)) {
+        let kernel = any_kernel(bytes);
+        prop_assert_eq!(Kernel::from_json(kernel.to_json().as_bytes()), Ok(kernel.clone()));
+        let printed = Format::KernelJson.write(&kernel, &FACTS, None);
+        prop_assert_eq!(Kernel::from_json_of(printed.as_bytes(), "10.70000/ab<&>1"), Ok(kernel.clone()));
+        let as_member: (Kernel,) = serde_json::from_str(&serde_json::to_string(&[&kernel]).unwrap()).unwrap();
+        prop_assert_eq!(as_member.0, kernel);
+    }
+
+    #[test]
+    fn xml_and_back(bytes in vec(any::<u8>(), 0..600)) {
+        let kernel = any_kernel(bytes);
+        let printed = Format::KernelXml.write(&kernel, &FACTS, None);
+        prop_assert_eq!(Kernel::from_xml_of(&printed, FACTS.name), Ok(kernel), "{}", printed);
+    }
+
+    #[test]
+    fn the_other_view_and_back(bytes in vec(any::<u8>(), 0..600)) {
+        let system = System::from(&any_kernel(bytes));
+        let printed = system.to_json(&FACTS);
+        prop_assert_eq!(System::from_json(printed.as_bytes()), Ok(system.clone()));
+        let kernel = Kernel::from_json_of(printed.as_bytes(), FACTS.name).unwrap();
+        prop_assert_eq!(System::from(&kernel), system);
+        prop_assert_eq!(Kernel::from_json(kernel.to_json().as_bytes()), Ok(kernel));
+    }
+
+    #[test]
+    fn every_format_is_well_formed(bytes in vec(any::<u8>(), 0..600), name in ".{1,20}", url in option::of(".{1,20}")) {
+        let kernel = any_kernel(bytes);
+        let facts = Facts { name: &name, ..FACTS };
+        for format in Format::ALL {
+            let written = format.write(&kernel, &facts, url.as_deref());
+            match format {
+                Format::KernelXml => prop_assert!(roxmltree::Document::parse(&written).is_ok(), "{}", written),
+                Format::BibTeX => prop_assert_eq!(braces(&written), Some(0), "{}", written),
+                Format::Ris => prop_assert!(is_ris(&written), "{}", written),
+                _ => prop_assert!(serde_json::from_str::<serde_json::Value>(&written).is_ok(), "{}", written),
+            }
+        }
+    }
+
+    #[test]
+    fn any_text_is_refused_or_read(text in "[ -~]{0,40}", at in 0..EXAMPLE.len(), cut in 0..20_usize) {
+        let text = format!("{}{text}{}", &EXAMPLE[..at], &EXAMPLE[(at + cut).min(EXAMPLE.len())..]);
+        if let Err(faults) = Kernel::from_json(text.as_bytes()) {
+            prop_assert!(!faults.is_empty());
+        }
+    }
+}
+
+#[test]
+fn the_example_is_kept_as_it_is() {
+    let kernel = Kernel::from_json(EXAMPLE.as_bytes()).unwrap();
+    assert_eq!(kernel.to_json(), EXAMPLE);
+    assert_eq!(kernel.title(), "Self-organized criticality");
+}
+
+#[test]
+fn faults_of_json() {
+    let edit = |from: &str, to: &str| EXAMPLE.replacen(from, to, 1);
+    let check = |text: String, expected: &[&str]| {
+        let faults = Kernel::from_json(text.as_bytes()).map(drop).unwrap_err();
+        assert_eq!(told(&faults), expected, "{text}");
+    };
+    check(
+        "".into(),
+        &[" not-json this is not the JSON that is expected: EOF while parsing a value at line 1 column 0"],
+    );
+    check(
+        format!("{EXAMPLE} x"),
+        &[" not-json this is not the JSON that is expected: trailing characters at line 1 column 311"],
+    );
+    check("[1]".into(), &[" wrong-type an object is expected, not a list"]);
+    check("null".into(), &[" wrong-type an object is expected, not null"]);
+    check("{}".into(), &["/primaryReferentType missing `primaryReferentType` has to be there"]);
+    check(
+        "[".repeat(13),
+        &[" not-json this is not the JSON that is expected: nested more than 12 deep at line 1 column 13"],
+    );
+    check(
+        "\u{FEFF}{}".into(),
+        &[" not-json this is not the JSON that is expected: expected value at line 1 column 1"],
+    );
+    check(
+        edit("Self", "\\ud800"),
+        &[
+            " not-json this is not the JSON that is expected: unexpected end of hex escape at line 1 column 79",
+        ],
+    );
+    check(
+        edit("[\"Visual\"]", "[1e400]"),
+        &[" not-json this is not the JSON that is expected: number out of range at line 1 column 180"],
+    );
+    check(
+        edit("Creation\"", "Event\""),
+        &["/primaryReferentType not-allowed `Event` is not allowed here [Creation Party Place]"],
+    );
+    check(
+        edit("Creation\"", "Party\""),
+        &[
+            "/referentCreation not-allowed this does not fit to the primaryReferentType `Party`",
+            "/referentParty missing `referentParty` has to be there",
+        ],
+    );
+    check(
+        edit("\"Digital\"", "\"digital\""),
+        &[
+            "/referentCreation/structuralType not-allowed `digital` is not allowed here [Abstraction Digital Performance Physical Restricted]",
+        ],
+    );
+    check(
+        edit("\"mode\":[\"Visual\"],", ""),
+        &["/referentCreation/mode missing at least one `mode` has to be there"],
+    );
+    check(edit("\"Visual\"", ""), &["/referentCreation/mode missing at least one `mode` has to be there"]);
+    check(
+        edit("[\"Visual\"]", "\"Visual\""),
+        &["/referentCreation/mode wrong-type a list is expected, not a text"],
+    );
+    check(
+        edit("[\"Visual\"]", "[\"Audio\",null,-1,1.5,true]"),
+        &[
+            "/referentCreation/mode/1 wrong-type a text is expected, not null",
+            "/referentCreation/mode/2 wrong-type a text is expected, not a negative number",
+            "/referentCreation/mode/3 wrong-type a text is expected, not a number that is not whole",
+            "/referentCreation/mode/4 wrong-type a text is expected, not true or false",
+        ],
+    );
+    check(
+        edit("\"Visual\"", "\"Visual\",".repeat(11).trim_end_matches(',')),
+        &["/referentCreation/mode too-many 11 are too many, at most 10 are taken"],
+    );
+    check(
+        edit("\"Article\"", "\"article\""),
+        &["/referentCreation/type/0 not-allowed `article` is written `Article`"],
+    );
+    check(
+        edit("\"Article\"", "\"An article\""),
+        &["/referentCreation/type/0 not-allowed `An article` is not allowed here"],
+    );
+    check(
+        edit("\"en\"", "\"english language\""),
+        &[
+            "/referentCreation/name/0/primaryLanguage not-a-language `english language` is not the code of a language, like `en` or `pt-BR`",
+        ],
+    );
+    check(
+        edit("Self-organized criticality", " \\t "),
+        &["/referentCreation/name/0/value empty the text is empty"],
+    );
+    check(
+        edit("Self-organized criticality", "a\\u0000b"),
+        &["/referentCreation/name/0/value not-a-character U+0000 is no character of XML"],
+    );
+    check(
+        edit("Self-organized criticality", "a\u{FFFF}b"),
+        &["/referentCreation/name/0/value not-a-character U+FFFF is no character of XML"],
+    );
+    check(
+        edit("Self-organized criticality", &"x".repeat(4_097)),
+        &["/referentCreation/name/0/value too-long 4097 bytes are too many, at most 4096 are taken"],
+    );
+    check(
+        edit("\"mode\"", "\"modes\""),
+        &[
+            "/referentCreation/mode missing at least one `mode` has to be there",
+            "/referentCreation/modes unknown-element there is no `modes` here [name identifier structuralType mode character type principalAgent linkedCreation language languageOfReferentContent creationDate creationPlace]",
+        ],
+    );
+    check(
+        edit("\"mode\"", "\"a/b~c\":1,\"mode\""),
+        &[
+            "/referentCreation/a~1b~0c unknown-element there is no `a/b~c` here [name identifier structuralType mode character type principalAgent linkedCreation language languageOfReferentContent creationDate creationPlace]",
+        ],
+    );
+    check(
+        edit("\"mode\"", "\"mode\":[\"Audio\"],\"mode\""),
+        &["/referentCreation/mode duplicate `mode` is there twice"],
+    );
+    check(
+        edit("\"name\":{\"value\":\"Bak, Per\",\"type\":\"Name\"},", ""),
+        &["/referentCreation/principalAgent/0/name missing `name` or `identifier` has to be there"],
+    );
+    check(
+        edit("{\"name\":{\"value\":\"Bak, Per\",\"type\":\"Name\"},\"role\":\"Author\"}", "\"Bak\""),
+        &["/referentCreation/principalAgent/0 wrong-type an object is expected, not a text"],
+    );
+    check(
+        " ".repeat((1 << 20) + 1),
+        &[" too-long the document has 1048577 bytes, at most 1048576 are taken"],
+    );
+
+    // A member of the creation beside the others.
+    let add = |member: &str| edit("\"mode\"", &format!("{member},\"mode\""));
+    check(
+        add(r#""creationDate":{"date":"2026-02-29"}"#),
+        &[
+            "/referentCreation/creationDate/date not-a-date `2026-02-29` is not a year, month, date or time like `2026`, `2026-11`, `2026-11-16` or `2026-11-16T12:00:00Z`",
+        ],
+    );
+    check(
+        add(r#""identifier":[{"type":"ISSN"}]"#),
+        &["/referentCreation/identifier/0/nonUriValue missing `nonUriValue` or `uri` has to be there"],
+    );
+    check(
+        add(r#""identifier":[{"type":"ISSN","value":"1","nonUriValue":"2"}]"#),
+        &[
+            "/referentCreation/identifier/0/value not-allowed the deprecated `value` can't stand beside `nonUriValue` and `uri`",
+        ],
+    );
+    check(
+        add(r#""identifier":[{"type":"ISSN","value":"1","validNamespace":"2"}]"#),
+        &[
+            "/referentCreation/identifier/0/validNamespace not-allowed `validNamespace` is for the type `ProprietaryIdentifier`, not for `ISSN`",
+        ],
+    );
+    check(
+        add(
+            r#""identifier":[{"type":"URI","uri":[{"value":"no scheme"},{"value":"x:y","doesContentNegotiation":"true"}]}]"#,
+        ),
+        &[
+            "/referentCreation/identifier/0/uri/0/value not-a-uri `no scheme` is not a URI",
+            "/referentCreation/identifier/0/uri/1/doesContentNegotiation wrong-type true or false is expected, not a text",
+        ],
+    );
+    check(
+        add(r#""linkedCreation":[{}]"#),
+        &[
+            "/referentCreation/linkedCreation/0/name missing `name` or `identifier` has to be there",
+            "/referentCreation/linkedCreation/0/referentCreationRole missing `referentCreationRole` or `linkedCreationRole` has to be there",
+        ],
+    );
+    let faults = Kernel::from_json(add(r#""creationPlace":[{"name":"x","placeIdentifier":[{"nonUriValue":"1","type":"t"}],"countryCode":"UK"}]"#).as_bytes()).unwrap_err();
+    assert_eq!(
+        (faults[0].pointer.as_str(), faults[0].allowed.len()),
+        ("/referentCreation/creationPlace/0/countryCode", 249 + 16)
+    );
+
+    // What the registry knows is looked at for its form.
+    let fact = |member: &str| edit("{", &format!("{{{member},"));
+    check(fact(r#""issueDate":"today""#), &["/issueDate not-a-date `today` is not a date like `2026-11-16`"]);
+    check(
+        fact(r#""issueNumber":"1""#),
+        &["/issueNumber wrong-type a number up to 4294967295 is expected, not a text"],
+    );
+    assert!(Kernel::from_json(fact(r#""referentDoiName":"10.1/2""#).as_bytes()).is_ok());
+    let faults =
+        Kernel::from_json_of(fact(r#""referentDoiName":"10.1/2""#).as_bytes(), "10.1/3").unwrap_err();
+    assert_eq!(told(&faults), ["/referentDoiName other-name this is about `10.1/2`, not about `10.1/3`"]);
+}
+
+#[test]
+fn twenty_faults_are_enough() {
+    let modes = "\"x\",".repeat(9) + "\"x\"";
+    let text = EXAMPLE
+        .replace("\"Visual\"", &modes)
+        .replace("\"Language\"", &modes)
+        .replace("\"Article\"", &"\"-?\",".repeat(9))
+        .replace("\"-?\",]", "\"-?\"]");
+    assert_eq!(Kernel::from_json(text.as_bytes()).unwrap_err().len(), 20);
+}
+
+#[test]
+fn faults_of_xml() {
+    let printed = Format::KernelXml.write(&Kernel::from_json(EXAMPLE.as_bytes()).unwrap(), &FACTS, None);
+    let edit = |from: &str, to: &str| {
+        assert!(printed.contains(from), "{printed}");
+        printed.replacen(from, to, 1)
+    };
+    let check = |text: &str, expected: &[&str]| {
+        let faults = Kernel::from_xml(text).map(drop).unwrap_err();
+        assert_eq!(told(&faults), expected, "{text}");
+    };
+    check("", &[" not-xml this is not the XML that is expected: the document does not have a root node"]);
+    check("<!DOCTYPE a [<!ENTITY b 'c'>]><a>&b;</a>", &[" dtd-not-allowed DTD not allowed"]);
+    check(
+        "<a>&b;</a>",
+        &[" not-xml this is not the XML that is expected: unknown entity reference 'b' at 1:4"],
+    );
+    check(&"<a>".repeat(13), &[" not-xml at byte 36 the XML has 13 of something, at most 12 are read"]);
+    check(
+        "<kernelMetadata/>",
+        &[
+            " unknown-element `kernelMetadata` of `http://www.doi.org/2010/DOISchema` is expected, not `kernelMetadata`",
+        ],
+    );
+    check(
+        &edit(
+            "</issueNumber>",
+            "</issueNumber><include xmlns='http://www.w3.org/2001/XInclude' href='/etc/passwd'/>",
+        ),
+        &[
+            "/kernelMetadata/Q{http://www.w3.org/2001/XInclude}include unknown-element there is no `Q{http://www.w3.org/2001/XInclude}include` here [referentDoiName primaryReferentType registrationAgencyDoiName issueDate issueNumber referentCreation referentParty referentPlace]",
+        ],
+    );
+    check(
+        &edit("<mode>Visual</mode>", "<mode>Visual</mode><mode>Visible</mode>"),
+        &[
+            "/kernelMetadata/referentCreation/mode[2] not-allowed `Visible` is not allowed here [Audio Olfactory Restricted Tangible Tasteable Visual]",
+        ],
+    );
+    check(
+        &edit("<mode>Visual</mode>", "<mode><b/></mode>"),
+        &["/kernelMetadata/referentCreation/mode[1] wrong-type a text is expected, not an object"],
+    );
+    check(
+        &edit("<mode>Visual</mode>", "text<mode>Visual</mode>"),
+        &["/kernelMetadata/referentCreation wrong-type elements are expected, not text"],
+    );
+    check(
+        &edit("<role>Author</role>", "<role>Author</role><role>Author</role>"),
+        &[
+            "/kernelMetadata/referentCreation/principalAgent[1]/role too-many one `role` is taken, not several",
+        ],
+    );
+    check(
+        &edit("primaryLanguage=\"en\"", "primaryLanguage=\"\""),
+        &["/kernelMetadata/referentCreation/name[1]/@primaryLanguage empty the text is empty"],
+    );
+    check(
+        &edit("primaryLanguage=", "language="),
+        &[
+            "/kernelMetadata/referentCreation/name[1]/@language unknown-element there is no `language` here [value subnameValue type primaryLanguage]",
+        ],
+    );
+    check(
+        &edit("<type>Title</type>", "<type xml:lang='en'>Title</type>"),
+        &[
+            "/kernelMetadata/referentCreation/name[1]/type/@Q{http://www.w3.org/XML/1998/namespace}lang unknown-element there is no `Q{http://www.w3.org/XML/1998/namespace}lang` here [value subnameValue type primaryLanguage]",
+        ],
+    );
+    check(
+        &edit("<issueNumber>3", "<issueNumber>-3"),
+        &["/kernelMetadata/issueNumber wrong-type a number up to 4294967295 is expected, not a text"],
+    );
+    check(
+        &format!("{printed}{}", " ".repeat(1 << 19)),
+        &[&format!(
+            " too-long the document has {} bytes, at most 524288 are taken",
+            printed.len() + (1 << 19)
+        )],
+    );
+
+    // Any order, any prefix, comments and sections.
+    let other = edit("<mode>Visual</mode>\n", "")
+        .replace("</referentCreation>", "<mode><!-- a -->Vis<![CDATA[ual]]></mode></referentCreation>");
+    assert_eq!(Kernel::from_xml(&other).unwrap().to_json(), EXAMPLE);
+    let other = printed
+        .replace("xmlns=", "xmlns:k=")
+        .replace("</", "</k:")
+        .replace("<", "<k:")
+        .replace("<k:/k:", "</k:")
+        .replace("<k:?", "<?");
+    assert_eq!(Kernel::from_xml(&other).unwrap().to_json(), EXAMPLE);
+    let other = edit(
+        "<kernelMetadata ",
+        "<kernelMetadata xmlns:xsi='http://www.w3.org/2001/XMLSchema-instance' xsi:schemaLocation='a b' ",
+    );
+    assert_eq!(Kernel::from_xml(&other).unwrap().to_json(), EXAMPLE);
+}
+
+#[test]
+fn documents_as_large_as_they_may_be() {
+    let agent = r#"{"name":{"value":"Bak, Per","type":"Name"},"role":"Author"}"#;
+    let agents = |count: usize| EXAMPLE.replacen(agent, &vec![agent; count].join(","), 1);
+    let kernel = Kernel::from_json(agents(10_000).as_bytes()).unwrap();
+    assert_eq!(kernel.to_json(), agents(10_000));
+    assert_eq!(Kernel::from_json(agents(10_001).as_bytes()).unwrap_err()[0].code, FaultCode::TooMany);
+    let five = Kernel::from_json(agents(2_500).as_bytes()).unwrap();
+    assert_eq!(Kernel::from_xml(&Format::KernelXml.write(&five, &FACTS, None)), Ok(five));
+
+    let check = |text: String, expected: &str| {
+        let faults = Kernel::from_json(text.as_bytes()).unwrap_err();
+        assert!(faults[0].message.contains(expected), "{}", faults[0]);
+    };
+    check(format!("[{}", "{},".repeat(200_000)), "more than 131072 values");
+    check(format!("{{{}", "\"\":0,".repeat(140_000)), "more than 131072 values");
+}
+
+#[test]
+fn dates() {
+    let read = |text: &str| {
+        let date = format!(r#""creationDate":{{"date":"{text}"}},"mode""#);
+        Kernel::from_json(EXAMPLE.replacen("\"mode\"", &date, 1).as_bytes()).is_ok()
+    };
+    for text in [
+        "1999",
+        "-0044",
+        "1999-12",
+        "2000-02-29",
+        "1999-12-31T23:59:59",
+        "1999-12-31T00:00:00.123Z",
+        "1999Z",
+        "1999-05-14:00",
+    ] {
+        assert!(read(text), "{text}");
+    }
+    for text in [
+        "99",
+        "0000",
+        "1999-13",
+        "1999-1",
+        "1900-02-29",
+        "1999-12-32",
+        "1999-12-31T24:00:00",
+        "1999-12-31T23:59",
+        "1999T00:00:00",
+        "1999-12-31T00:00:00.",
+        "1999+15:00",
+        "+1999",
+        "１９９９",
+        "1999-12-31-01",
+        "12.05.1999",
+    ] {
+        assert!(!read(text), "{text}");
+    }
+}
+
+/// How many braces are open at the end, as BibTeX counts them; none if more are closed than were open.
+fn braces(text: &str) -> Option<u32> {
+    text.chars().try_fold(0_u32, |open, found| match found {
+        '{' => Some(open + 1),
+        '}' => open.checked_sub(1),
+        _ => Some(open),
+    })
+}
+
+/// One record: it begins and ends once, and every line has a tag.
+fn is_ris(text: &str) -> bool {
+    let lines: Vec<_> = text.split_terminator("\r\n").collect();
+    let has_tag = |line: &&str| line.get(2..6) == Some("  - ") && !line.contains(['\r', '\n']);
+    let count = |tag: &str| lines.iter().filter(|line| line.starts_with(tag)).count();
+    lines.iter().all(has_tag)
+        && lines[0].starts_with("TY")
+        && count("TY") == 1
+        && lines.last() == Some(&"ER  - ")
+}
+
+fn told(faults: &[MetadataFault]) -> Vec<String> {
+    let told = |fault: &MetadataFault| {
+        let allowed = if fault.allowed.is_empty() || fault.message.contains("rticle") {
+            String::new()
+        } else {
+            format!(" [{}]", fault.allowed.join(" "))
+        };
+        format!("{} {} {}{allowed}", fault.pointer, fault.code.as_str(), fault.message)
+    };
+    faults.iter().map(told).collect()
+}

@@ -1,0 +1,193 @@
+//! Registration agencies.
+
+use serde::{Deserialize, Serialize};
+use tendot_proto::{Handle, Work};
+use tendot_store::Store;
+
+use super::prefix::Range;
+use super::{Held, Kind, Scope, Standing, check_text, put};
+use crate::refusal::Reason;
+use crate::task::Planned;
+use crate::task::sealed::Plan;
+use crate::{Refusal, Registry};
+
+/// A registration agency.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub struct Agency {
+    /// By which it is known; ASCII case does not matter.
+    pub code: Box<str>,
+    /// Its name.
+    pub name: Box<str>,
+    /// Whether names have to come with metadata.
+    #[serde(default)]
+    pub metadata: Demand,
+    /// The prefixes that it gives away; those that nobody else has, from 10.70000 on, without.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub range: Option<Range>,
+    /// The record with the locations that all of its names have.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub locations: Option<Box<str>>,
+    /// Since when, in milliseconds since 1970.
+    pub created: u64,
+    /// That it has ended, if so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended: Option<Ended>,
+}
+
+/// That an agency has ended.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub struct Ended {
+    /// When, in milliseconds since 1970.
+    pub at: u64,
+    /// The agency that has its registrants.
+    pub successor: Box<str>,
+}
+
+/// Whether metadata has to be there.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Demand {
+    /// A name is not registered without.
+    Required,
+    /// It may come later, or never.
+    #[default]
+    OnRequest,
+}
+
+/// A new agency.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NewAgency {
+    /// See [`Agency::code`].
+    pub code: Box<str>,
+    /// See [`Agency::name`].
+    pub name: Box<str>,
+    /// See [`Agency::metadata`].
+    #[serde(default)]
+    pub metadata: Demand,
+    /// See [`Agency::range`].
+    #[serde(default)]
+    pub range: Option<Range>,
+    /// See [`Agency::locations`].
+    #[serde(default)]
+    pub locations: Option<Box<str>>,
+}
+
+/// What is to be otherwise with an agency; what is not given stays.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AgencyChange {
+    /// Which one.
+    #[serde(skip)]
+    pub code: Box<str>,
+    /// See [`Agency::name`].
+    #[serde(default)]
+    pub name: Option<Box<str>>,
+    /// See [`Agency::metadata`].
+    #[serde(default)]
+    pub metadata: Option<Demand>,
+    /// See [`Agency::range`].
+    #[serde(default)]
+    pub range: Option<Range>,
+    /// See [`Agency::locations`].
+    #[serde(default)]
+    pub locations: Option<Box<str>>,
+    /// The revision that it has to have.
+    #[serde(skip)]
+    pub expect: Option<u64>,
+}
+
+impl Agency {
+    fn check(&self) -> Result<(), Refusal> {
+        let is_code = |code: &str| {
+            code.len() <= 32
+                && code.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_')
+        };
+        if self.code.is_empty() || !is_code(&self.code) {
+            let detail = "a code has 1 to 32 ASCII letters, digits, `-` and `_`";
+            return Err(Refusal::invalid("bad-code", "/code", detail));
+        }
+        check_text(&self.name, "/name", 256)?;
+        if let Some(range) = &self.range {
+            range.check("/range")?;
+        }
+        match &self.locations {
+            Some(handle) => Handle::from(&**handle)
+                .check()
+                .map_err(|error| Refusal::invalid("bad-name", "/locations", error.to_string())),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Plan for NewAgency {
+    type Done = Agency;
+
+    async fn plan<S: Store>(
+        &self,
+        judge: &Registry<S>,
+        standing: &Standing,
+        at: u64,
+        work: &mut Work,
+    ) -> Result<Planned<Agency>, Refusal> {
+        standing.check_operator()?;
+        let Self { code, name, metadata, range, locations } = self.clone();
+        let agency = Agency { code, name, metadata, range, locations, created: at, ended: None };
+        agency.check()?;
+        if let Some(there) = judge.held::<Agency>(Kind::Agency, &agency.code, work).await? {
+            let detail = format!("there is an agency `{}`", there.it.code);
+            return Err(Refusal::new(Reason::Conflict, "agency-exists", detail).at("/code"));
+        }
+        Ok(Planned::new(vec![put(Kind::Agency, &agency.code, &agency, None)], agency))
+    }
+}
+
+impl Plan for AgencyChange {
+    type Done = Agency;
+
+    async fn plan<S: Store>(
+        &self,
+        judge: &Registry<S>,
+        standing: &Standing,
+        at: u64,
+        work: &mut Work,
+    ) -> Result<Planned<Agency>, Refusal> {
+        let Held { it: before, revision } = judge.required::<Agency>(Kind::Agency, &self.code, work).await?;
+        standing.check_agency(&before.code, Scope::Administer)?;
+        super::check_revision(self.expect, revision)?;
+        if self.range.is_some() && !standing.is_operator() {
+            return Err(Refusal::forbidden("only the operator gives an agency other prefixes"));
+        }
+        let mut agency = before.clone();
+        agency.name = self.name.clone().unwrap_or(agency.name);
+        agency.metadata = self.metadata.unwrap_or(agency.metadata);
+        agency.range = self.range.clone().or(agency.range);
+        agency.locations = self.locations.clone().or(agency.locations);
+        agency.check()?;
+        if agency == before {
+            return Ok(Planned::new(Vec::new(), agency));
+        }
+        let mut edits = vec![put(Kind::Agency, &agency.code, &agency, Some(revision))];
+        if agency.locations != before.locations {
+            edits.extend(judge.renew_namespaces(&agency, at).await?);
+        }
+        Ok(Planned::new(edits, agency))
+    }
+}
+
+impl<S: Store> Registry<S> {
+    /// An agency, for everybody.
+    pub async fn agency(&self, code: &str, work: &mut Work) -> Result<Held<Agency>, Refusal> {
+        self.required(Kind::Agency, code, work).await
+    }
+
+    /// Agencies, for everybody, by their codes.
+    pub async fn agencies(
+        &self,
+        after: Option<&str>,
+        limit: usize,
+        work: &mut Work,
+    ) -> Result<(Vec<Held<Agency>>, Option<String>), Refusal> {
+        Ok(self.page_of(Kind::Agency, after, limit, work, |agency: &Agency| &agency.code, |_| true).await?)
+    }
+}

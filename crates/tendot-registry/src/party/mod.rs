@@ -1,0 +1,241 @@
+//! Who takes part: agencies, registrants, and the tokens by which they are known.
+//!
+//! They are entries of the store under a prefix that nobody else can use, without values: what is known of them is their
+//! registration. So they have revisions, lines in the log and a history as names have, and change with names in one go.
+
+mod agency;
+mod prefix;
+mod registrant;
+mod standing;
+mod token;
+
+pub use agency::{Agency, AgencyChange, Demand, Ended, NewAgency};
+use data_encoding::HEXLOWER;
+pub use prefix::Lookalikes;
+pub(crate) use prefix::{Allocation, GROUP};
+pub use prefix::{NewPrefix, Policy, Prefix, PrefixChange, Range};
+pub use registrant::{NewRegistrant, Registrant, RegistrantChange};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+pub(crate) use standing::Standing;
+use tendot_proto::Work;
+use tendot_proto::crypto::{AwsLc, Crypto as _, Hash};
+use tendot_store::{Edit, Entry, Expect, Key, State, Store, StoreError};
+pub use token::{NewToken, Role, Scope, Token, TokenEnd, TokenIdentity};
+
+use crate::refusal::Reason;
+use crate::{Error, Refusal, Registry, price};
+
+/// The prefix under which parties are kept.
+pub const RESERVED: &str = "0.TENDOT";
+
+/// What kind of thing is kept under the reserved prefix.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub enum Kind {
+    /// A registration agency.
+    Agency,
+    /// A registrant.
+    Registrant,
+    /// A token.
+    Token,
+    /// A transfer.
+    Transfer,
+}
+
+impl Kind {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Agency, Self::Registrant, Self::Token, Self::Transfer];
+
+    /// What it is called in a sentence, and in the key.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Agency => "agency",
+            Self::Registrant => "registrant",
+            Self::Token => "token",
+            Self::Transfer => "transfer",
+        }
+    }
+
+    /// Where one of them is kept.
+    pub(crate) fn key_of(self, id: &str) -> String {
+        format!("{RESERVED}/{}/{id}", self.name())
+    }
+
+    /// What a name under the reserved prefix is, and its id.
+    pub fn of(name: &str) -> Option<(Self, &str)> {
+        let rest = name.get(RESERVED.len()..)?.strip_prefix('/')?;
+        name.get(..RESERVED.len())?.eq_ignore_ascii_case(RESERVED).then_some(())?;
+        let (kind, id) = rest.split_once('/')?;
+        Self::ALL.into_iter().find(|known| known.name().eq_ignore_ascii_case(kind)).map(|known| (known, id))
+    }
+}
+
+/// Something that is kept, and its revision.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Held<T> {
+    /// What it is.
+    pub it: T,
+    /// The number of the change that made it so.
+    pub revision: u64,
+}
+
+/// What is registered, as it is written in the store.
+pub(crate) fn write(it: &impl Serialize) -> Box<[u8]> {
+    // Nothing that is kept has keys that are no text.
+    serde_json::to_vec(it).unwrap_or_default().into()
+}
+
+/// The same, read again.
+pub(crate) fn read<T: DeserializeOwned>(entry: &Entry) -> Result<T, Error> {
+    serde_json::from_slice(&entry.registration).map_err(|error| {
+        StoreError::Damaged { what: format!("what is registered of `{}`: {error}", entry.name) }.into()
+    })
+}
+
+/// An edit by which something is kept; it has to be new, or as it was read.
+pub(crate) fn put(kind: Kind, id: &str, it: &impl Serialize, revision: Option<u64>) -> Edit {
+    let expect = revision.map_or(Expect::Absent, Expect::Revision);
+    Edit::Register { name: kind.key_of(id).into(), values: Vec::new(), registration: write(it), expect }
+}
+
+impl<S: Store> Registry<S> {
+    /// Something that is kept under an id, if it is.
+    pub(crate) async fn held<T: DeserializeOwned>(
+        &self,
+        kind: Kind,
+        id: &str,
+        work: &mut Work,
+    ) -> Result<Option<Held<T>>, Error> {
+        // What is no id of ours is under none.
+        if !is_id(id) {
+            return Ok(None);
+        }
+        match self.get(&kind.key_of(id), work).await? {
+            Some(entry) if entry.state == State::Live => {
+                Ok(Some(Held { it: read(&entry)?, revision: entry.revision }))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// The same; without it, it is not found.
+    pub(crate) async fn required<T: DeserializeOwned>(
+        &self,
+        kind: Kind,
+        id: &str,
+        work: &mut Work,
+    ) -> Result<Held<T>, Refusal> {
+        self.held(kind, id, work).await?.ok_or_else(|| Refusal::not_found(kind.name(), id))
+    }
+
+    /// Shows all of a kind to `visit`, by their ids, after one, as long as it wants more.
+    pub(crate) async fn visit_held<T: DeserializeOwned>(
+        &self,
+        kind: Kind,
+        after: Option<&str>,
+        mut visit: impl FnMut(Held<T>) -> bool + Send,
+    ) -> Result<(), Error> {
+        let start = kind.key_of("");
+        let after = Key::new(&kind.key_of(after.unwrap_or_default()))
+            .map_err(|error| StoreError::Damaged { what: error.to_string() })?;
+        let mut problem = None;
+        self.store
+            .visit(Some(RESERVED.as_bytes()), Some(&after), |entry| {
+                let is_of_kind = entry
+                    .name
+                    .get(..start.len())
+                    .is_some_and(|beginning| beginning.eq_ignore_ascii_case(&start));
+                if !is_of_kind || entry.state != State::Live {
+                    return is_of_kind;
+                }
+                match read(entry) {
+                    Ok(it) => visit(Held { it, revision: entry.revision }),
+                    Err(error) => {
+                        problem = Some(error);
+                        false
+                    }
+                }
+            })
+            .await?;
+        problem.map_or(Ok(()), Err)
+    }
+
+    /// A page of all of a kind that `shown` lets pass, and where to go on.
+    pub(crate) async fn page_of<T: DeserializeOwned + Send>(
+        &self,
+        kind: Kind,
+        after: Option<&str>,
+        limit: usize,
+        work: &mut Work,
+        id: impl Fn(&T) -> &str + Send + Sync,
+        shown: impl Fn(&T) -> bool + Send + Sync,
+    ) -> Result<(Vec<Held<T>>, Option<String>), Error> {
+        work.spend(price::names(limit))?;
+        let mut items = Vec::new();
+        let mut next = None;
+        self.visit_held(kind, after, |held: Held<T>| {
+            if shown(&held.it) {
+                if items.len() >= limit {
+                    next = items.last().map(|last: &Held<T>| id(&last.it).to_owned());
+                    return false;
+                }
+                items.push(held);
+            }
+            true
+        })
+        .await?;
+        Ok((items, next))
+    }
+}
+
+/// What is to be changed has to be what who asks took it for.
+pub(crate) fn check_revision(expected: Option<u64>, revision: u64) -> Result<(), Refusal> {
+    match expected {
+        Some(expected) if expected != revision => {
+            let detail =
+                format!("it was changed in the meantime: it has revision {revision}, not {expected}");
+            Err(Refusal::new(Reason::Precondition, "changed", detail).hint("read it again"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Whether an id can be one of ours: letters, digits and few others, so that each has one spelling in a path.
+pub(crate) fn is_id(id: &str) -> bool {
+    !id.is_empty()
+        && id.len() <= 64
+        && id.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_'))
+}
+
+/// A new id of random letters and digits that nobody mistakes for others.
+pub(crate) fn new_id(random: &[u8]) -> String {
+    const ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
+    let digit = |byte: &u8| ALPHABET.get(usize::from(byte % 32)).map_or('0', |digit| char::from(*digit));
+    random.iter().take(12).map(digit).collect()
+}
+
+/// SHA-256 in lower-case digits.
+pub(crate) fn fingerprint(bytes: &[u8]) -> Result<String, Error> {
+    let hash = AwsLc.hash(Hash::Sha256, &[bytes]);
+    let hash =
+        hash.map_err(|error| StoreError::Failed { doing: "hashing", error: error.to_string().into() })?;
+    Ok(HEXLOWER.encode(&hash))
+}
+
+/// Text for people: not empty, not too long, without what nobody sees.
+pub(crate) fn check_text(text: &str, pointer: &str, longest: usize) -> Result<(), Refusal> {
+    if text.trim().is_empty() {
+        return Err(Refusal::invalid("missing", pointer, "there has to be some text"));
+    }
+    if text.len() > longest {
+        let detail = format!("{} bytes, at most {longest} are taken", text.len());
+        return Err(Refusal::invalid("too-long", pointer, detail));
+    }
+    match text.chars().find(|character| crate::is_invisible(*character)) {
+        Some(character) => {
+            let detail = format!("U+{:04X} is not visible", u32::from(character));
+            Err(Refusal::invalid("not-visible", pointer, detail))
+        }
+        None => Ok(()),
+    }
+}

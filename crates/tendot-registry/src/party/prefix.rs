@@ -1,0 +1,649 @@
+//! Prefixes, and what may be registered under them.
+//!
+//! A prefix is the record `0.NA/PREFIX`: for the Handle System it has its values, and for the registry its registration.
+
+use std::collections::BTreeMap;
+
+use regex::{Regex, RegexBuilder};
+use serde::{Deserialize, Serialize};
+use tendot_proto::record::{Admin, AdminPermissions, ValueList};
+use tendot_proto::{Reference, Value, Work};
+use tendot_store::{Edit, Entry, Expect, State, Store};
+
+use super::{Agency, Demand, Held, Kind, Registrant, Scope, Standing, check_revision, read, write};
+use crate::refusal::Reason;
+use crate::task::Planned;
+use crate::task::sealed::Plan;
+use crate::{Error, Refusal, Registry, price};
+
+/// Where the values of a prefix's record stand that are ours.
+const NAMESPACE: u32 = 20;
+pub(crate) const ADMIN: u32 = 100;
+pub(crate) const GROUP: u32 = 200;
+
+/// The first prefix of agencies that have none of their own.
+const FIRST: u32 = 70_000;
+
+/// Prefixes that are tried for a free one.
+const TRIED: u32 = 1_000;
+
+/// A prefix that was given to a registrant.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub struct Prefix {
+    /// As `10.70000`.
+    pub prefix: Box<str>,
+    /// The id of the registrant who has it.
+    pub registrant: Box<str>,
+    /// The code of the agency of that.
+    pub agency: Box<str>,
+    /// Since when, in milliseconds since 1970.
+    pub allocated: u64,
+    /// Whether names under it are only for trying things out, and may be removed.
+    #[serde(default)]
+    pub test: bool,
+    /// What may be registered under it.
+    #[serde(default)]
+    pub policy: Policy,
+    /// Where in its record the administrators of other registrants stand who have names under it.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) groups: BTreeMap<Box<str>, u32>,
+}
+
+/// What may be registered under a prefix.
+#[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Policy {
+    /// An expression that all of a new suffix has to match.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pattern: Option<Box<str>>,
+    /// Hosts that addresses may lead to, each with all below it; any, without.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hosts: Vec<Box<str>>,
+    /// Whether metadata has to be there, whatever the agency says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub metadata: Option<Demand>,
+    /// Whether a name may look like another.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub confusable: Option<Lookalikes>,
+    /// How many names there may be.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quota: Option<u64>,
+}
+
+/// What is done about names that look like others.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Lookalikes {
+    /// They are registered, and who does is told.
+    Warn,
+    /// They are not registered.
+    Refuse,
+}
+
+/// Prefixes from one to another, as `10.70000` to `10.79999`.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Range {
+    /// The first one.
+    pub first: Box<str>,
+    /// The last one.
+    pub last: Box<str>,
+}
+
+impl Range {
+    pub(super) fn check(&self, pointer: &str) -> Result<(), Refusal> {
+        match self.numbers() {
+            Some((first, last)) if first <= last => Ok(()),
+            _ => Err(Refusal::invalid(
+                "bad-range",
+                pointer,
+                "a range is `first` and `last`, such as 10.70000 and 10.79999",
+            )),
+        }
+    }
+
+    fn numbers(&self) -> Option<(u32, u32)> {
+        Some((number(&self.first)?, number(&self.last)?))
+    }
+}
+
+/// The number of a prefix that has only one.
+fn number(prefix: &str) -> Option<u32> {
+    let digits = prefix.strip_prefix("10.")?;
+    let is_number = !digits.starts_with('0') && digits.bytes().all(|byte| byte.is_ascii_digit());
+    if is_number { digits.parse().ok() } else { None }
+}
+
+impl Policy {
+    fn check(&self) -> Result<(), Refusal> {
+        if let Some(pattern) = &self.pattern {
+            expression(pattern)
+                .map_err(|error| Refusal::invalid("bad-pattern", "/policy/pattern", error.to_string()))?;
+        }
+        if self.hosts.len() > 100 {
+            return Err(Refusal::invalid("too-many", "/policy/hosts", "at most 100 hosts are taken"));
+        }
+        let is_host = |host: &str| {
+            !host.is_empty()
+                && host.len() <= 253
+                && !host.starts_with('.')
+                && host.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'.')
+        };
+        match self.hosts.iter().position(|host| !is_host(host)) {
+            Some(number) => Err(Refusal::invalid(
+                "bad-host",
+                &format!("/policy/hosts/{number}"),
+                "a host is written as `example.org`, in ASCII",
+            )),
+            None => Ok(()),
+        }
+    }
+
+    fn has_host(&self, host: &str) -> bool {
+        self.hosts.is_empty()
+            || self.hosts.iter().any(|allowed| {
+                let at = host.len().checked_sub(allowed.len());
+                let end = at.and_then(|at| host.get(at..));
+                let before = at.and_then(|at| at.checked_sub(1)).and_then(|at| host.as_bytes().get(at));
+                end.is_some_and(|end| end.eq_ignore_ascii_case(allowed))
+                    && (host.len() == allowed.len() || before == Some(&b'.'))
+            })
+    }
+}
+
+/// An expression of a registrant, for all of a suffix. Its size is bounded, and matching takes linear time.
+fn expression(pattern: &str) -> Result<Regex, regex::Error> {
+    RegexBuilder::new(&format!("^(?:{pattern})$")).size_limit(1 << 18).build()
+}
+
+/// A new prefix for a registrant.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NewPrefix {
+    /// The registrant's id.
+    pub registrant: Box<str>,
+    /// The one that is wanted; the next free one without.
+    #[serde(default)]
+    pub prefix: Option<Box<str>>,
+    /// See [`Prefix::test`].
+    #[serde(default)]
+    pub test: bool,
+    /// See [`Prefix::policy`].
+    #[serde(default)]
+    pub policy: Policy,
+}
+
+/// What is to be otherwise with a prefix; what is not given stays.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PrefixChange {
+    /// Which one.
+    #[serde(skip)]
+    pub prefix: Box<str>,
+    /// See [`Prefix::policy`].
+    #[serde(default)]
+    pub policy: Option<Policy>,
+    /// The revision that it has to have.
+    #[serde(skip)]
+    pub expect: Option<u64>,
+}
+
+/// A prefix that was given to somebody, with what that takes.
+#[derive(Debug)]
+pub(crate) struct Allocation {
+    pub(crate) prefix: Prefix,
+    pub(crate) record: Entry,
+    pub(crate) agency: Agency,
+    pub(crate) holder: Registrant,
+    pattern: Option<Regex>,
+}
+
+impl Allocation {
+    /// A new name is one that may be registered here.
+    pub(crate) fn check_suffix(&self, suffix: &str) -> Result<(), Refusal> {
+        match (&self.pattern, &self.prefix.policy.pattern) {
+            (Some(expression), Some(pattern)) if !expression.is_match(suffix) => {
+                let detail = format!(
+                    "suffixes under {} have to match `{pattern}`, `{suffix}` does not",
+                    self.prefix.prefix
+                );
+                Err(Refusal::invalid("pattern", "/name", detail))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// An address leads where addresses may lead.
+    pub(crate) fn check_address(&self, address: &[u8], pointer: &str) -> Result<(), Refusal> {
+        let policy = &self.prefix.policy;
+        if policy.hosts.is_empty() {
+            return Ok(());
+        }
+        let host = std::str::from_utf8(address).ok().and_then(host_of).unwrap_or_default();
+        if policy.has_host(host) {
+            return Ok(());
+        }
+        let detail = format!("addresses under {} lead to {}, not to `{host}`", self.prefix.prefix, {
+            policy.hosts.join(", ")
+        });
+        Err(Refusal::invalid("host", pointer, detail))
+    }
+
+    /// Whether names have to come with metadata.
+    pub(crate) fn demands_metadata(&self) -> bool {
+        self.prefix.policy.metadata.unwrap_or(self.agency.metadata) == Demand::Required
+    }
+
+    pub(crate) fn refuses_lookalikes(&self) -> bool {
+        self.prefix.policy.confusable == Some(Lookalikes::Refuse)
+    }
+
+    /// The group of the administrators of somebody who has names here.
+    pub(crate) fn group_of(&self, registrant: &str) -> Option<u32> {
+        if *self.prefix.registrant == *registrant {
+            return Some(GROUP);
+        }
+        self.prefix.groups.get(registrant).copied()
+    }
+}
+
+/// The host of an address, as text.
+fn host_of(address: &str) -> Option<&str> {
+    let (_, after) = address.split_once("://")?;
+    let authority = after.split(['/', '?', '#', '\\']).next()?;
+    authority.split(':').next()
+}
+
+impl Prefix {
+    pub(crate) fn name(&self) -> Box<str> {
+        format!("0.NA/{}", self.prefix).into()
+    }
+
+    /// The record as the Handle System has it: what is ours anew, what others have put there as it is.
+    pub(crate) fn edit(&self, holder: &Registrant, agency: &Agency, there: Option<&Entry>, at: u64) -> Edit {
+        let (name, date) = (self.name(), u32::try_from(at / 1_000).unwrap_or(u32::MAX));
+        let reference = Reference::new(GROUP, name.as_bytes().to_vec());
+        let permissions = AdminPermissions::ADD_HANDLE | AdminPermissions::LIST_HANDLES;
+        let admin = Admin { permissions, reference, legacy_byte_length: false };
+        let members = holder.group();
+        let mut values = vec![
+            Value::with_data(NAMESPACE, "HS_NAMESPACE", namespace(agency).into_bytes()),
+            Value::with_data(ADMIN, "HS_ADMIN", admin.to_bytes()),
+            Value::with_data(GROUP, "HS_VLIST", ValueList { members }.to_bytes()),
+        ];
+        let before = there.map(|entry| entry.values.as_slice()).unwrap_or_default();
+        values.extend(before.iter().filter(|value| !is_ours(value.index)).cloned());
+        values.sort_by_key(|value| value.index);
+        self.put(values, there, date)
+    }
+
+    /// The same with the administrators of somebody else who has names here.
+    pub(crate) fn edit_groups(
+        &self,
+        of: &Registrant,
+        indexes: impl IntoIterator<Item = u32>,
+        there: &Entry,
+        at: u64,
+    ) -> Edit {
+        let mut values = there.values.clone();
+        for index in indexes {
+            let members = of.group();
+            values.retain(|value| value.index != index);
+            values.push(Value::with_data(index, "HS_VLIST", ValueList { members }.to_bytes()));
+        }
+        values.sort_by_key(|value| value.index);
+        self.put(values, Some(there), u32::try_from(at / 1_000).unwrap_or(u32::MAX))
+    }
+
+    fn put(&self, mut values: Vec<Value<'static>>, there: Option<&Entry>, date: u32) -> Edit {
+        let before = there.map(|entry| entry.values.as_slice()).unwrap_or_default();
+        for value in &mut values {
+            let same = before.iter().find(|old| old.index == value.index && old.data == value.data);
+            value.timestamp = same.map_or(date, |old| old.timestamp);
+        }
+        let expect = there.map_or(Expect::Absent, |entry| Expect::Revision(entry.revision));
+        Edit::Register { name: self.name(), values, registration: write(self), expect }
+    }
+}
+
+impl Prefix {
+    /// Where the administrators of somebody else stand who has, or gets, names here.
+    pub(crate) fn group_for(&mut self, registrant: &str) -> u32 {
+        let next = self.groups.values().max().map_or(GROUP + 1, |last| last.saturating_add(1));
+        *self.groups.entry(registrant.into()).or_insert(next)
+    }
+}
+
+const fn is_ours(index: u32) -> bool {
+    matches!(index, NAMESPACE | ADMIN | GROUP)
+}
+
+/// What names under a prefix have in common: who looks after them, and where they lead beside their own places.
+fn namespace(agency: &Agency) -> String {
+    let code = agency.code.to_ascii_uppercase();
+    let locations = agency.locations.as_ref().map_or_else(String::new, |handle| {
+        let escaped = handle.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
+        format!("<locs>{escaped}</locs>")
+    });
+    format!("<namespace><DOI.RA>10.SERV/{code}</DOI.RA>{locations}</namespace>")
+}
+
+/// Whether it can be the prefix of DOI names: `10.` and numbers.
+pub(crate) fn is_prefix(prefix: &str) -> bool {
+    let is_number = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+    prefix.len() <= 64 && prefix.strip_prefix("10.").is_some_and(|rest| rest.split('.').all(is_number))
+}
+
+impl Plan for NewPrefix {
+    type Done = Prefix;
+
+    async fn plan<S: Store>(
+        &self,
+        judge: &Registry<S>,
+        standing: &Standing,
+        at: u64,
+        work: &mut Work,
+    ) -> Result<Planned<Prefix>, Refusal> {
+        standing.check(Scope::Administer)?;
+        let no_such = || {
+            let detail = format!("there is no registrant `{}`", self.registrant);
+            Refusal::invalid("no-such-registrant", "/registrant", detail)
+        };
+        let held = judge.held::<Registrant>(Kind::Registrant, &self.registrant, work).await?;
+        let registrant = held.ok_or_else(no_such)?.it;
+        standing.check_agency(&registrant.agency, Scope::Administer)?;
+        let agency = judge.required::<Agency>(Kind::Agency, &registrant.agency, work).await?.it;
+        self.policy.check()?;
+        let (prefix, there, next) = match &self.prefix {
+            Some(prefix) => {
+                let there = judge.wanted(prefix, &agency, standing, work).await?;
+                (prefix.clone(), there, None)
+            }
+            None => {
+                let (prefix, next) = judge.next_free(&agency, work).await?;
+                (prefix, None, Some(next))
+            }
+        };
+        let prefix = Prefix {
+            prefix,
+            registrant: registrant.id.clone(),
+            agency: agency.code.clone(),
+            allocated: at,
+            test: self.test,
+            policy: self.policy.clone(),
+            groups: BTreeMap::new(),
+        };
+        let mut edits = vec![prefix.edit(&registrant, &agency, there.as_ref(), at)];
+        edits.push(Edit::Home { prefix: prefix.prefix.clone() });
+        edits.extend(next);
+        Ok(Planned::new(edits, prefix))
+    }
+}
+
+impl Plan for PrefixChange {
+    type Done = Prefix;
+
+    async fn plan<S: Store>(
+        &self,
+        judge: &Registry<S>,
+        standing: &Standing,
+        at: u64,
+        work: &mut Work,
+    ) -> Result<Planned<Prefix>, Refusal> {
+        let no_such = || Refusal::not_found("prefix", &self.prefix);
+        let Allocation { prefix: before, record, agency, holder, .. } =
+            judge.allocation(&self.prefix, work).await?.ok_or_else(no_such)?;
+        // What its registrant may do there is for the agency to say.
+        standing.check_agency(&agency.code, Scope::Administer)?;
+        check_revision(self.expect, record.revision)?;
+        let mut prefix = before.clone();
+        prefix.policy = self.policy.clone().unwrap_or(prefix.policy);
+        prefix.policy.check()?;
+        if prefix == before {
+            return Ok(Planned::new(Vec::new(), prefix));
+        }
+        Ok(Planned::new(vec![prefix.edit(&holder, &agency, Some(&record), at)], prefix))
+    }
+}
+
+impl<S: Store> Registry<S> {
+    /// A prefix, for everybody.
+    pub async fn prefix(&self, prefix: &str, work: &mut Work) -> Result<Held<Prefix>, Refusal> {
+        let entry = self.prefix_entry(prefix, work).await?;
+        let entry = entry.ok_or_else(|| Refusal::not_found("prefix", prefix))?;
+        Ok(Held { it: read(&entry)?, revision: entry.revision })
+    }
+
+    /// Prefixes, for everybody; those of a registrant or an agency, if one is given.
+    pub async fn prefixes(
+        &self,
+        registrant: Option<&str>,
+        agency: Option<&str>,
+        after: Option<&str>,
+        limit: usize,
+        work: &mut Work,
+    ) -> Result<(Vec<Held<Prefix>>, Option<String>), Refusal> {
+        work.spend(price::names(limit)).map_err(Error::from)?;
+        let is_it = |prefix: &Prefix| {
+            registrant.is_none_or(|id| *prefix.registrant == *id)
+                && agency.is_none_or(|code| prefix.agency.eq_ignore_ascii_case(code))
+        };
+        let after = after.map(|after| format!("0.NA/{after}"));
+        let (mut items, mut next) = (Vec::new(), None);
+        self.visit_prefixes(after.as_deref(), |prefix, entry| {
+            if is_it(&prefix) {
+                if items.len() >= limit {
+                    next = items.last().map(|last: &Held<Prefix>| last.it.prefix.to_string());
+                    return false;
+                }
+                items.push(Held { it: prefix, revision: entry.revision });
+            }
+            true
+        })
+        .await?;
+        Ok((items, next))
+    }
+
+    /// Shows all prefixes that were given to somebody, after the record of one.
+    pub(crate) async fn visit_prefixes(
+        &self,
+        after: Option<&str>,
+        mut visit: impl FnMut(Prefix, &Entry) -> bool + Send,
+    ) -> Result<(), Error> {
+        let after = after.and_then(|after| tendot_store::Key::new(after).ok());
+        let mut problem = None;
+        self.store
+            .visit(Some(b"0.NA"), after.as_ref(), |entry| {
+                if entry.registration.is_empty() || entry.state != State::Live {
+                    return true;
+                }
+                match read(entry) {
+                    Ok(prefix) => visit(prefix, entry),
+                    Err(error) => {
+                        problem = Some(error);
+                        false
+                    }
+                }
+            })
+            .await?;
+        problem.map_or(Ok(()), Err)
+    }
+
+    /// The record of a prefix that was given to somebody.
+    pub(crate) async fn prefix_entry(&self, prefix: &str, work: &mut Work) -> Result<Option<Entry>, Error> {
+        if !is_prefix(prefix) {
+            return Ok(None);
+        }
+        let entry = self.get(&format!("0.NA/{prefix}"), work).await?;
+        Ok(entry.filter(|entry| entry.state == State::Live && !entry.registration.is_empty()))
+    }
+
+    /// A prefix that was given to somebody, with what that takes.
+    pub(crate) async fn allocation(
+        &self,
+        prefix: &str,
+        work: &mut Work,
+    ) -> Result<Option<Allocation>, Refusal> {
+        let Some(record) = self.prefix_entry(prefix, work).await? else { return Ok(None) };
+        let prefix: Prefix = read(&record)?;
+        let agency = self.required::<Agency>(Kind::Agency, &prefix.agency, work).await?.it;
+        let holder = self.required::<Registrant>(Kind::Registrant, &prefix.registrant, work).await?.it;
+        let pattern = match &prefix.policy.pattern {
+            Some(pattern) => {
+                work.spend(price::EXPRESSION).map_err(Error::from)?;
+                expression(pattern).ok()
+            }
+            None => None,
+        };
+        Ok(Some(Allocation { prefix, record, agency, holder, pattern }))
+    }
+
+    /// Whether a prefix that is asked for may be had, and what is in its record already.
+    async fn wanted(
+        &self,
+        prefix: &str,
+        agency: &Agency,
+        standing: &Standing,
+        work: &mut Work,
+    ) -> Result<Option<Entry>, Refusal> {
+        if !is_prefix(prefix) {
+            let detail = format!("`{prefix}` is no prefix of DOI names: `10.` and numbers, such as 10.70000");
+            return Err(Refusal::invalid("bad-prefix", "/prefix", detail));
+        }
+        let taken = |detail: String| {
+            Refusal::new(Reason::Conflict, "prefix-taken", detail)
+                .at("/prefix")
+                .hint("without `prefix`, the next free one is given")
+        };
+        let entry = self.get(&format!("0.NA/{prefix}"), work).await?;
+        if let Some(entry) = entry.as_ref().filter(|entry| !entry.registration.is_empty()) {
+            let since: Prefix = read(entry)?;
+            let refusal = taken(format!("`{prefix}` is another registrant's"));
+            return Err(Refusal { existing: Some((since.prefix, Some(since.allocated))), ..refusal });
+        }
+        if standing.is_operator() {
+            return match entry {
+                Some(entry) if entry.state == State::Tombstone => {
+                    Err(taken(format!("`{prefix}` was given to somebody, and is not given again")))
+                }
+                entry => Ok(entry),
+            };
+        }
+        work.spend(price::LOOKUP).map_err(Error::from)?;
+        if entry.is_some() || self.store.is_homed(prefix.as_bytes()).await? {
+            return Err(taken(format!("`{prefix}` is in use")));
+        }
+        let (first, last) = agency.range.as_ref().and_then(Range::numbers).unwrap_or((FIRST, u32::MAX));
+        if number(prefix).is_some_and(|number| (first..=last).contains(&number)) {
+            return Ok(None);
+        }
+        let detail = format!("agency `{}` gives prefixes from 10.{first} on, not `{prefix}`", agency.code);
+        Err(Refusal::new(Reason::Forbidden, "out-of-range", detail).at("/prefix"))
+    }
+
+    /// The next free prefix of an agency, and the note that tells where to look the next time.
+    async fn next_free(&self, agency: &Agency, work: &mut Work) -> Result<(Box<str>, Edit), Refusal> {
+        let range = agency.range.as_ref().and_then(Range::numbers);
+        let key = match range {
+            Some(_) => format!("prefix/{}", agency.code.to_ascii_uppercase()),
+            None => "prefix/".to_owned(),
+        };
+        let (first, last) = range.unwrap_or((FIRST, u32::MAX));
+        let noted = self.store.note(key.as_bytes()).await?;
+        let noted = noted.and_then(|body| std::str::from_utf8(&body).ok()?.parse::<u32>().ok());
+        let start = noted.filter(|noted| (first..=last).contains(noted)).unwrap_or(first);
+        for number in (start..=last).take(TRIED as usize) {
+            let prefix: Box<str> = format!("10.{number}").into();
+            work.spend(price::LOOKUP).map_err(Error::from)?;
+            let is_free = self.get(&format!("0.NA/{prefix}"), work).await?.is_none()
+                && !self.store.is_homed(prefix.as_bytes()).await?;
+            if is_free {
+                let body = number.saturating_add(1).to_string().into_bytes().into();
+                return Ok((prefix, Edit::PutNote { key: key.into_bytes().into(), body }));
+            }
+        }
+        let detail = format!("agency `{}` has no free prefix from 10.{start} on", agency.code);
+        Err(Refusal::new(Reason::Full, "no-prefix-left", detail))
+    }
+
+    /// The groups of a registrant in all prefixes where it has names, as its administrators are now.
+    pub(crate) async fn renew_groups(&self, registrant: &Registrant, at: u64) -> Result<Vec<Edit>, Refusal> {
+        let mut edits = Vec::new();
+        self.visit_prefixes(None, |prefix, entry| {
+            let own = (*prefix.registrant == *registrant.id).then_some(GROUP);
+            let other = prefix.groups.get(&registrant.id).copied();
+            if own.or(other).is_some() {
+                edits.push(prefix.edit_groups(registrant, own.into_iter().chain(other), entry, at));
+            }
+            true
+        })
+        .await?;
+        Ok(edits)
+    }
+
+    /// What names of an agency have in common, as it is now, in all of its prefixes.
+    pub(crate) async fn renew_namespaces(&self, agency: &Agency, at: u64) -> Result<Vec<Edit>, Refusal> {
+        let mut edits = Vec::new();
+        self.visit_prefixes(None, |prefix, entry| {
+            if prefix.agency.eq_ignore_ascii_case(&agency.code) {
+                edits.push(prefix.edit_namespace(agency, entry, at));
+            }
+            true
+        })
+        .await?;
+        Ok(edits)
+    }
+}
+
+impl Prefix {
+    /// The record with another agency, or with another place of its locations.
+    pub(crate) fn edit_namespace(&self, agency: &Agency, there: &Entry, at: u64) -> Edit {
+        let prefix = Self { agency: agency.code.clone(), ..self.clone() };
+        let mut values = there.values.clone();
+        values.retain(|value| value.index != NAMESPACE);
+        values.push(Value::with_data(NAMESPACE, "HS_NAMESPACE", namespace(agency).into_bytes()));
+        values.sort_by_key(|value| value.index);
+        prefix.put(values, Some(there), u32::try_from(at / 1_000).unwrap_or(u32::MAX))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn prefixes() {
+        for (prefix, expected) in [
+            ("10.1", true),
+            ("10.70000", true),
+            ("10.70000.5", true),
+            ("10", false),
+            ("10.", false),
+            ("10.1.", false),
+            ("10.abc", false),
+            ("11.1", false),
+            ("10.1/x", false),
+            ("", false),
+        ] {
+            assert_eq!(is_prefix(prefix), expected, "{prefix}");
+        }
+    }
+
+    #[test]
+    fn hosts() {
+        let policy = Policy { hosts: vec!["example.org".into()], ..Policy::default() };
+        for (address, expected) in [
+            ("https://example.org/", true),
+            ("https://www.EXAMPLE.org:8080/x", true),
+            ("https://badexample.org/", false),
+            ("https://example.org.evil.net/", false),
+            ("https://evil.net/?example.org", false),
+            ("https://evil.net\\example.org", false),
+            ("https://org/", false),
+            ("mailto:a@example.org", false),
+        ] {
+            let is_allowed = policy.has_host(host_of(address).unwrap_or_default());
+            assert_eq!(is_allowed, expected, "{address}");
+        }
+    }
+}

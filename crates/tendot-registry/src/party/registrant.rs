@@ -1,0 +1,214 @@
+//! Registrants.
+
+use serde::{Deserialize, Serialize};
+use tendot_proto::{Reference, Work};
+use tendot_store::Store;
+
+use super::standing::Acting;
+use super::{Agency, Held, Kind, Scope, Standing, check_revision, check_text, new_id, put};
+use crate::refusal::Reason;
+use crate::task::Planned;
+use crate::task::sealed::Plan;
+use crate::{Caller, Refusal, Registry};
+
+/// Who registers names, with an agency.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub struct Registrant {
+    /// By which it is known.
+    pub id: Box<str>,
+    /// The code of its agency.
+    pub agency: Box<str>,
+    /// Its name.
+    pub name: Box<str>,
+    /// How it is reached; only told to those concerned.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub contact: Option<Box<str>>,
+    /// Identities of the Handle System that act for it, as `300:10.70000/admin`; only told to those concerned.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub admins: Vec<Box<str>>,
+    /// Since when, in milliseconds since 1970.
+    pub created: u64,
+}
+
+/// A new registrant.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NewRegistrant {
+    /// See [`Registrant::agency`]; an agency's own without.
+    #[serde(default)]
+    pub agency: Option<Box<str>>,
+    /// See [`Registrant::name`].
+    pub name: Box<str>,
+    /// See [`Registrant::contact`].
+    #[serde(default)]
+    pub contact: Option<Box<str>>,
+    /// See [`Registrant::admins`].
+    #[serde(default)]
+    pub admins: Vec<Box<str>>,
+    /// What its id is made of.
+    #[serde(skip)]
+    pub random: [u8; 16],
+}
+
+/// What is to be otherwise with a registrant; what is not given stays.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RegistrantChange {
+    /// Which one.
+    #[serde(skip)]
+    pub id: Box<str>,
+    /// See [`Registrant::name`].
+    #[serde(default)]
+    pub name: Option<Box<str>>,
+    /// See [`Registrant::contact`].
+    #[serde(default)]
+    pub contact: Option<Box<str>>,
+    /// See [`Registrant::admins`].
+    #[serde(default)]
+    pub admins: Option<Vec<Box<str>>>,
+    /// The revision that it has to have.
+    #[serde(skip)]
+    pub expect: Option<u64>,
+}
+
+/// Identities that act for one registrant.
+const ADMINS: usize = 64;
+
+impl Registrant {
+    fn check(&self) -> Result<(), Refusal> {
+        check_text(&self.name, "/name", 256)?;
+        if let Some(contact) = &self.contact {
+            check_text(contact, "/contact", 512)?;
+        }
+        if self.admins.len() > ADMINS {
+            let detail = format!("{} identities, at most {ADMINS} are taken", self.admins.len());
+            return Err(Refusal::invalid("too-many", "/admins", detail));
+        }
+        for (number, admin) in self.admins.iter().enumerate() {
+            let reference = Reference::parse(admin);
+            if reference.index == 0 || reference.handle().check().is_err() {
+                let detail = format!("`{admin}` is not written as INDEX:HANDLE, such as 300:10.70000/admin");
+                return Err(Refusal::invalid("bad-identity", &format!("/admins/{number}"), detail));
+            }
+        }
+        Ok(())
+    }
+
+    /// Without what is told only to those concerned.
+    fn for_all(self) -> Self {
+        Self { contact: None, admins: Vec::new(), ..self }
+    }
+
+    pub(crate) fn group(&self) -> Vec<Reference<'static>> {
+        self.admins.iter().map(|admin| Reference::parse(admin).into_owned()).collect()
+    }
+}
+
+impl Plan for NewRegistrant {
+    type Done = Registrant;
+
+    async fn plan<S: Store>(
+        &self,
+        judge: &Registry<S>,
+        standing: &Standing,
+        at: u64,
+        work: &mut Work,
+    ) -> Result<Planned<Registrant>, Refusal> {
+        standing.check(Scope::Administer)?;
+        let code = match (&self.agency, &standing.role) {
+            (Some(code), _) | (None, Acting::Agency(code)) => code,
+            _ => return Err(Refusal::invalid("missing", "/agency", "a registrant has an agency")),
+        };
+        let agency = judge.held::<Agency>(Kind::Agency, code, work).await?.ok_or_else(|| {
+            Refusal::invalid("no-such-agency", "/agency", format!("there is no agency `{code}`"))
+        })?;
+        standing.check_agency(&agency.it.code, Scope::Administer)?;
+        agency.it.check_going_on("/agency")?;
+        let registrant = Registrant {
+            id: new_id(&self.random).into(),
+            agency: agency.it.code,
+            name: self.name.clone(),
+            contact: self.contact.clone(),
+            admins: self.admins.clone(),
+            created: at,
+        };
+        registrant.check()?;
+        Ok(Planned::new(vec![put(Kind::Registrant, &registrant.id, &registrant, None)], registrant))
+    }
+}
+
+impl Agency {
+    /// It has not ended.
+    pub(crate) fn check_going_on(&self, pointer: &str) -> Result<(), Refusal> {
+        let Some(ended) = &self.ended else { return Ok(()) };
+        let detail = format!("agency `{}` has ended; `{}` has its registrants", self.code, ended.successor);
+        Err(Refusal::new(Reason::Conflict, "agency-ended", detail).at(pointer))
+    }
+}
+
+impl Plan for RegistrantChange {
+    type Done = Registrant;
+
+    async fn plan<S: Store>(
+        &self,
+        judge: &Registry<S>,
+        standing: &Standing,
+        at: u64,
+        work: &mut Work,
+    ) -> Result<Planned<Registrant>, Refusal> {
+        let held = judge.required::<Registrant>(Kind::Registrant, &self.id, work).await?;
+        let Held { it: before, revision } = held;
+        standing.check_for(&before, Scope::Administer)?;
+        check_revision(self.expect, revision)?;
+        let mut registrant = before.clone();
+        registrant.name = self.name.clone().unwrap_or(registrant.name);
+        registrant.contact = self.contact.clone().or(registrant.contact);
+        registrant.admins = self.admins.clone().unwrap_or(registrant.admins);
+        registrant.check()?;
+        if registrant == before {
+            return Ok(Planned::new(Vec::new(), registrant));
+        }
+        let mut edits = vec![put(Kind::Registrant, &registrant.id, &registrant, Some(revision))];
+        if registrant.admins != before.admins {
+            edits.extend(judge.renew_groups(&registrant, at).await?);
+        }
+        Ok(Planned::new(edits, registrant))
+    }
+}
+
+impl<S: Store> Registry<S> {
+    /// A registrant: all of it to those concerned, its name and agency to everybody.
+    pub async fn registrant(
+        &self,
+        id: &str,
+        caller: &Caller,
+        at: u64,
+        work: &mut Work,
+    ) -> Result<Held<Registrant>, Refusal> {
+        let standing = self.standing(caller, at, work).await?;
+        let held = self.required::<Registrant>(Kind::Registrant, id, work).await?;
+        Ok(shown(held, &standing))
+    }
+
+    /// Registrants, by their ids; those of one agency, if it is given.
+    pub async fn registrants(
+        &self,
+        agency: Option<&str>,
+        after: Option<&str>,
+        limit: usize,
+        caller: &Caller,
+        at: u64,
+        work: &mut Work,
+    ) -> Result<(Vec<Held<Registrant>>, Option<String>), Refusal> {
+        let standing = self.standing(caller, at, work).await?;
+        let is_of_it =
+            |one: &Registrant| agency.is_none_or(|agency| agency.eq_ignore_ascii_case(&one.agency));
+        let (items, next) =
+            self.page_of(Kind::Registrant, after, limit, work, |one: &Registrant| &one.id, is_of_it).await?;
+        Ok((items.into_iter().map(|held| shown(held, &standing)).collect(), next))
+    }
+}
+
+fn shown(held: Held<Registrant>, standing: &Standing) -> Held<Registrant> {
+    if standing.may_see(&held.it) { held } else { Held { it: held.it.for_all(), ..held } }
+}

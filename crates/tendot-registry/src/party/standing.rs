@@ -1,0 +1,181 @@
+//! For whom somebody acts.
+
+use std::fmt;
+
+use tendot_proto::{Reference, Work};
+use tendot_store::Store;
+
+use super::{Agency, Kind, Registrant, Role, Scope, Token};
+use crate::caller::is_meant;
+use crate::refusal::Reason;
+use crate::{Caller, Refusal, Registry};
+
+/// For whom somebody acts, as it is just now: tokens and who they are for are looked up anew for each thing that is done.
+#[derive(Clone, Debug)]
+#[allow(unreachable_pub, reason = "in the signature of a sealed trait")]
+pub struct Standing {
+    pub(crate) role: Acting,
+    /// What a token is for; none for all that its role may.
+    scopes: Option<Vec<Scope>>,
+    /// Prefixes that a token is for; none for all that its role may.
+    prefixes: Vec<Box<str>>,
+}
+
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) enum Acting {
+    Anonymous,
+    Operator,
+    Agency(Box<str>),
+    Registrant(Box<str>),
+    Handle(Reference<'static>),
+}
+
+/// As the log has it.
+impl fmt::Display for Standing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.role {
+            Acting::Anonymous => f.write_str("anonymous"),
+            Acting::Operator => f.write_str("operator"),
+            Acting::Agency(code) => write!(f, "agency:{code}"),
+            Acting::Registrant(id) => write!(f, "registrant:{id}"),
+            Acting::Handle(who) => who.fmt(f),
+        }
+    }
+}
+
+impl Standing {
+    const fn whole(role: Acting) -> Self {
+        Self { role, scopes: None, prefixes: Vec::new() }
+    }
+
+    pub(crate) const fn is_operator(&self) -> bool {
+        matches!(self.role, Acting::Operator)
+    }
+
+    /// Whether it is by nothing that is only for some things.
+    pub(super) fn is_whole(&self) -> bool {
+        self.scopes.is_none() && self.prefixes.is_empty()
+    }
+
+    /// Whether it is for an agency.
+    pub(crate) fn is_agency(&self, code: &str) -> bool {
+        match &self.role {
+            Acting::Operator => true,
+            Acting::Agency(own) => own.eq_ignore_ascii_case(code),
+            _ => false,
+        }
+    }
+
+    /// Whether it is for a registrant, by itself, its agency or one of its administrators.
+    pub(crate) fn is_for(&self, registrant: &Registrant) -> bool {
+        match &self.role {
+            Acting::Operator => true,
+            Acting::Anonymous => false,
+            Acting::Agency(code) => code.eq_ignore_ascii_case(&registrant.agency),
+            Acting::Registrant(id) => **id == *registrant.id,
+            Acting::Handle(who) => {
+                registrant.admins.iter().any(|admin| is_meant(&Reference::parse(admin), who))
+            }
+        }
+    }
+
+    /// Whether it may see what is only for those concerned.
+    pub(crate) fn may_see(&self, registrant: &Registrant) -> bool {
+        self.is_for(registrant) && self.has(Scope::Read)
+    }
+
+    fn has(&self, scope: Scope) -> bool {
+        self.scopes
+            .as_ref()
+            .is_none_or(|scopes| scopes.contains(&scope) || scope == Scope::Read && !scopes.is_empty())
+    }
+
+    /// Somebody is known, and their token is for this.
+    pub(crate) fn check(&self, scope: Scope) -> Result<(), Refusal> {
+        if self.role == Acting::Anonymous {
+            return Err(Refusal::new(Reason::Unknown, "unauthenticated", "who asks has to be known")
+                .hint("send a token: `Authorization: Bearer TOKEN`"));
+        }
+        if self.has(scope) {
+            return Ok(());
+        }
+        let detail = format!("this token is not for `{}`", scope.name());
+        Err(Refusal::new(Reason::Forbidden, "out-of-scope", detail))
+    }
+
+    /// A token is for this prefix.
+    pub(crate) fn check_prefix(&self, prefix: &str) -> Result<(), Refusal> {
+        if self.prefixes.is_empty() || self.prefixes.iter().any(|own| own.eq_ignore_ascii_case(prefix)) {
+            return Ok(());
+        }
+        let detail = format!("this token is not for the prefix `{prefix}`");
+        Err(Refusal::new(Reason::Forbidden, "out-of-scope", detail))
+    }
+
+    /// It is the operator who asks.
+    pub(crate) fn check_operator(&self) -> Result<(), Refusal> {
+        self.check(Scope::Administer)?;
+        if self.is_operator() { Ok(()) } else { Err(Refusal::forbidden("only the operator may do this")) }
+    }
+
+    /// It is for an agency, and the token is for this.
+    pub(crate) fn check_agency(&self, code: &str, scope: Scope) -> Result<(), Refusal> {
+        self.check(scope)?;
+        if self.is_agency(code) {
+            return Ok(());
+        }
+        Err(Refusal::forbidden(format!("only agency `{code}` and the operator may do this")))
+    }
+
+    /// It is for a registrant, and the token is for this.
+    pub(crate) fn check_for(&self, registrant: &Registrant, scope: Scope) -> Result<(), Refusal> {
+        self.check(scope)?;
+        if self.is_for(registrant) {
+            return Ok(());
+        }
+        let (id, agency) = (&registrant.id, &registrant.agency);
+        Err(Refusal::forbidden(format!(
+            "only registrant `{id}`, its agency `{agency}` and the operator may do this"
+        )))
+    }
+}
+
+impl<S: Store> Registry<S> {
+    /// For whom somebody acts.
+    pub(crate) async fn standing(
+        &self,
+        caller: &Caller,
+        at: u64,
+        work: &mut Work,
+    ) -> Result<Standing, Refusal> {
+        let identity = match caller {
+            Caller::Anonymous => return Ok(Standing::whole(Acting::Anonymous)),
+            Caller::Operator => return Ok(Standing::whole(Acting::Operator)),
+            Caller::Handle(identity) => return Ok(Standing::whole(Acting::Handle(identity.reference()))),
+            Caller::Token(identity) => identity,
+        };
+        let refused = |detail: &str| Refusal::new(Reason::Unknown, "bad-token", detail);
+        let held = self.held::<Token>(Kind::Token, &identity.id, work).await?;
+        let token = held.ok_or_else(|| refused("this token has been revoked"))?.it;
+        if token.expires.is_some_and(|end| end <= at) {
+            return Err(refused("this token has expired"));
+        }
+        let role = match (token.role, &token.subject) {
+            (Role::Operator, _) => Acting::Operator,
+            (Role::Agency, Some(code)) => {
+                let agency = self.held::<Agency>(Kind::Agency, code, work).await?;
+                if agency.is_none_or(|agency| agency.it.ended.is_some()) {
+                    return Err(refused("the agency of this token has ended"));
+                }
+                Acting::Agency(code.clone())
+            }
+            (Role::Registrant, Some(id)) => {
+                let registrant = self.held::<Registrant>(Kind::Registrant, id, work).await?;
+                registrant.ok_or_else(|| refused("there is no such registrant any more"))?;
+                Acting::Registrant(id.clone())
+            }
+            (_, None) => return Err(refused("this token is for nobody")),
+        };
+        Ok(Standing { role, scopes: token.scopes, prefixes: token.prefixes })
+    }
+}

@@ -1,0 +1,171 @@
+//! Why the registry does not do what it is asked, in words for who asked.
+
+use tendot_store::{CommitError, StoreError};
+
+use crate::Error;
+use crate::metadata::MetadataFault;
+
+/// Something that was not done, and nothing of it was.
+#[derive(Debug)]
+pub struct Refusal {
+    /// Whose fault it is, roughly.
+    pub reason: Reason,
+    /// What it is called, for programs: it stays the same.
+    pub code: &'static str,
+    /// What is wrong, for people.
+    pub detail: String,
+    /// Where in what was sent, as a JSON pointer.
+    pub pointer: Option<String>,
+    /// What to do instead.
+    pub hint: Option<String>,
+    /// The name that is there already, as it was first registered, and since when, in milliseconds since 1970.
+    pub existing: Option<(Box<str>, Option<u64>)>,
+    /// What is wrong with metadata.
+    pub faults: Vec<MetadataFault>,
+    /// What failed, for our own log.
+    pub failure: Option<StoreError>,
+}
+
+/// Whose fault it is.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub enum Reason {
+    /// What was sent is not understood.
+    Malformed,
+    /// Who asks has to say who they are, or is not believed.
+    Unknown,
+    /// Who asks may not do this.
+    Forbidden,
+    /// There is no such thing, or who asks is not to know of it.
+    NotFound,
+    /// Something else is there already.
+    Conflict,
+    /// It was there, and is no longer.
+    Gone,
+    /// It is not what who asks took it for.
+    Precondition,
+    /// It is understood, and not right.
+    Invalid,
+    /// There is no room for more.
+    Full,
+    /// Too much is to be done just now.
+    Busy,
+    /// The store failed.
+    Failed,
+}
+
+impl Refusal {
+    pub(crate) fn new(reason: Reason, code: &'static str, detail: impl Into<String>) -> Self {
+        Self {
+            reason,
+            code,
+            detail: detail.into(),
+            pointer: None,
+            hint: None,
+            existing: None,
+            faults: Vec::new(),
+            failure: None,
+        }
+    }
+
+    pub(crate) fn malformed(detail: impl Into<String>) -> Self {
+        Self::new(Reason::Malformed, "malformed", detail)
+    }
+
+    pub(crate) fn invalid(code: &'static str, pointer: &str, detail: impl Into<String>) -> Self {
+        Self::new(Reason::Invalid, code, detail).at(pointer)
+    }
+
+    pub(crate) fn forbidden(detail: impl Into<String>) -> Self {
+        Self::new(Reason::Forbidden, "not-yours", detail)
+    }
+
+    pub(crate) fn not_found(what: &str, id: &str) -> Self {
+        Self::new(Reason::NotFound, "not-found", format!("there is no {what} `{id}`"))
+    }
+
+    /// The same once more, for another line; without what failed.
+    pub(crate) fn again(&self) -> Self {
+        Self {
+            reason: self.reason,
+            code: self.code,
+            detail: self.detail.clone(),
+            pointer: self.pointer.clone(),
+            hint: self.hint.clone(),
+            existing: self.existing.clone(),
+            faults: self.faults.clone(),
+            failure: None,
+        }
+    }
+
+    #[must_use]
+    pub(crate) fn at(mut self, pointer: impl Into<String>) -> Self {
+        self.pointer = Some(pointer.into());
+        self
+    }
+
+    #[must_use]
+    pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+}
+
+impl From<StoreError> for Refusal {
+    fn from(error: StoreError) -> Self {
+        let refusal = match &error {
+            StoreError::Full { .. } => {
+                Self::new(Reason::Full, "disk-full", "there is no room on the disk of the server")
+            }
+            StoreError::ReadOnly { .. } => {
+                Self::new(Reason::Busy, "read-only", "nothing can be written at present")
+            }
+            _ => Self::new(Reason::Failed, "store-failed", "the store failed"),
+        };
+        Self { failure: Some(error), ..refusal }
+    }
+}
+
+impl From<CommitError> for Refusal {
+    fn from(error: CommitError) -> Self {
+        match error {
+            CommitError::Store(error) => error.into(),
+            error => Self::invalid("not-kept", "", error.to_string()),
+        }
+    }
+}
+
+impl From<Error> for Refusal {
+    fn from(error: Error) -> Self {
+        let detail = error.to_string();
+        match error {
+            Error::Store(error) => error.into(),
+            Error::Refused(error) => error.into(),
+            Error::Exhausted(_) => Self::new(Reason::Busy, "too-much-work", detail),
+            Error::Contended { .. } => Self::new(Reason::Busy, "contended", detail),
+            Error::Neighbour { .. } => Self::new(Reason::Busy, "neighbour", detail),
+            Error::NotFound => Self::new(Reason::NotFound, "not-found", detail),
+            Error::Tombstone | Error::NotGivenAgain { .. } => Self::new(Reason::Gone, "ended", detail),
+            Error::NeedsAuthentication => Self::new(Reason::Unknown, "unauthenticated", detail),
+            Error::NotAdministrator { .. } => Self::forbidden(detail),
+            Error::NotResponsible { .. } | Error::OtherServer => {
+                Self::new(Reason::NotFound, "not-kept-here", detail)
+            }
+            Error::AlreadyExists { name } => {
+                let refusal = Self::new(Reason::Conflict, "already-registered", detail);
+                Self { existing: Some((name, None)), ..refusal }
+            }
+            Error::Confusable { with } => {
+                let refusal = Self::new(Reason::Conflict, "confusable", detail).at("/name");
+                Self { existing: Some((with, None)), ..refusal }
+            }
+            Error::Name(_) | Error::InvisibleCharacter { .. } | Error::NotPrefix { .. } => {
+                Self::invalid("bad-name", "/name", detail)
+            }
+            Error::Value(_) | Error::DuplicateIndex { .. } | Error::ValueExists { .. } | Error::NoValues => {
+                Self::invalid("bad-value", "/values", detail)
+            }
+            Error::Policy(refusal) => *refusal,
+            _ => Self::new(Reason::Invalid, "refused", detail),
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! What the registry does for parties: planned on what is there, and carried out only if all of that still holds.
+
+use std::sync::Arc;
+
+use tendot_proto::Work;
+use tendot_store::{Change, CommitError, Edit, Store};
+
+use crate::consulted::Consulted;
+use crate::party::Standing;
+use crate::refusal::Reason;
+use crate::{Caller, Refusal, Registry};
+
+/// Something that can be asked for, see [`Registry::carry_out`].
+pub trait Task: Sync + sealed::Plan {}
+
+impl<T: Sync + sealed::Plan> Task for T {}
+
+pub(crate) mod sealed {
+    use super::{Planned, Refusal, Registry, Standing, Store, Work};
+
+    /// How a task is planned.
+    pub trait Plan {
+        /// What is told of it when it is done.
+        type Done: Send;
+
+        /// What it comes to, for who asks, at a time in milliseconds since 1970.
+        fn plan<S: Store>(
+            &self,
+            judge: &Registry<S>,
+            standing: &Standing,
+            at: u64,
+            work: &mut Work,
+        ) -> impl Future<Output = Result<Planned<Self::Done>, Refusal>> + Send;
+    }
+}
+
+/// What a task comes to.
+#[allow(unreachable_pub, reason = "in the signature of a sealed trait")]
+pub struct Planned<T> {
+    /// What is to be done; nothing if all is as it should be.
+    pub(crate) edits: Vec<Edit>,
+    pub(crate) done: T,
+}
+
+impl<T> Planned<T> {
+    pub(crate) const fn new(edits: Vec<Edit>, done: T) -> Self {
+        Self { edits, done }
+    }
+}
+
+/// A task that was carried out.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Carried<T> {
+    /// What came of it.
+    pub done: T,
+    /// The revision of what was changed; none if nothing had to be.
+    pub revision: Option<u64>,
+}
+
+/// How often a task is planned while others are faster.
+const TRIES: u32 = 8;
+
+impl<S: Store> Registry<S> {
+    /// Carries out a task, all of it or nothing. What was looked at for it, be it a token, a prefix or a name, has to be the
+    /// same when it is committed; if it is not, the task is planned again.
+    ///
+    /// With `beside`, more is done in the same change.
+    pub async fn carry_out<T: Task>(
+        &self,
+        task: &T,
+        caller: &Caller,
+        at: u64,
+        work: &mut Work,
+    ) -> Result<Carried<T::Done>, Refusal> {
+        self.carry_out_with(task, caller, at, work, |_, _| Vec::new()).await
+    }
+
+    /// The same, with edits of notes in the same change, made from what came of it and its edits' revision.
+    pub(crate) async fn carry_out_with<T: Task>(
+        &self,
+        task: &T,
+        caller: &Caller,
+        at: u64,
+        work: &mut Work,
+        beside: impl Fn(&T::Done, bool) -> Vec<Edit> + Send + Sync,
+    ) -> Result<Carried<T::Done>, Refusal> {
+        for _ in 0..TRIES {
+            let judge = self.judge();
+            let standing = judge.standing(caller, at, work).await?;
+            let by = standing.to_string().into();
+            let Planned { edits, done } = task.plan(&judge, &standing, at, work).await?;
+            let beside = beside(&done, !edits.is_empty());
+            if edits.is_empty() && beside.is_empty() {
+                return Ok(Carried { done, revision: None });
+            }
+            let changes = !edits.is_empty();
+            let mut all = judge.store.requirements();
+            all.extend(edits);
+            all.extend(beside);
+            match self.store.commit(Change { by, at, edits: all }).await {
+                Ok(committed) => {
+                    return Ok(Carried { done, revision: changes.then_some(committed.revision) });
+                }
+                Err(CommitError::Conflict(_) | CommitError::Homed { .. } | CommitError::Note { .. }) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        let detail = format!("what it depends on was changed by others {TRIES} times in the meantime");
+        Err(Refusal::new(Reason::Busy, "contended", detail))
+    }
+
+    /// The same rules over a store that remembers what was looked up.
+    pub(crate) fn judge(&self) -> Registry<Consulted<'_, S>> {
+        Registry {
+            store: Consulted::new(&self.store),
+            settings: Arc::clone(&self.settings),
+            neighbours: self.neighbours.clone(),
+            quotas: Arc::clone(&self.quotas),
+        }
+    }
+}

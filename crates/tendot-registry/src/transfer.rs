@@ -1,0 +1,459 @@
+//! Names, prefixes and agencies change hands: proposed by who has them, accepted by who is to have them. Names stay as they
+//! are.
+
+use serde::{Deserialize, Serialize};
+use tendot_proto::record::{Admin, AdminPermissions};
+use tendot_proto::{Reference, Value, Work};
+use tendot_store::{Edit, Entry, Expect, State, Store};
+
+use crate::doi::{Deposit, is_reserved, owned_key};
+use crate::party::{
+    Agency, Allocation, Ended, GROUP, Held, Kind, Prefix, Registrant, Scope, Standing, new_id, put, write,
+};
+use crate::refusal::Reason;
+use crate::task::Planned;
+use crate::task::sealed::Plan;
+use crate::{Caller, Refusal, Registry};
+
+/// Names in one transfer.
+pub const NAMES: usize = 10_000;
+
+/// A transfer.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub struct Transfer {
+    /// By which it is known.
+    pub id: Box<str>,
+    /// What changes hands.
+    #[serde(flatten)]
+    pub what: What,
+    /// From whom, each once: ids of registrants, or the code of an agency.
+    pub from: Vec<Box<str>>,
+    /// To whom: the id of a registrant, or the code of an agency.
+    pub to: Box<str>,
+    /// How far it has come.
+    pub state: TransferState,
+    /// When it was proposed, in milliseconds since 1970.
+    pub proposed: u64,
+    /// By whom, as the log has it.
+    pub by: Box<str>,
+    /// When it was accepted, declined or forced.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub decided: Option<u64>,
+}
+
+/// What changes hands.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum What {
+    /// These names, to a registrant.
+    Names(Vec<Box<str>>),
+    /// A prefix and all names under it that have not been given to others, to a registrant.
+    Prefix(Box<str>),
+    /// All registrants of an agency, with all they have, to another agency. The agency ends.
+    Agency(Box<str>),
+}
+
+/// How far a transfer has come.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, PartialEq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum TransferState {
+    /// It waits for who is to receive.
+    Proposed,
+    /// It is done.
+    Done,
+    /// It was declined, or taken back.
+    Declined,
+}
+
+/// A new transfer.
+#[derive(Clone, Debug)]
+pub struct NewTransfer {
+    /// See [`Transfer::what`].
+    pub what: What,
+    /// See [`Transfer::to`].
+    pub to: Box<str>,
+    /// Whether it is done at once, without being accepted: for the operator.
+    pub force: bool,
+    /// What its id is made of.
+    pub random: [u8; 16],
+}
+
+/// A transfer is accepted, or declined.
+#[derive(Clone, Debug)]
+pub struct TransferDecision {
+    /// Which one.
+    pub id: Box<str>,
+    /// Whether it is accepted.
+    pub accept: bool,
+}
+
+/// What is transferred, and all that it takes.
+struct Move {
+    /// From whom.
+    from: Vec<Box<str>>,
+    /// What is to be done.
+    edits: Vec<Edit>,
+}
+
+impl Plan for NewTransfer {
+    type Done = Transfer;
+
+    async fn plan<S: Store>(
+        &self,
+        judge: &Registry<S>,
+        standing: &Standing,
+        at: u64,
+        work: &mut Work,
+    ) -> Result<Planned<Transfer>, Refusal> {
+        standing.check(Scope::Transfer)?;
+        if self.force && !standing.is_operator() {
+            return Err(Refusal::forbidden("only the operator forces a transfer").at("/force"));
+        }
+        let Move { from, mut edits } =
+            judge.plan_move(&self.what, &self.to, Some(standing), at, work).await?;
+        let mut transfer = Transfer {
+            id: new_id(&self.random).into(),
+            what: self.what.clone(),
+            from,
+            to: self.to.clone(),
+            state: TransferState::Proposed,
+            proposed: at,
+            by: standing.to_string().into(),
+            decided: None,
+        };
+        if self.force {
+            (transfer.state, transfer.decided) = (TransferState::Done, Some(at));
+        } else {
+            edits.clear();
+        }
+        edits.push(put(Kind::Transfer, &transfer.id, &transfer, None));
+        Ok(Planned::new(edits, transfer))
+    }
+}
+
+impl Plan for TransferDecision {
+    type Done = Transfer;
+
+    async fn plan<S: Store>(
+        &self,
+        judge: &Registry<S>,
+        standing: &Standing,
+        at: u64,
+        work: &mut Work,
+    ) -> Result<Planned<Transfer>, Refusal> {
+        standing.check(Scope::Transfer)?;
+        let no_such = || Refusal::not_found(Kind::Transfer.name(), &self.id);
+        let Held { it: mut transfer, revision } =
+            judge.required::<Transfer>(Kind::Transfer, &self.id, work).await?;
+        let (gives, receives) = judge.sides(&transfer, standing, work).await?;
+        if !gives && !receives {
+            return Err(no_such());
+        }
+        match transfer.state {
+            TransferState::Proposed => {}
+            // Who asks twice is told the same.
+            TransferState::Done if self.accept => return Ok(Planned::new(Vec::new(), transfer)),
+            TransferState::Declined if !self.accept => return Ok(Planned::new(Vec::new(), transfer)),
+            _ => {
+                let detail = "it has been decided already";
+                return Err(Refusal::new(Reason::Conflict, "decided", detail));
+            }
+        }
+        if self.accept && !receives {
+            return Err(Refusal::forbidden("who is to receive accepts a transfer"));
+        }
+        let mut edits = Vec::new();
+        if self.accept {
+            // What was proposed has to be theirs still who proposed it.
+            let moved = judge.plan_move(&transfer.what, &transfer.to, None, at, work).await?;
+            if moved.from != transfer.from {
+                let detail = "what was proposed belongs to others by now";
+                return Err(Refusal::new(Reason::Conflict, "changed", detail).hint("propose it again"));
+            }
+            edits = moved.edits;
+        }
+        transfer.state = if self.accept { TransferState::Done } else { TransferState::Declined };
+        transfer.decided = Some(at);
+        edits.push(put(Kind::Transfer, &transfer.id, &transfer, Some(revision)));
+        Ok(Planned::new(edits, transfer))
+    }
+}
+
+impl<S: Store> Registry<S> {
+    /// A transfer, for both sides.
+    pub async fn transfer(
+        &self,
+        id: &str,
+        caller: &Caller,
+        at: u64,
+        work: &mut Work,
+    ) -> Result<Held<Transfer>, Refusal> {
+        let standing = self.standing(caller, at, work).await?;
+        standing.check(Scope::Read)?;
+        let held = self.required::<Transfer>(Kind::Transfer, id, work).await?;
+        let (gives, receives) = self.sides(&held.it, &standing, work).await?;
+        if gives || receives { Ok(held) } else { Err(Refusal::not_found(Kind::Transfer.name(), id)) }
+    }
+
+    /// Transfers in which somebody gives or receives.
+    pub async fn transfers(
+        &self,
+        after: Option<&str>,
+        limit: usize,
+        caller: &Caller,
+        at: u64,
+        work: &mut Work,
+    ) -> Result<(Vec<Held<Transfer>>, Option<String>), Refusal> {
+        let standing = self.standing(caller, at, work).await?;
+        standing.check(Scope::Read)?;
+        let (mut shown, mut next) = (Vec::new(), after.map(str::to_owned));
+        while shown.len() < limit {
+            let (items, more) = self
+                .page_of(Kind::Transfer, next.as_deref(), limit, work, |one: &Transfer| &one.id, |_| true)
+                .await?;
+            next = more;
+            for held in items {
+                let (gives, receives) = self.sides(&held.it, &standing, work).await?;
+                if gives || receives {
+                    if shown.len() == limit {
+                        next = shown.last().map(|last: &Held<Transfer>| last.it.id.to_string());
+                        return Ok((shown, next));
+                    }
+                    shown.push(held);
+                }
+            }
+            if next.is_none() {
+                break;
+            }
+        }
+        Ok((shown, next))
+    }
+
+    /// Whether somebody gives, and whether they receive.
+    async fn sides(
+        &self,
+        transfer: &Transfer,
+        standing: &Standing,
+        work: &mut Work,
+    ) -> Result<(bool, bool), Refusal> {
+        if standing.is_operator() {
+            return Ok((true, true));
+        }
+        if let What::Agency(code) = &transfer.what {
+            return Ok((standing.is_agency(code), standing.is_agency(&transfer.to)));
+        }
+        let to = self.held::<Registrant>(Kind::Registrant, &transfer.to, work).await?;
+        let receives = to.is_some_and(|to| standing.is_for(&to.it));
+        for id in &transfer.from {
+            let from = self.held::<Registrant>(Kind::Registrant, id, work).await?;
+            if from.is_some_and(|from| standing.is_for(&from.it)) {
+                return Ok((true, receives));
+            }
+        }
+        Ok((false, receives))
+    }
+
+    /// What a transfer takes. `standing` is of who proposes it: all of it has to be theirs.
+    async fn plan_move(
+        &self,
+        what: &What,
+        to: &str,
+        standing: Option<&Standing>,
+        at: u64,
+        work: &mut Work,
+    ) -> Result<Move, Refusal> {
+        if let What::Agency(code) = what {
+            return self.move_agency(code, to, standing, at, work).await;
+        }
+        let no_such =
+            || Refusal::invalid("no-such-registrant", "/to", format!("there is no registrant `{to}`"));
+        let to = self.held::<Registrant>(Kind::Registrant, to, work).await?.ok_or_else(no_such)?.it;
+        let agency = self.required::<Agency>(Kind::Agency, &to.agency, work).await?.it;
+        match what {
+            What::Prefix(prefix) => self.move_prefix(prefix, &to, &agency, standing, at, work).await,
+            What::Names(names) => self.move_names(names, &to, standing, at, work).await,
+            What::Agency(_) => Err(no_such()),
+        }
+    }
+
+    async fn move_prefix(
+        &self,
+        prefix: &str,
+        to: &Registrant,
+        agency: &Agency,
+        standing: Option<&Standing>,
+        at: u64,
+        work: &mut Work,
+    ) -> Result<Move, Refusal> {
+        let no_such = || {
+            Refusal::invalid(
+                "no-such-prefix",
+                "/prefix",
+                format!("the prefix `{prefix}` has been given to nobody here"),
+            )
+        };
+        let allocation = self.allocation(prefix, work).await?.ok_or_else(no_such)?;
+        if let Some(standing) = standing {
+            standing.check_for(&allocation.holder, Scope::Transfer)?;
+            standing.check_prefix(prefix)?;
+        }
+        if allocation.holder.id == to.id {
+            return Err(
+                Refusal::new(Reason::Conflict, "has-it", "who is to receive it has it already").at("/to")
+            );
+        }
+        let Allocation { prefix, record, holder, .. } = allocation;
+        let moved = Prefix { registrant: to.id.clone(), agency: agency.code.clone(), ..prefix };
+        let edits = vec![moved.edit(to, agency, Some(&record), at)];
+        Ok(Move { from: vec![holder.id], edits })
+    }
+
+    async fn move_names(
+        &self,
+        names: &[Box<str>],
+        to: &Registrant,
+        standing: Option<&Standing>,
+        at: u64,
+        work: &mut Work,
+    ) -> Result<Move, Refusal> {
+        if names.is_empty() {
+            return Err(Refusal::invalid("missing", "/names", "there are no names"));
+        }
+        if names.len() > NAMES {
+            let detail = format!("{} names, at most {NAMES} are taken at once", names.len());
+            return Err(Refusal::invalid("too-many", "/names", detail));
+        }
+        let mut prefixes: std::collections::BTreeMap<Box<str>, Allocation> = Default::default();
+        let mut owners: std::collections::BTreeMap<Box<str>, Registrant> = Default::default();
+        let mut seen = std::collections::BTreeSet::new();
+        let mut edits = Vec::new();
+        for (number, name) in names.iter().enumerate() {
+            // Each is paid for by itself: what one costs is bounded, and so is their number.
+            let mut work = Work::new(WORK);
+            let work = &mut work;
+            let pointer = format!("/names/{number}");
+            let no_such = || Refusal::invalid("no-such-name", &pointer, format!("there is no name `{name}`"));
+            let (prefix, _) = name.split_once('/').ok_or_else(no_such)?;
+            if !prefixes.contains_key(prefix) {
+                let allocation = self.allocation(prefix, work).await?.ok_or_else(no_such)?;
+                prefixes.insert(prefix.into(), allocation);
+            }
+            let allocation = prefixes.get_mut(prefix).ok_or_else(no_such)?;
+            let entry = self.get(name, work).await?.ok_or_else(no_such)?;
+            let deposit = Deposit::of(&entry)?;
+            let owner = match &deposit.owner {
+                None => allocation.holder.clone(),
+                Some(id) => self.required::<Registrant>(Kind::Registrant, id, work).await?.it,
+            };
+            if let Some(standing) = standing {
+                if is_reserved(&entry) && !standing.is_for(&owner) {
+                    return Err(no_such());
+                }
+                standing.check_for(&owner, Scope::Transfer).map_err(|refusal| refusal.at(&*pointer))?;
+                standing.check_prefix(prefix)?;
+            }
+            if entry.state == State::Tombstone {
+                let detail = format!("`{}` has been ended", entry.name);
+                return Err(Refusal::invalid("ended", &pointer, detail));
+            }
+            if owner.id == to.id {
+                let detail = format!("who is to receive `{}` has it already", entry.name);
+                return Err(Refusal::new(Reason::Conflict, "has-it", detail).at(pointer));
+            }
+            if !seen.insert(entry.name.to_ascii_uppercase()) {
+                let detail = format!("`{}` is there twice", entry.name);
+                return Err(Refusal::invalid("twice", &pointer, detail));
+            }
+            edits.extend(move_name(&entry, deposit, &owner, to, allocation, at)?);
+            owners.insert(owner.id.clone(), owner);
+        }
+        // Only of those that got a group: the others are as they were.
+        for allocation in prefixes.into_values() {
+            let Allocation { prefix, record, .. } = allocation;
+            if let Some(index) = prefix.groups.get(&to.id) {
+                edits.push(prefix.edit_groups(to, [*index], &record, at));
+            }
+        }
+        let _ = work;
+        Ok(Move { from: owners.into_keys().collect(), edits })
+    }
+
+    async fn move_agency(
+        &self,
+        code: &str,
+        to: &str,
+        standing: Option<&Standing>,
+        at: u64,
+        work: &mut Work,
+    ) -> Result<Move, Refusal> {
+        let no_such = |pointer: &str, code: &str| {
+            Refusal::invalid("no-such-agency", pointer, format!("there is no agency `{code}`"))
+        };
+        let from = self.held::<Agency>(Kind::Agency, code, work).await?;
+        let Held { it: from, revision } = from.ok_or_else(|| no_such("/agency", code))?;
+        if let Some(standing) = standing {
+            standing.check_agency(&from.code, Scope::Transfer)?;
+        }
+        let to = self.held::<Agency>(Kind::Agency, to, work).await?.ok_or_else(|| no_such("/to", to))?.it;
+        from.check_going_on("/agency")?;
+        to.check_going_on("/to")?;
+        if from.code.eq_ignore_ascii_case(&to.code) {
+            return Err(Refusal::new(Reason::Conflict, "has-it", "it is the same agency").at("/to"));
+        }
+        let mut edits = Vec::new();
+        self.visit_held(Kind::Registrant, None, |held: Held<Registrant>| {
+            if held.it.agency.eq_ignore_ascii_case(&from.code) {
+                let moved = Registrant { agency: to.code.clone(), ..held.it };
+                edits.push(put(Kind::Registrant, &moved.id, &moved, Some(held.revision)));
+            }
+            true
+        })
+        .await?;
+        self.visit_prefixes(None, |prefix, entry| {
+            if prefix.agency.eq_ignore_ascii_case(&from.code) {
+                edits.push(prefix.edit_namespace(&to, entry, at));
+            }
+            true
+        })
+        .await?;
+        let ended = Ended { at, successor: to.code.clone() };
+        let ended = Agency { ended: Some(ended), ..from.clone() };
+        edits.push(put(Kind::Agency, &from.code, &ended, Some(revision)));
+        Ok(Move { from: vec![from.code], edits })
+    }
+}
+
+/// Steps that one name of a transfer may cost.
+const WORK: u32 = 2_000;
+
+/// What it takes that a name changes hands: its registration, who administers it, and where it is looked for.
+fn move_name(
+    entry: &Entry,
+    deposit: Deposit,
+    from: &Registrant,
+    to: &Registrant,
+    allocation: &mut Allocation,
+    at: u64,
+) -> Result<Vec<Edit>, Refusal> {
+    let comes_home = to.id == allocation.holder.id;
+    let group = if comes_home { GROUP } else { allocation.prefix.group_for(&to.id) };
+    let mut values: Vec<Value<'static>> =
+        entry.values.iter().filter(|value| !value.has_type("HS_ADMIN")).cloned().collect();
+    let reference = Reference::new(group, allocation.prefix.name().as_bytes().to_vec());
+    let admin = Admin { permissions: AdminPermissions::ALL, reference, legacy_byte_length: false };
+    let timestamp = u32::try_from(at / 1_000).unwrap_or(u32::MAX);
+    values.push(Value { timestamp, ..Value::with_data(100, "HS_ADMIN", admin.to_bytes()) });
+    values.sort_by_key(|value| value.index);
+    let owner = (!comes_home).then(|| to.id.clone());
+    let registration = write(&Deposit { owner, updated: at, ..deposit });
+    let (name, expect) = (entry.name.clone(), Expect::Revision(entry.revision));
+    let mut edits = vec![Edit::Register { name, values, registration, expect }];
+    if from.id != allocation.holder.id {
+        edits.push(Edit::RemoveNote { key: owned_key(&from.id, &entry.name)?.into() });
+    }
+    if !comes_home {
+        let key = owned_key(&to.id, &entry.name)?.into();
+        edits.push(Edit::PutNote { key, body: entry.name.as_bytes().into() });
+    }
+    Ok(edits)
+}

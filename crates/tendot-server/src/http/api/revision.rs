@@ -1,0 +1,114 @@
+//! What `/api/v1` says of the revision of a thing, and what a client says of it before it changes the thing.
+
+use http::header::{CACHE_CONTROL, ETAG, HeaderValue, IF_MATCH, IF_NONE_MATCH};
+use http::{HeaderMap, StatusCode};
+use serde::Serialize;
+
+use crate::http::answer::{self, Answer, answer};
+use crate::http::caching;
+use crate::http::page::{Problem, problem};
+
+/// What has to be there for a change to be made.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub(crate) enum Condition {
+    /// Anything, or nothing.
+    #[default]
+    Any,
+    /// Nothing: `If-None-Match: *`.
+    Absent,
+    /// Something: `If-Match: *`.
+    Present,
+    /// What has this revision: `If-Match: "12"`.
+    Revision(u64),
+}
+
+impl Condition {
+    /// What the headers of a request say.
+    pub(crate) fn of(headers: &HeaderMap) -> Result<Self, Box<Problem<'static>>> {
+        let one = |name| {
+            let mut values = headers.get_all(name).iter().map(HeaderValue::as_bytes);
+            (values.next(), values.next())
+        };
+        let is_absent = match one(IF_NONE_MATCH) {
+            (None, _) => false,
+            (Some(b"*"), None) => true,
+            _ => return Err(not_understood("`If-None-Match` can only be `*` here: nothing may exist yet")),
+        };
+        match one(IF_MATCH) {
+            (None, _) if is_absent => Ok(Self::Absent),
+            (None, _) => Ok(Self::Any),
+            (Some(b"*"), None) if !is_absent => Ok(Self::Present),
+            (Some(tag), None) if !is_absent => revision(tag).map(Self::Revision).ok_or_else(|| {
+                not_understood("`If-Match` is `*`, or one tag as `ETag` has it, such as `\"12\"`")
+            }),
+            _ => Err(not_understood("there are several conditions")),
+        }
+    }
+}
+
+/// The number of a tag. A compressed answer has a weak one (`W/"12"`), and is of the same revision.
+fn revision(tag: &[u8]) -> Option<u64> {
+    let tag = std::str::from_utf8(tag).ok()?;
+    tag.strip_prefix("W/").unwrap_or(tag).strip_prefix('"')?.strip_suffix('"')?.parse().ok()
+}
+
+fn not_understood(why: &str) -> Box<Problem<'static>> {
+    problem(StatusCode::BAD_REQUEST, "bad-condition", format!("{why}."))
+}
+
+/// An answer with something as JSON, and the tag of its revision; without its body if the client has it already.
+pub(crate) fn tagged(
+    status: StatusCode,
+    body: &impl Serialize,
+    revision: u64,
+    request: &HeaderMap,
+) -> Answer {
+    let Ok(json) = serde_json::to_vec(body) else {
+        return answer(StatusCode::INTERNAL_SERVER_ERROR, answer::JSON, "");
+    };
+    let mut response = answer(status, answer::JSON, json);
+    response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    let Ok(tag) = HeaderValue::try_from(format!("\"{revision}\"")) else { return response };
+    response.headers_mut().insert(ETAG, tag.clone());
+    if status == StatusCode::OK { caching::spare(response, &tag, request) } else { response }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn conditions() {
+        check(&[], Some(Condition::Any));
+        check(&[("if-match", "*")], Some(Condition::Present));
+        check(&[("if-match", "\"12\"")], Some(Condition::Revision(12)));
+        check(&[("if-match", "W/\"12\"")], Some(Condition::Revision(12)));
+        check(&[("if-none-match", "*")], Some(Condition::Absent));
+        check(&[("if-none-match", "\"12\"")], None);
+        check(&[("if-match", "12")], None);
+        check(&[("if-match", "\"x\"")], None);
+        check(&[("if-match", "\"1\", \"2\"")], None);
+        check(&[("if-match", "\"1\""), ("if-match", "\"2\"")], None);
+        check(&[("if-match", "*"), ("if-none-match", "*")], None);
+    }
+
+    #[track_caller]
+    fn check(headers: &[(&'static str, &'static str)], expected: Option<Condition>) {
+        let mut map = HeaderMap::new();
+        for (name, value) in headers {
+            map.append(*name, HeaderValue::from_static(value));
+        }
+        assert_eq!(Condition::of(&map).ok(), expected, "{headers:?}");
+    }
+
+    #[test]
+    fn tags() {
+        let mut asked = HeaderMap::new();
+        let response = tagged(StatusCode::OK, &[1], 12, &asked);
+        assert_eq!((response.headers()[ETAG].to_str().unwrap(), &**response.body()), ("\"12\"", &b"[1]"[..]));
+        asked.insert(IF_NONE_MATCH, HeaderValue::from_static("\"12\""));
+        assert_eq!(tagged(StatusCode::OK, &[1], 12, &asked).status(), StatusCode::NOT_MODIFIED);
+        assert_eq!(tagged(StatusCode::OK, &[1], 13, &asked).status(), StatusCode::OK);
+        assert_eq!(tagged(StatusCode::CREATED, &[1], 12, &asked).status(), StatusCode::CREATED);
+    }
+}

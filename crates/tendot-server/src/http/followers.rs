@@ -1,0 +1,143 @@
+//! Those who read what changes as it changes. One task looks at the store for all of them, and none if there are none.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tendot_registry::Registry;
+use tendot_store::Store;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::time::sleep;
+
+use super::last_change;
+
+/// Answers with changes that are sent at the same time.
+const MOST: usize = 256;
+
+/// Those of them who read at the same time what was there before.
+const TURNS: usize = 2;
+
+/// How often the store is looked at: others may write there, too, who tell nobody.
+const PAUSE: Duration = Duration::from_millis(10);
+
+/// After this a store that failed is looked at again.
+const LONG_PAUSE: Duration = Duration::from_secs(1);
+
+/// All who read changes.
+#[derive(Clone, Debug)]
+pub(super) struct Followers {
+    room: Arc<Semaphore>,
+    /// For those who read what was there before.
+    pub(super) turns: Arc<Semaphore>,
+    /// The last line of the log that was seen.
+    last: watch::Sender<u64>,
+    /// Whether somebody looks.
+    is_watched: Arc<Mutex<bool>>,
+    is_ending: watch::Sender<bool>,
+}
+
+impl Followers {
+    pub(super) fn new() -> Self {
+        Self {
+            room: Arc::new(Semaphore::new(MOST)),
+            turns: Arc::new(Semaphore::new(TURNS)),
+            last: watch::Sender::new(0),
+            is_watched: Arc::default(),
+            is_ending: watch::Sender::new(false),
+        }
+    }
+
+    /// Room for one more; none if there are too many.
+    pub(super) fn enter(&self) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.room).try_acquire_owned().ok()
+    }
+
+    /// Something that changes when something may have changed in the store.
+    pub(super) fn watch<S: Store + 'static>(&self, registry: &Arc<Registry<S>>) -> watch::Receiver<u64> {
+        let seen = self.last.subscribe();
+        let mut is_watched = self.is_watched.lock().unwrap_or_else(PoisonError::into_inner);
+        if !*is_watched {
+            *is_watched = true;
+            tokio::spawn(self.clone().look(Arc::clone(registry)));
+        }
+        seen
+    }
+
+    /// Looks at the store as long as somebody wants to know.
+    async fn look<S: Store>(self, registry: Arc<Registry<S>>) {
+        let mut is_told = false;
+        loop {
+            {
+                let mut is_watched = self.is_watched.lock().unwrap_or_else(PoisonError::into_inner);
+                if self.last.receiver_count() == 0 {
+                    *is_watched = false;
+                    return;
+                }
+            }
+            let known = *self.last.borrow();
+            match last_change(registry.store(), known).await {
+                Ok(last) => {
+                    is_told = false;
+                    self.last.send_if_modified(|known| std::mem::replace(known, last) != last);
+                    sleep(PAUSE).await;
+                }
+                Err(error) => {
+                    if !std::mem::replace(&mut is_told, true) {
+                        tracing::error!(%error, "the store failed, and its changes can't be followed");
+                    }
+                    sleep(LONG_PAUSE).await;
+                }
+            }
+        }
+    }
+
+    /// Waits until the service ends.
+    pub(super) async fn ending(&self) {
+        let _ = self.is_ending.subscribe().wait_for(|is_ending| *is_ending).await;
+    }
+
+    /// Tells all of them that the service ends.
+    pub(super) fn end(&self) {
+        self.is_ending.send_replace(true);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tendot_registry::Settings;
+    use tendot_store::{Change, Edit, Memory};
+    use tokio::time::timeout;
+
+    use super::*;
+
+    /// The store is looked at while somebody wants to know, and again when somebody does again.
+    #[tokio::test]
+    async fn looked_at_when_wanted() {
+        let followers = Followers::new();
+        let registry = Arc::new(Registry::new(Memory::new(), Settings::default()));
+        let is_watched = || *followers.is_watched.lock().unwrap();
+        for number in 1..=3_u64 {
+            assert!(!is_watched());
+            let mut seen = [followers.watch(&registry), followers.watch(&registry)];
+            let edits = vec![Edit::Home { prefix: format!("10.{number}").into() }];
+            registry.store().commit(Change { by: "test".into(), at: 0, edits }).await.unwrap();
+            for seen in &mut seen {
+                let found = timeout(Duration::from_secs(5), seen.wait_for(|last| *last == number)).await;
+                assert_eq!(*found.unwrap().unwrap(), number);
+            }
+            assert!(is_watched());
+            assert_eq!(Arc::strong_count(&registry), 2, "one looks for both");
+            drop(seen);
+            while is_watched() {
+                sleep(PAUSE).await;
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn ended() {
+        let followers = Followers::new();
+        assert!(timeout(PAUSE, followers.ending()).await.is_err());
+        followers.end();
+        timeout(Duration::from_secs(5), followers.ending()).await.unwrap();
+    }
+}

@@ -1,0 +1,542 @@
+//! The lines of a body, while it comes: of any number, in constant memory.
+
+use std::io::Write as _;
+use std::mem;
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use flate2::write::MultiGzDecoder;
+use http::HeaderMap;
+use http::header::{CONTENT_ENCODING, EXPECT};
+use http_body_util::BodyExt as _;
+use hyper::body::{Body as _, Frame, Incoming};
+use memchr::memchr;
+use tokio::time::{Instant, timeout};
+
+use super::body::{Bodies, BodyError};
+use super::pace::SLOWEST;
+
+/// How much larger a body may become than it was sent, beside the first of it.
+const RATIO: usize = 100;
+const FREE: usize = 1 << 20;
+
+/// Compressed bytes that are looked at together: a thousand times as many may come out.
+const SLICE: usize = 512;
+
+const AT_ONCE: Duration = Duration::from_millis(1);
+
+const MARK: &[u8] = b"\xef\xbb\xbf";
+
+/// How large lines may be, and all of them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LineLimits {
+    /// Bytes of a line.
+    pub(crate) line: usize,
+    /// Bytes of all, decompressed.
+    pub(crate) body: usize,
+}
+
+impl Default for LineLimits {
+    fn default() -> Self {
+        Self { line: 64 << 10, body: usize::MAX }
+    }
+}
+
+/// A line, without its end.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) struct Line {
+    /// Counted from 1; empty lines count.
+    pub(crate) number: u64,
+    pub(crate) text: Result<Bytes, LineTooLong>,
+}
+
+/// A line of which nothing was kept.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
+#[error("the line has more than {limit} bytes")]
+pub(crate) struct LineTooLong {
+    pub(crate) limit: usize,
+}
+
+/// The lines of a body that is still coming.
+#[derive(Debug)]
+pub(crate) struct Lines {
+    body: Incoming,
+    limits: LineLimits,
+    /// For the next byte, and beside what the slowest rate allows.
+    time: Duration,
+    /// How long bytes were waited for, and how many came.
+    waited: Duration,
+    received: u64,
+    unpacking: Option<Unpacking>,
+    decoded: usize,
+    is_over: bool,
+    splitter: Splitter,
+}
+
+impl Bodies {
+    /// The lines of a body, which may be compressed by gzip.
+    pub(crate) async fn lines(
+        &self,
+        headers: &HeaderMap,
+        body: Incoming,
+        limits: LineLimits,
+    ) -> Result<Lines, BodyError> {
+        let unpacking = is_gzip(headers)?.then(Unpacking::default);
+        if unpacking.is_none() && body.size_hint().lower() > limits.body as u64 {
+            return Err(BodyError::TooLarge { limit: limits.body });
+        }
+        let mut lines = Lines {
+            body,
+            limits,
+            time: self.time,
+            waited: Duration::ZERO,
+            received: 0,
+            unpacking,
+            decoded: 0,
+            is_over: false,
+            splitter: Splitter::new(limits.line),
+        };
+        // Who waits to be told to go on is told so when the body is first asked for, and no longer once an answer has begun.
+        if headers.contains_key(EXPECT)
+            && let Ok(frame) = timeout(AT_ONCE, lines.body.frame()).await
+        {
+            lines.receive(frame)?;
+        }
+        Ok(lines)
+    }
+}
+
+impl Lines {
+    /// The next line, as soon as it is there; none at the end. No more can be read after an error.
+    ///
+    /// The client has its time for each byte, and has to send a kilobyte or a line a second on average, while it is waited
+    /// for. A call that is given up loses nothing of the body.
+    pub(crate) async fn next(&mut self) -> Result<Option<Line>, BodyError> {
+        loop {
+            if let Some(line) = self.arrived()? {
+                return Ok(Some(line));
+            }
+            if self.is_over {
+                return Ok(self.splitter.last());
+            }
+            let all = self.time + Duration::from_secs(self.received / SLOWEST + self.splitter.number);
+            let (begun, left) = (Instant::now(), all.saturating_sub(self.waited).min(self.time));
+            let frame = timeout(left, self.body.frame()).await.map_err(|_| BodyError::TooSlow)?;
+            self.waited += begun.elapsed();
+            self.receive(frame)?;
+        }
+    }
+
+    /// The next line if it has come already.
+    pub(crate) fn arrived(&mut self) -> Result<Option<Line>, BodyError> {
+        loop {
+            if let Some(line) = self.splitter.next() {
+                return Ok(Some(line));
+            }
+            let Some(unpacking) = self.unpacking.as_mut().filter(|unpacking| !unpacking.packed.is_empty())
+            else {
+                return Ok(None);
+            };
+            let piece = unpacking.step()?;
+            self.take(piece)?;
+            if self.decoded > FREE && self.decoded as u64 / RATIO as u64 > self.received {
+                return Err(BodyError::TooDense { ratio: RATIO });
+            }
+        }
+    }
+
+    fn receive(&mut self, frame: Option<hyper::Result<Frame<Bytes>>>) -> Result<(), BodyError> {
+        let Some(frame) = frame else {
+            self.is_over = true;
+            let rest = self.unpacking.as_mut().map_or(Ok(Bytes::new()), Unpacking::finish)?;
+            return self.take(rest);
+        };
+        let Ok(data) = frame.map_err(|_| BodyError::Broken)?.into_data() else { return Ok(()) };
+        self.received += data.len() as u64;
+        match &mut self.unpacking {
+            Some(unpacking) => unpacking.packed = data,
+            None => self.take(data)?,
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, piece: Bytes) -> Result<(), BodyError> {
+        self.decoded = self.decoded.saturating_add(piece.len());
+        if self.decoded > self.limits.body {
+            return Err(BodyError::TooLarge { limit: self.limits.body });
+        }
+        self.splitter.piece = piece;
+        Ok(())
+    }
+}
+
+/// Whether a body is compressed, in the one way that is understood.
+fn is_gzip(headers: &HeaderMap) -> Result<bool, BodyError> {
+    let mut codings = headers.get_all(CONTENT_ENCODING).iter();
+    let coding = codings.next().map(|coding| coding.as_bytes().trim_ascii().to_ascii_lowercase());
+    match (coding.as_deref(), codings.next()) {
+        (None | Some(b"" | b"identity"), None) => Ok(false),
+        (Some(b"gzip" | b"x-gzip"), None) => Ok(true),
+        _ => Err(BodyError::Encoding),
+    }
+}
+
+/// A body that is being decompressed.
+#[derive(Debug)]
+struct Unpacking {
+    decoder: MultiGzDecoder<Vec<u8>>,
+    /// What has come and was not looked at.
+    packed: Bytes,
+}
+
+impl Default for Unpacking {
+    fn default() -> Self {
+        Self { decoder: MultiGzDecoder::new(Vec::new()), packed: Bytes::new() }
+    }
+}
+
+impl Unpacking {
+    fn step(&mut self) -> Result<Bytes, BodyError> {
+        let slice = self.packed.split_to(self.packed.len().min(SLICE));
+        // Who sends a line and waits has flushed it: so has to be done here.
+        self.decoder
+            .write_all(&slice)
+            .and_then(|()| self.decoder.flush())
+            .map_err(|_| BodyError::Broken)
+            .map(|()| mem::take(self.decoder.get_mut()).into())
+    }
+
+    fn finish(&mut self) -> Result<Bytes, BodyError> {
+        self.decoder.try_finish().map_err(|_| BodyError::Broken)?;
+        Ok(mem::take(self.decoder.get_mut()).into())
+    }
+}
+
+/// Pieces of text, cut where lines end.
+#[derive(Debug)]
+struct Splitter {
+    limit: usize,
+    /// What has come and was not looked at.
+    piece: Bytes,
+    /// The beginning of a line that has not ended.
+    begun: BytesMut,
+    /// Whether that is too long, and thrown away.
+    is_too_long: bool,
+    /// Lines that have ended.
+    number: u64,
+}
+
+impl Splitter {
+    fn new(limit: usize) -> Self {
+        Self { limit, piece: Bytes::new(), begun: BytesMut::new(), is_too_long: false, number: 0 }
+    }
+
+    fn next(&mut self) -> Option<Line> {
+        let Some(end) = memchr(b'\n', &self.piece) else {
+            let rest = mem::take(&mut self.piece);
+            self.keep(&rest);
+            return None;
+        };
+        let mut text = self.piece.split_to(end + 1);
+        text.truncate(end);
+        if !self.begun.is_empty() || self.is_too_long {
+            self.keep(&text);
+            text = self.begun.split().freeze();
+        }
+        Some(self.end(text))
+    }
+
+    /// What stands after the last end of a line.
+    fn last(&mut self) -> Option<Line> {
+        let is_there = !self.begun.is_empty() || self.is_too_long;
+        let text = self.begun.split().freeze();
+        is_there.then(|| self.end(text))
+    }
+
+    fn keep(&mut self, text: &[u8]) {
+        // The mark, and CR, do not count.
+        self.is_too_long |= self.begun.len() + text.len() > self.limit.saturating_add(MARK.len() + 1);
+        if self.is_too_long {
+            self.begun.clear();
+        } else {
+            self.begun.extend_from_slice(text);
+        }
+    }
+
+    fn end(&mut self, mut text: Bytes) -> Line {
+        self.number += 1;
+        if self.number == 1 && text.starts_with(MARK) {
+            text = text.slice(MARK.len()..);
+        }
+        if text.ends_with(b"\r") {
+            text.truncate(text.len() - 1);
+        }
+        let is_too_long = mem::take(&mut self.is_too_long) || text.len() > self.limit;
+        let limit = self.limit;
+        Line { number: self.number, text: if is_too_long { Err(LineTooLong { limit }) } else { Ok(text) } }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+
+    use flate2::Compression;
+    use flate2::write::GzEncoder;
+    use http::header::HeaderValue;
+    use http::{Request, StatusCode};
+    use hyper::service::service_fn;
+    use hyper_util::rt::{TokioExecutor, TokioIo};
+    use hyper_util::server::conn::auto;
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream, duplex};
+    use tokio::sync::mpsc;
+
+    use super::*;
+    use crate::http::answer::{TEXT, answer};
+    use crate::http::connection;
+    use crate::http::listen::Limits;
+    use crate::http::pace::Paced;
+    use crate::http::stream::{Cut, stream, stream_patiently};
+
+    const LIMIT: usize = 8;
+
+    #[test]
+    fn split() {
+        check(&["a\nb\n"], &["a", "b"]);
+        check(&["a\nb"], &["a", "b"]);
+        check(&["a\r\n\r\nb\r\n"], &["a", "", "b"]);
+        check(&["\n\n"], &["", ""]);
+        check(&[""], &[]);
+        check(&["\u{feff}a\n\u{feff}b\n"], &["a", "\u{feff}b"]);
+        check(&["12345678\n123456789\n1\n"], &["12345678", "!", "1"]);
+        check(&["12345678\r\n123456789\r\n1\n"], &["12345678", "!", "1"]);
+        check(&["\u{feff}12345678\r\n1\n"], &["12345678", "1"]);
+        check(&["a\nlonger than that and more of it"], &["a", "!"]);
+        check(&["longer than that\nb"], &["!", "b"]);
+    }
+
+    /// Whole and in pieces of all sizes; a line that is too long is a `!`.
+    #[track_caller]
+    fn check(written: &[&str], expected: &[&str]) {
+        let written = written.concat();
+        for size in 1..=written.len().max(1) {
+            let mut splitter = Splitter::new(LIMIT);
+            let mut found = Vec::new();
+            for piece in written.as_bytes().chunks(size) {
+                splitter.piece = Bytes::copy_from_slice(piece);
+                found.extend(std::iter::from_fn(|| splitter.next()));
+                assert!(splitter.begun.len() <= LIMIT + MARK.len() + 1);
+            }
+            found.extend(splitter.last());
+            assert!(found.iter().map(|line| line.number).eq(1..=found.len() as u64));
+            let texts = found.iter().map(|line| match &line.text {
+                Ok(text) => String::from_utf8_lossy(text),
+                Err(_) => "!".into(),
+            });
+            assert_eq!(texts.collect::<Vec<_>>(), expected, "{written:?} by {size}");
+        }
+    }
+
+    /// A server that answers each line with its number and length, or why it ended.
+    fn serve(limits: LineLimits, time: Duration) -> DuplexStream {
+        let (client, server) = duplex(1 << 20);
+        serve_at(server, limits, time);
+        client
+    }
+
+    fn serve_at(server: DuplexStream, limits: LineLimits, time: Duration) {
+        let times = Limits { write_time: time, ..Limits::default() };
+        let server = Paced::new(server, times, HeaderValue::from_static("id"));
+        tokio::spawn(async move {
+            let count = move |request: Request<Incoming>| async move {
+                let (parts, body) = request.into_parts();
+                let response = match Bodies::new(time).lines(&parts.headers, body, limits).await {
+                    Err(error) => answer(error.status(), TEXT, error.to_string()),
+                    Ok(mut lines) => stream_patiently(StatusCode::OK, TEXT, async move |sink| {
+                        loop {
+                            match lines.next().await {
+                                Ok(None) => return Ok(()),
+                                Ok(Some(Line { number, text: Ok(text) })) => {
+                                    sink.send(format!("{number} {}\n", text.len())).await?;
+                                }
+                                Ok(Some(Line { number, text: Err(error) })) => {
+                                    sink.send(format!("{number} {error}\n")).await?;
+                                }
+                                Err(error) => {
+                                    sink.send(format!("{} {error}\n", error.status().as_u16())).await?;
+                                    return Err(Cut);
+                                }
+                            }
+                        }
+                    }),
+                };
+                Ok::<_, Infallible>(connection::alone(response))
+            };
+            let builder = auto::Builder::new(TokioExecutor::new());
+            let _ = builder.serve_connection(TokioIo::new(server), service_fn(count)).await;
+        });
+    }
+
+    fn gzip(body: &[u8]) -> Vec<u8> {
+        let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
+        encoder.write_all(body).unwrap();
+        encoder.finish().unwrap()
+    }
+
+    /// All that is answered to a body with this coding.
+    async fn ask(coding: &str, body: &[u8], limits: LineLimits) -> String {
+        let mut client = serve(limits, Duration::from_secs(5));
+        let length = body.len();
+        let head = format!(
+            "POST / HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Encoding: {coding}\r\n\
+             Content-Length: {length}\r\n\r\n"
+        );
+        client.write_all(head.as_bytes()).await.unwrap();
+        // It may have been answered before its end.
+        let _ = client.write_all(body).await;
+        let mut answer = String::new();
+        let _ = client.read_to_string(&mut answer).await;
+        answer
+    }
+
+    #[tokio::test]
+    async fn compressed() {
+        let limits = LineLimits::default();
+        let body = "a line\n".repeat(1_000);
+        let whole = gzip(body.as_bytes());
+        for (coding, body) in
+            [("identity", body.as_bytes()), ("gzip", &whole), ("X-GZIP", &[&*whole, &gzip(b"")].concat())]
+        {
+            let answer = ask(coding, body, limits).await;
+            assert!(answer.contains("1000 6\n") && answer.ends_with("0\r\n\r\n"), "{coding}: {answer}");
+        }
+        assert!(ask("br", b"", limits).await.starts_with("HTTP/1.1 415"));
+        assert!(ask("gzip, gzip", &whole, limits).await.starts_with("HTTP/1.1 415"));
+        for broken in [&whole[..whole.len() - 1], b"no gzip at all", b""] {
+            let answer = ask("gzip", broken, limits).await;
+            assert!(
+                answer.contains("400 the body is malformed") && !answer.ends_with("0\r\n\r\n"),
+                "{answer}"
+            );
+        }
+    }
+
+    #[tokio::test]
+    async fn attack_d3_a_body_that_grows() {
+        let bomb = gzip(&vec![b' '; 64 << 20]);
+        assert!(ask("gzip", &bomb, LineLimits::default()).await.contains("413 the body grows"));
+        let limits = LineLimits { body: 1_000, ..LineLimits::default() };
+        assert!(ask("identity", &[b' '; 1_001], limits).await.starts_with("HTTP/1.1 413"));
+        assert!(ask("gzip", &gzip(&[b' '; 1_001]), limits).await.contains("413 at most 1000 bytes"));
+        assert!(ask("gzip", &gzip(&[b' '; 1_000]), limits).await.contains("1 1000\n"));
+        // A line that is never kept does not hurt.
+        let long = vec![b'x'; 3 << 20];
+        assert!(
+            ask("identity", &long, LineLimits::default()).await.contains("1 the line has more than 65536")
+        );
+    }
+
+    #[tokio::test]
+    async fn attack_h10_a_body_that_does_not_come() {
+        for (begin, expected) in [("", ""), ("a\nb\n", "1 1\n")] {
+            let mut client = serve(LineLimits::default(), Duration::from_millis(200));
+            let head = format!("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\n\r\n{begin}");
+            client.write_all(head.as_bytes()).await.unwrap();
+            let mut answer = String::new();
+            let _ = client.read_to_string(&mut answer).await;
+            assert!(answer.contains(expected) && answer.contains("408 the body did not come"), "{answer}");
+        }
+    }
+
+    /// A byte now and then keeps nothing open for ever.
+    #[tokio::test]
+    async fn attack_h10_a_body_that_trickles() {
+        let mut client = serve(LineLimits::default(), Duration::from_millis(500));
+        client.write_all(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 100000\r\n\r\n").await.unwrap();
+        let begun = Instant::now();
+        while client.write_all(b"x").await.is_ok() && begun.elapsed() < Duration::from_secs(10) {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+    }
+
+    /// Each line is sent when the one before is answered.
+    #[tokio::test]
+    async fn answered_while_they_come() {
+        let mut client = serve(LineLimits::default(), Duration::from_secs(5));
+        let head = "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n";
+        client.write_all(head.as_bytes()).await.unwrap();
+        let mut answer = String::new();
+        for number in 1..=100 {
+            client.write_all(b"4\r\nabc\n\r\n").await.unwrap();
+            let expected = format!("{number} 3\n");
+            let mut piece = [0; 256];
+            while !answer.contains(&expected) {
+                let read = client.read(&mut piece).await.unwrap();
+                assert!(read > 0, "{answer}");
+                answer += std::str::from_utf8(&piece[..read]).unwrap();
+            }
+        }
+        client.write_all(b"0\r\n\r\n").await.unwrap();
+        while !answer.ends_with("\r\n0\r\n\r\n") {
+            answer.push(char::from(client.read_u8().await.unwrap()));
+        }
+    }
+
+    /// Who reads nothing before all is sent, as most do, is not cut off, though it takes longer than an answer may wait; and
+    /// then gets all.
+    #[tokio::test]
+    async fn answered_when_all_was_sent() {
+        const LINES: usize = 100_000;
+        let (mut client, server) = duplex(4 << 10);
+        serve_at(server, LineLimits::default(), Duration::from_millis(500));
+        let head = format!(
+            "POST / HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: {}\r\n\r\n",
+            LINES * 4
+        );
+        client.write_all(head.as_bytes()).await.unwrap();
+        for _ in 0..20 {
+            client.write_all("abc\n".repeat(LINES / 20).as_bytes()).await.unwrap();
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        let mut answer = String::new();
+        client.read_to_string(&mut answer).await.unwrap();
+        assert!(answer.contains(&format!("{LINES} 3\n")) && answer.ends_with("\r\n0\r\n\r\n"));
+    }
+
+    /// Who waits to be told to go on is.
+    #[tokio::test]
+    async fn expected() {
+        let mut client = serve(LineLimits::default(), Duration::from_secs(5));
+        let head = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\nExpect: 100-continue\r\n\r\n";
+        client.write_all(head.as_bytes()).await.unwrap();
+        let mut answer = [0; 12];
+        client.read_exact(&mut answer).await.unwrap();
+        assert_eq!(&answer, b"HTTP/1.1 100");
+    }
+
+    #[tokio::test]
+    async fn answered_while_they_come_by_http2() {
+        let client = serve(LineLimits::default(), Duration::from_secs(5));
+        let io = TokioIo::new(client);
+        let (mut asks, connection) =
+            hyper::client::conn::http2::handshake(TokioExecutor::new(), io).await.unwrap();
+        tokio::spawn(connection);
+        let (sender, mut receiver) = mpsc::channel::<&str>(1);
+        let sent = stream(StatusCode::OK, TEXT, async move |sink| {
+            while let Some(line) = receiver.recv().await {
+                sink.send(line).await?;
+            }
+            Ok(())
+        });
+        let request = Request::post("http://a/").body(connection::alone(sent).into_body()).unwrap();
+        let mut body = asks.send_request(request).await.unwrap().into_body();
+        for number in 1..=100 {
+            sender.send("abc\n").await.unwrap();
+            let piece = body.frame().await.unwrap().unwrap().into_data().unwrap();
+            assert_eq!(piece, format!("{number} 3\n"));
+        }
+        drop(sender);
+        assert!(body.collect().await.unwrap().to_bytes().is_empty());
+    }
+}

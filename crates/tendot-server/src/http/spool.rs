@@ -1,0 +1,169 @@
+//! Pieces of an answer whose client does not read yet, since it still sends: most send all of a body before they read
+//! anything. So that neither waits for the other, what is answered meanwhile waits on disk.
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt as _;
+use std::sync::Arc;
+
+use bytes::{Bytes, BytesMut};
+use tokio::sync::mpsc::{Receiver, Sender};
+use tokio::task::spawn_blocking;
+
+/// Bytes that wait in memory, and all that wait; with more, who makes them waits.
+const IN_MEMORY: usize = 256 << 10;
+const MOST: u64 = 256 << 20;
+
+/// Bytes that are read together.
+const PIECE: usize = 64 << 10;
+
+/// Passes pieces on until the last, which is empty; without it, or when the file fails, the receiver's end is none.
+pub(super) async fn pass(mut from: Receiver<Bytes>, to: Sender<Bytes>) {
+    if let Err(error) = Waiting::default().pass(&mut from, &to).await {
+        tracing::error!(%error, "an answer can't wait on disk, and was cut off");
+    }
+}
+
+#[derive(Debug, Default)]
+struct Waiting {
+    /// The oldest; what is younger is in the file, if there is anything.
+    in_memory: VecDeque<Bytes>,
+    memory: usize,
+    file: Option<Arc<File>>,
+    /// What of the file was read, and what was written.
+    read: u64,
+    written: u64,
+}
+
+impl Waiting {
+    async fn pass(&mut self, from: &mut Receiver<Bytes>, to: &Sender<Bytes>) -> io::Result<()> {
+        let (mut is_over, mut is_whole) = (false, false);
+        loop {
+            let (has_room, is_empty) = (self.written - self.read < MOST, self.is_empty());
+            tokio::select! {
+                piece = from.recv(), if !is_over && has_room => match piece {
+                    Some(piece) if !piece.is_empty() => self.put(piece).await?,
+                    end => (is_over, is_whole) = (true, end.is_some()),
+                },
+                room = to.reserve(), if !is_empty => {
+                    let Ok(room) = room else { return Ok(()) };
+                    room.send(self.take().await?);
+                }
+                () = to.closed(), if is_empty && !is_over => return Ok(()),
+                else => break,
+            }
+        }
+        if is_whole {
+            let _ = to.send(Bytes::new()).await;
+        }
+        Ok(())
+    }
+
+    fn is_empty(&self) -> bool {
+        self.in_memory.is_empty() && self.read == self.written
+    }
+
+    async fn put(&mut self, piece: Bytes) -> io::Result<()> {
+        if self.read == self.written && self.memory < IN_MEMORY {
+            self.memory += piece.len();
+            self.in_memory.push_back(piece);
+            return Ok(());
+        }
+        let (file, at, length) = (self.file.take(), self.written, piece.len() as u64);
+        let write = move || {
+            // Nobody else finds it, and it is gone with the process.
+            let file = file.map_or_else(|| tempfile::tempfile().map(Arc::new), Ok)?;
+            file.write_all_at(&piece, at)?;
+            io::Result::Ok(file)
+        };
+        self.file = Some(spawn_blocking(write).await??);
+        self.written += length;
+        Ok(())
+    }
+
+    async fn take(&mut self) -> io::Result<Bytes> {
+        if let Some(piece) = self.in_memory.pop_front() {
+            self.memory -= piece.len();
+            return Ok(piece);
+        }
+        let Some(file) = self.file.clone() else { return Ok(Bytes::new()) };
+        let (at, left) = (self.read, self.written - self.read);
+        let length = usize::try_from(left).unwrap_or(PIECE).min(PIECE);
+        let is_all = length as u64 == left;
+        let read = move || {
+            let mut piece = BytesMut::zeroed(length);
+            file.read_exact_at(&mut piece, at)?;
+            if is_all {
+                file.set_len(0)?;
+            }
+            io::Result::Ok(piece.freeze())
+        };
+        let piece = spawn_blocking(read).await??;
+        (self.read, self.written) = if is_all { (0, 0) } else { (at + length as u64, self.written) };
+        Ok(piece)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tokio::sync::mpsc;
+    use tokio::time::timeout;
+
+    use super::*;
+
+    const SOON: Duration = Duration::from_secs(20);
+
+    fn begin() -> (Sender<Bytes>, Receiver<Bytes>) {
+        let (sender, from) = mpsc::channel(4);
+        let (to, receiver) = mpsc::channel(4);
+        tokio::spawn(pass(from, to));
+        (sender, receiver)
+    }
+
+    fn piece(number: usize) -> Bytes {
+        format!("{number:>0$}", number % 3_000 + 8).into()
+    }
+
+    /// All is sent before anything is read, twice: more than is kept in memory comes out as it went in.
+    #[tokio::test]
+    async fn what_waits_comes_in_its_order() {
+        let (sender, mut receiver) = begin();
+        for round in 0..2 {
+            let numbers = (round * 2_000)..(round * 2_000 + 2_000);
+            let expected: Vec<u8> = numbers.clone().flat_map(piece).collect();
+            assert!(expected.len() > 4 * IN_MEMORY);
+            timeout(SOON, async {
+                for number in numbers {
+                    sender.send(piece(number)).await.unwrap();
+                }
+            })
+            .await
+            .expect("nobody waits for the reader");
+            let mut found = Vec::new();
+            while found.len() < expected.len() {
+                found.extend(timeout(SOON, receiver.recv()).await.unwrap().unwrap());
+            }
+            assert!(found == expected, "round {round}");
+        }
+        sender.send(Bytes::new()).await.unwrap();
+        assert_eq!(timeout(SOON, receiver.recv()).await.unwrap(), Some(Bytes::new()));
+        assert_eq!(receiver.recv().await, None);
+    }
+
+    #[tokio::test]
+    async fn ends() {
+        // Cut off.
+        let (sender, mut receiver) = begin();
+        sender.send(piece(1)).await.unwrap();
+        drop(sender);
+        assert_eq!(timeout(SOON, receiver.recv()).await.unwrap(), Some(piece(1)));
+        assert_eq!(timeout(SOON, receiver.recv()).await.unwrap(), None);
+        // The client is gone.
+        let (sender, receiver) = begin();
+        drop(receiver);
+        timeout(SOON, sender.closed()).await.unwrap();
+    }
+}

@@ -1,0 +1,384 @@
+//! What changes, read from any place and as it happens: nothing is missed, nothing comes twice.
+
+mod server;
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use http_body_util::{BodyExt as _, Empty};
+use hyper::body::Incoming;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use serde_json::Value as Json;
+use server::{Service, TOKEN, rest, start_with};
+use tendot_proto::Value;
+use tendot_server::http::Limits;
+use tendot_store::{Change, Edit, Embedded, Expect, Importer, Memory, Store};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn put(name: &str) -> Edit {
+    let values = vec![Value::new(1, "URL", "https://example.org/")];
+    Edit::Put { name: name.into(), values, expect: Expect::Any }
+}
+
+/// A service over a store with these changes.
+fn start<S: Store + 'static>(store: S, edits: Vec<Edit>, limits: Limits) -> Service<S> {
+    start_with(store, TcpListener::bind("127.0.0.1:0").unwrap(), edits, limits, None, |http| http)
+}
+
+fn commit<S: Store + 'static>(service: &Service<S>, by: &str, edits: Vec<Edit>) {
+    let store = service.http.registry().store();
+    pollster::block_on(store.commit(Change { by: by.into(), at: 1_700_000_000_000, edits })).unwrap();
+}
+
+/// What is answered line by line until it ends. HTTP/1.0 has no pieces.
+fn lines<S>(service: &Service<S>, query: &str, headers: &str) -> Vec<Json> {
+    let said = service.say(format!("GET /api/v1/changes?{query} HTTP/1.0\r\n{headers}\r\n"));
+    let (head, body) = said.split_once("\r\n\r\n").unwrap();
+    assert!(head.contains("200 OK") && head.contains("content-type: application/x-ndjson"), "{head}");
+    body.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+/// Where to go on after a change.
+fn cursor(change: &Json) -> String {
+    change.get("cursor").map_or_else(|| change["seq"].to_string(), |cursor| cursor.as_str().unwrap().into())
+}
+
+/// Somebody who follows.
+struct Follower(BufReader<TcpStream>);
+
+impl Follower {
+    fn new<S>(service: &Service<S>, query: &str, headers: &str) -> Self {
+        let mut stream = service.connect();
+        let head =
+            format!("GET /api/v1/changes?{query} HTTP/1.0\r\nAccept: text/event-stream\r\n{headers}\r\n");
+        stream.write_all(head.as_bytes()).unwrap();
+        let mut follower = Self(BufReader::new(stream));
+        let head = follower.event().unwrap();
+        assert!(head[0].contains("200 OK"), "{head:?}");
+        assert!(head.contains(&"content-type: text/event-stream".into()), "{head:?}");
+        assert!(head.contains(&"x-accel-buffering: no".into()), "{head:?}");
+        follower
+    }
+
+    /// The lines of what comes next, up to an empty one; none at the end.
+    fn event(&mut self) -> Option<Vec<String>> {
+        let mut lines = Vec::new();
+        loop {
+            let mut line = String::new();
+            if self.0.read_line(&mut line).ok()? == 0 {
+                return None;
+            }
+            match line.trim_end() {
+                "" => return Some(lines),
+                line => lines.push(line.to_owned()),
+            }
+        }
+    }
+
+    /// The place and the content of the next change.
+    fn change(&mut self) -> Option<(String, Json)> {
+        loop {
+            let event = self.event()?;
+            let of = |field: &str| event.iter().find_map(|line| line.strip_prefix(field));
+            if let (Some(id), Some(kind), Some(data)) = (of("id: "), of("event: "), of("data: ")) {
+                let data: Json = serde_json::from_str(data).unwrap();
+                assert_eq!(data["kind"], kind);
+                return Some((id.to_owned(), data));
+            }
+        }
+    }
+}
+
+#[test]
+fn once() {
+    let service = start(Memory::new(), vec![Edit::Home { prefix: "10.1".into() }], Limits::default());
+    commit(&service, "300:0.NA/10.1", vec![put("10.1/x"), put("10.1/X")]);
+    commit(&service, "me@example.org", vec![put("0.TENDOT/agency/alpha"), put("0.TENDOT/token/t")]);
+    commit(&service, "operator", vec![Edit::Tombstone { name: "10.1/x".into(), expect: Expect::Live }]);
+    let line = |json: &Json| json.to_string();
+    let all = lines(&service, "", "");
+    assert_eq!(
+        all.iter().map(line).collect::<Vec<_>>(),
+        [
+            r#"{"at":"1970-01-01T00:00:00Z","by":"test","kind":"home","name":"10.1","seq":1}"#,
+            r#"{"at":"2023-11-14T22:13:20Z","by":"300:0.NA/10.1","kind":"create","name":"10.1/x","seq":2}"#,
+            r#"{"at":"2023-11-14T22:13:20Z","by":"300:0.NA/10.1","kind":"update","name":"10.1/x","seq":3}"#,
+            r#"{"at":"2023-11-14T22:13:20Z","by":null,"kind":"agency","name":"alpha","seq":4}"#,
+            r#"{"at":"2023-11-14T22:13:20Z","by":"operator","kind":"tombstone","name":"10.1/x","seq":6}"#,
+        ]
+    );
+    assert_eq!(lines(&service, "after=2&limit=2", ""), all[2..4]);
+    assert_eq!(lines(&service, "after=6", ""), Vec::<Json>::new());
+    assert_eq!(lines(&service, "after=2", "Last-Event-ID: 4\r\n"), all[2..], "which is for events");
+    let for_operator = lines(&service, "after=4&limit=1", &format!("Authorization: Bearer {TOKEN}\r\n"));
+    assert_eq!(for_operator[0]["kind"], "token");
+}
+
+#[test]
+fn refused() {
+    let service = start(Memory::new(), vec![], Limits::default());
+    let check = |method: &str, target: &str, headers: &str, status: u16, code: &str| {
+        let found = service.ask(method, target, headers);
+        assert_eq!(
+            (found.status, found.header("content-type")),
+            (status, Some("application/problem+json")),
+            "{method} {target}"
+        );
+        let problem: Json = serde_json::from_slice(&found.body).unwrap();
+        assert_eq!((&problem["code"], &problem["status"]), (&code.into(), &status.into()), "{problem}");
+        found
+    };
+    let events = "Accept: text/event-stream";
+    for query in
+        ["after=x", "after=-1", "after=1:", "after=1:%FF", "after=", "limit=0", "limit=x", "limit=-1"]
+    {
+        check("GET", &format!("/api/v1/changes?{query}"), "", 400, "bad-request");
+        check("GET", &format!("/api/v1/changes?{query}"), events, 400, "bad-request");
+    }
+    check("GET", "/api/v1/changes", &format!("{events}\nLast-Event-ID: x"), 400, "bad-request");
+    check("GET", "/api/v1/changes", "Authorization: Bearer wrong", 401, "not-authenticated");
+    let found = check("POST", "/api/v1/changes", "Content-Length: 0", 405, "method-not-allowed");
+    assert_eq!(found.header("allow"), Some("GET, HEAD, OPTIONS"));
+    for path in ["/api/v1/changes/", "/api/v1/", "/api/v1", "/api/v1/nothing/here"] {
+        check("GET", path, "", 404, "no-such-path");
+    }
+}
+
+/// An import over HTTP, cut after each of its lines.
+#[test]
+fn imports() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut importer = Importer::open(directory.path(), "import", 7).unwrap();
+    for number in 0..300 {
+        importer
+            .put(format!("10.1/É%&{number:03}").into(), &[Value::new(1, "URL", "https://a.example/")])
+            .unwrap();
+    }
+    importer.finish(|_| {}).unwrap();
+    let service =
+        start(Embedded::open(directory.path()).unwrap(), vec![put("10.1/after")], Limits::default());
+    let all = lines(&service, "", "");
+    assert_eq!(all.len(), 301);
+    assert!(all[..300].iter().all(|change| change["kind"] == "import" && change["cursor"].is_string()));
+    let mut after = "0".to_owned();
+    for expected in &all {
+        let next = lines(&service, &format!("after={after}&limit=1"), "");
+        assert_eq!(next, std::slice::from_ref(expected));
+        after = cursor(expected);
+    }
+    assert!(lines(&service, &format!("after={after}"), "").is_empty());
+    for expected in [150, 299] {
+        let place = format!("Last-Event-ID: {}\r\n", cursor(&all[expected]));
+        let (id, change) = Follower::new(&service, "after=0", &place).change().unwrap();
+        assert_eq!((id, &change), (cursor(&all[expected + 1]), &all[expected + 1]));
+    }
+}
+
+/// Several write while many read, are cut off and go on: each reads exactly what the log has.
+#[test]
+fn attack_under_load_nothing_is_missed_or_told_twice() {
+    const WRITERS: u64 = 3;
+    const CHANGES: u64 = 400;
+    let service = start(Memory::new(), vec![put("10.1/first")], Limits::default());
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let writers: Vec<_> = (0..WRITERS)
+            .map(|writer| {
+                let service = &service;
+                scope.spawn(move || {
+                    for number in 0..CHANGES {
+                        let name = format!("10.{writer}/{}", number / 2);
+                        commit(service, "operator", vec![put(&name), put("10.1/Both")]);
+                        if number % 16 == 0 {
+                            std::thread::sleep(Duration::from_millis(1));
+                        }
+                    }
+                })
+            })
+            .collect();
+        let readers: Vec<_> = (0..6_u64)
+            .map(|reader| {
+                let (service, is_over) = (&service, &is_over);
+                scope.spawn(move || {
+                    let (mut seen, mut after, mut chance) = (Vec::new(), "0".to_owned(), reader + 1);
+                    let last = 1 + WRITERS * CHANGES * 2;
+                    while seen.len() as u64 != last {
+                        chance = chance
+                            .wrapping_mul(6_364_136_223_846_793_005)
+                            .wrapping_add(1_442_695_040_888_963_407);
+                        let some = (chance >> 33) % 200 + 1;
+                        if reader % 2 == 0 {
+                            let mut follower =
+                                Follower::new(service, "", &format!("Last-Event-ID: {after}\r\n"));
+                            for _ in 0..some.min(last - seen.len() as u64) {
+                                let (id, change) = follower.change().unwrap();
+                                seen.push((change["seq"].as_u64().unwrap(), change["name"].to_string()));
+                                after = id;
+                            }
+                        } else {
+                            let read = lines(service, &format!("after={after}&limit={some}"), "");
+                            for change in &read {
+                                seen.push((change["seq"].as_u64().unwrap(), change["name"].to_string()));
+                                after = cursor(change);
+                            }
+                            assert!(!read.is_empty() || !is_over.load(Ordering::SeqCst), "all is there");
+                        }
+                    }
+                    seen
+                })
+            })
+            .collect();
+        writers.into_iter().for_each(|writer| writer.join().unwrap());
+        is_over.store(true, Ordering::SeqCst);
+        let log = pollster::block_on(service.http.registry().store().changes(0, 10_000)).unwrap();
+        let log: Vec<(u64, String)> =
+            log.iter().map(|line| (line.sequence, Json::from(&*line.name).to_string())).collect();
+        for reader in readers {
+            assert_eq!(reader.join().unwrap(), log);
+        }
+    });
+}
+
+/// Ten follow while one writes. The bound is that of the contract, at the 99th of a hundred; a busy machine has its slack.
+#[test]
+fn visible_at_once() {
+    const CHANGES: usize = 200;
+    let service = start(Memory::new(), vec![put("10.1/first")], Limits::default());
+    let begun = Instant::now();
+    let committed: Vec<AtomicU64> = (0..CHANGES).map(|_| AtomicU64::new(0)).collect();
+    let micros = || u64::try_from(begun.elapsed().as_micros()).unwrap();
+    let mut delays = std::thread::scope(|scope| {
+        let followers: Vec<_> = (0..10)
+            .map(|_| {
+                let mut follower = Follower::new(&service, "after=1", "");
+                scope.spawn(move || {
+                    (0..CHANGES)
+                        .map(|number| {
+                            let (_, change) = follower.change().unwrap();
+                            assert_eq!(change["name"], format!("10.1/{number}"));
+                            micros()
+                        })
+                        .collect::<Vec<_>>()
+                })
+            })
+            .collect();
+        for (number, at) in committed.iter().enumerate() {
+            commit(&service, "operator", vec![put(&format!("10.1/{number}"))]);
+            at.store(micros(), Ordering::SeqCst);
+            std::thread::sleep(Duration::from_millis(7));
+        }
+        let seen =
+            followers.into_iter().flat_map(|follower| follower.join().unwrap().into_iter().zip(&committed));
+        seen.map(|(seen, at)| seen.saturating_sub(at.load(Ordering::SeqCst))).collect::<Vec<u64>>()
+    });
+    delays.sort_unstable();
+    let (median, high) = (delays[delays.len() / 2], delays[delays.len() * 99 / 100]);
+    assert!(median < 50_000, "median {median} µs");
+    assert!(high < 500_000, "99 of 100: {high} µs");
+}
+
+/// Who waits for changes is not idle, and not slow.
+#[test]
+fn quiet_followers_stay() {
+    let limits = Limits { idle_time: SECOND, write_time: SECOND, ..Limits::default() };
+    let service = start(Memory::new(), vec![put("10.1/first")], limits);
+    let mut follower = Follower::new(&service, "after=1", "");
+    let mut by_http2 = service.runtime.block_on(http2(service.address, "after=1"));
+    std::thread::sleep(4 * SECOND);
+    commit(&service, "operator", vec![put("10.1/second")]);
+    assert_eq!(follower.change().unwrap().1["name"], "10.1/second");
+    let frame = service.runtime.block_on(by_http2.frame()).unwrap().unwrap().into_data().unwrap();
+    assert!(String::from_utf8_lossy(&frame).contains("10.1/second"), "{frame:?}");
+}
+
+/// The answer to a follower by HTTP/2; nothing of it is read before it is asked for.
+async fn http2(address: SocketAddr, query: &str) -> Incoming {
+    let stream = tokio::net::TcpStream::connect(address).await.unwrap();
+    let handshake = hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(stream));
+    let (mut asks, connection) = handshake.await.unwrap();
+    tokio::spawn(connection);
+    let request = http::Request::get(format!("http://{address}/api/v1/changes?{query}"));
+    let request = request.header("accept", "text/event-stream").body(Empty::<Bytes>::new()).unwrap();
+    let mut body = asks.send_request(request).await.unwrap().into_body();
+    let first = body.frame().await.unwrap().unwrap().into_data().unwrap();
+    assert!(first.starts_with(b"retry: "));
+    // Without it, the connection would end.
+    tokio::spawn(async move {
+        tokio::time::sleep(60 * SECOND).await;
+        drop(asks);
+    });
+    body
+}
+
+/// Who reads nothing is cut off, and sees it.
+#[test]
+fn attack_h10_who_does_not_read_changes_is_cut_off() {
+    let limits = Limits { write_time: SECOND, ..Limits::default() };
+    let long = "x".repeat(2_000);
+    let edits = (0..30_000).map(|number| put(&format!("10.1/{number}{long}"))).collect();
+    let service = start(Memory::new(), edits, limits);
+    for accept in ["*/*", "text/event-stream"] {
+        let mut stream = service.connect();
+        let head = format!("GET /api/v1/changes HTTP/1.1\r\nHost: a\r\nAccept: {accept}\r\n\r\n");
+        stream.write_all(head.as_bytes()).unwrap();
+        std::thread::sleep(4 * SECOND);
+        let begun = Instant::now();
+        let read = rest(&mut stream);
+        assert!(read.len() < 40_000_000 && !read.ends_with("0\r\n\r\n"), "{accept}: {} bytes", read.len());
+        assert!(begun.elapsed() < 10 * SECOND, "{accept}: {:?}", begun.elapsed());
+    }
+    service.runtime.block_on(async {
+        let body = http2(service.address, "").await;
+        tokio::time::sleep(4 * SECOND).await;
+        assert!(body.collect().await.is_err(), "by HTTP/2");
+    });
+}
+
+/// The end of the service does not wait for those who follow, and they see a proper end.
+#[test]
+fn followers_end_with_the_service() {
+    let mut service = start(Memory::new(), vec![put("10.1/first")], Limits::default());
+    let mut stream = service.connect();
+    stream
+        .write_all(b"GET /api/v1/changes HTTP/1.1\r\nHost: a\r\nAccept: text/event-stream\r\n\r\n")
+        .unwrap();
+    let mut begin = [0; 64];
+    stream.read_exact(&mut begin).unwrap();
+    let begun = Instant::now();
+    drop(service.end.take());
+    let read = rest(&mut stream);
+    assert!(read.ends_with("0\r\n\r\n"), "{read}");
+    assert!(begun.elapsed() < 4 * SECOND, "{:?}", begun.elapsed());
+}
+
+/// There is room for so many, and who only looks takes none.
+#[test]
+fn attack_too_many_followers() {
+    let service = start(Memory::new(), vec![put("10.1/first")], Limits::default());
+    let mut followers: Vec<_> = (0..256).map(|_| Follower::new(&service, "", "")).collect();
+    let refused = service.ask("GET", "/api/v1/changes", "");
+    assert_eq!((refused.status, refused.header("retry-after")), (503, Some("10")));
+    followers.truncate(255);
+    let begun = Instant::now();
+    while service.ask("GET", "/api/v1/changes", "").status == 503 {
+        assert!(begun.elapsed() < 10 * SECOND, "the place is not free again");
+        std::thread::sleep(SECOND / 20);
+    }
+    let head = service.ask("HEAD", "/api/v1/changes", "Accept: text/event-stream");
+    assert_eq!((head.status, head.body.len()), (200, 0));
+    let begun = Instant::now();
+    while service.ask("GET", "/api/v1/changes", "").status == 503 {
+        assert!(begun.elapsed() < 10 * SECOND, "HEAD keeps its place");
+        std::thread::sleep(SECOND / 20);
+    }
+    // Who was there all the time is still told.
+    commit(&service, "operator", vec![put("10.1/second")]);
+    for follower in &mut followers {
+        assert_eq!(follower.change().unwrap().0, "1");
+        assert_eq!(follower.change().unwrap().0, "2");
+    }
+}
