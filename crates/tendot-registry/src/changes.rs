@@ -82,7 +82,8 @@ impl<S: Store> Registry<S> {
     /// at most `limit` changes.
     ///
     /// Who goes on at [`Changes::next`], or after any of the items, misses nothing and gets nothing twice, whatever is
-    /// changed meanwhile. Of an import, the names are told that no later change has touched: those are told there.
+    /// changed meanwhile. Of an import, the names are told that no later change has touched: those are told there. Names that
+    /// are only reserved are told to the operator alone.
     pub async fn changes(
         &self,
         after: &Cursor,
@@ -102,7 +103,12 @@ impl<S: Store> Registry<S> {
             if line.kind != EditKind::Import {
                 changes.next = Cursor::after(line.sequence);
                 // The place was none of ours if this line has only one name.
-                changes.items.extend(told(line, is_operator).filter(|_| within.is_none()));
+                let item = told(line, is_operator).filter(|_| within.is_none());
+                let Some(item) = item else { continue };
+                let is_record = item.subject == Subject::Record;
+                if is_operator || !is_record || !self.is_secret(&item.name).await? {
+                    changes.items.push(item);
+                }
                 continue;
             }
             changes.is_end = false;

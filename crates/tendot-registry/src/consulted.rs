@@ -8,7 +8,7 @@ use tendot_store::{
     Store, StoreError,
 };
 
-/// A store that remembers which records and prefixes were looked up in it, and what was found: what is decided by them
+/// A store that remembers which records, prefixes and notes were looked up in it, and what was found: what is decided by them
 /// is to be carried out only if all of it still holds. The rules know nothing of it, so no lookup can be forgotten.
 ///
 /// Each lookup has been paid for, so there are only as many as a request may cost.
@@ -24,6 +24,7 @@ pub(crate) struct Consulted<'s, S> {
 struct Found {
     records: BTreeSet<(Key, Option<u64>)>,
     prefixes: BTreeSet<(Key, bool)>,
+    notes: BTreeSet<(Box<[u8]>, Option<Box<[u8]>>)>,
 }
 
 impl<'s, S: Store> Consulted<'s, S> {
@@ -37,7 +38,12 @@ impl<'s, S: Store> Consulted<'s, S> {
         let record = |(key, revision): (Key, _)| Edit::Require { name: key.to_string().into(), revision };
         let prefix =
             |(key, is_homed): (Key, _)| Edit::RequireHomed { prefix: key.to_string().into(), is_homed };
-        found.records.into_iter().map(record).chain(found.prefixes.into_iter().map(prefix)).collect()
+        let note = |(key, body)| Edit::RequireNote { key, body };
+        let records = found.records.into_iter().map(record);
+        records
+            .chain(found.prefixes.into_iter().map(prefix))
+            .chain(found.notes.into_iter().map(note))
+            .collect()
     }
 
     fn found(&self) -> MutexGuard<'_, Found> {
@@ -106,7 +112,9 @@ impl<S: Store> Store for Consulted<'_, S> {
     }
 
     async fn note(&self, key: &[u8]) -> Result<Option<Box<[u8]>>, StoreError> {
-        self.store.note(key).await
+        let body = self.store.note(key).await?;
+        self.found().notes.insert((key.into(), body.clone()));
+        Ok(body)
     }
 
     async fn notes(

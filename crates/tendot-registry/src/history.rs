@@ -6,7 +6,7 @@ use crate::{Caller, Error, Registry, price};
 impl<S: Store> Registry<S> {
     /// What ever changed under a name that is kept here, also if it has ended or was removed: at most `limit` changes.
     ///
-    /// Of what was there before, everybody gets the values that everybody could read then, and the operator those that
+    /// Of names that are only reserved, or never were more, only the operator is told. Of what was there before, everybody gets the values that everybody could read then, and the operator those that
     /// anybody could. Who made a change is told to everybody if it is a handle's identity or a part of this program.
     pub async fn history(
         &self,
@@ -20,8 +20,8 @@ impl<S: Store> Registry<S> {
         let full = name.with_slash();
         let name = Handle::new(&full);
         self.check_responsible(name, work).await?;
-        // The line and the record that was there, and once for the name itself.
-        let lookups = u32::try_from(limit).unwrap_or(u32::MAX).saturating_add(1);
+        // The line and the record that was there, and twice for the name itself.
+        let lookups = u32::try_from(limit).unwrap_or(u32::MAX).saturating_add(2);
         work.spend(price::LOOKUP.saturating_mul(lookups))?;
         let key = name.to_str().ok().and_then(|name| Key::new(name).ok()).ok_or(Error::NotFound)?;
         let mut history = self.store.history(&key, order, limit).await?;
@@ -31,6 +31,9 @@ impl<S: Store> Registry<S> {
             return Err(Error::NotFound);
         }
         let is_operator = *caller == Caller::Operator;
+        if !is_operator && self.is_secret(name.to_str().unwrap_or_default()).await? {
+            return Err(Error::NotFound);
+        }
         let readable = if is_operator { Permissions::ADMIN_READ.0 } else { 0 } | Permissions::PUBLIC_READ.0;
         for past in &mut history.items {
             if let Before::Record(entry) = &mut past.before {

@@ -3,6 +3,7 @@ use tendot_proto::{Handle, Work};
 use tendot_store::{Key, State, Store};
 
 use crate::caller::Asker;
+use crate::party::Scope;
 use crate::permission::Needed;
 use crate::{Caller, Error, Registry, price};
 
@@ -46,7 +47,7 @@ impl<S: Store> Registry<S> {
         work: &mut Work,
     ) -> Result<Page, Error> {
         let listing = self.listing(prefix, work).await?;
-        self.settle(&listing.needed, Asker::of(caller), work).await?;
+        self.settle_list(prefix, &listing.needed, Asker::of(caller), work).await?;
         // Where names begin so; one that is nothing else is no name of a derived prefix.
         let start = std::str::from_utf8(&listing.start).ok().and_then(|start| Key::new(start).ok());
         let after = after.and_then(|after| Key::new(after).ok()).max(start);
@@ -80,7 +81,7 @@ impl<S: Store> Registry<S> {
             let page = self.list(prefix, after, limit, caller, work).await?;
             return Ok(Count { names: page.names.len() as u64, next: page.next });
         }
-        self.settle(&listing.needed, Asker::of(caller), work).await?;
+        self.settle_list(prefix, &listing.needed, Asker::of(caller), work).await?;
         work.spend(price::counted(limit))?;
         let after = after.and_then(|after| Key::new(after).ok());
         let counted = self.store.count_under(&listing.prefix, after.as_ref(), limit).await?;
@@ -102,6 +103,18 @@ impl<S: Store> Registry<S> {
         let names: Vec<Box<str>> = homed.iter().map(|prefix| format!("0.NA/{prefix}").into()).collect();
         let next = names.last().filter(|_| names.len() >= limit).cloned();
         Ok(Page { names, next })
+    }
+
+    /// Whether who asks may have a list: of a prefix that the registry gave to somebody, as of a name there.
+    pub(crate) async fn settle_list(
+        &self,
+        prefix: Handle<'_>,
+        needed: &Needed,
+        asker: Asker<'_>,
+        work: &mut Work,
+    ) -> Result<(), Error> {
+        let name = format!("{}/", homed(prefix)?);
+        self.settle_over(Some(Handle::from(&*name)), needed, asker, (Scope::Read, 0), work).await
     }
 
     pub(crate) async fn listing(&self, prefix: Handle<'_>, work: &mut Work) -> Result<Listing, Error> {

@@ -2,6 +2,7 @@ use tendot_proto::{Handle, Reference, Work};
 use tendot_store::Store;
 
 use crate::caller::Asker;
+use crate::party::Scope;
 use crate::permission::Needed;
 use crate::resolve::Found;
 use crate::{Error, Query, Registry, Write};
@@ -45,8 +46,12 @@ impl<S: Store> Registry<S> {
         let name = match operation {
             Operation::Resolve(query) => Some(query.name),
             Operation::Write(write) => write.name(),
-            Operation::List(_) | Operation::ListHomed => None,
+            Operation::List(prefix) => {
+                return self.settle_list(*prefix, &needed, Asker::Handle(claim), work).await;
+            }
+            Operation::ListHomed => None,
         };
-        self.settle_over(name, &needed, Asker::Handle(claim), work).await
+        // The scope is one of tokens, and a claim is none.
+        self.settle_over(name, &needed, Asker::Handle(claim), (Scope::Read, 0), work).await
     }
 }

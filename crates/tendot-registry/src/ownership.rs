@@ -1,22 +1,23 @@
 //! Names under a prefix that the registry gave to somebody: whatever their records say, only those have rights there who act
 //! for who has them. So a name or prefix that changes hands is lost to the keys of who had it, in that moment.
 
-use tendot_proto::{Handle, Value, Work};
+use tendot_proto::{Handle, Work};
 use tendot_store::Store;
 
 use crate::caller::Asker;
 use crate::doi::{Deposit, reached};
-use crate::party::{Allocation, Kind, Prefix, Registrant, Scope, read};
+use crate::party::{Kind, Prefix, Registrant, Scope, read};
 use crate::permission::Needed;
 use crate::{Caller, Error, Refusal, Registry, Write};
 
 impl<S: Store> Registry<S> {
-    /// Whether who asks has what is needed over a name.
+    /// Whether who asks has what is needed over a name, at a time in milliseconds since 1970. A token has to be for `scope`.
     pub(crate) async fn settle_over(
         &self,
         name: Option<Handle<'_>>,
         needed: &Needed,
         asker: Asker<'_>,
+        (scope, at): (Scope, u64),
         work: &mut Work,
     ) -> Result<(), Error> {
         if matches!(needed, Needed::Nothing | Needed::Proof)
@@ -31,8 +32,8 @@ impl<S: Store> Registry<S> {
         let Some(owner) = owner else { return self.settle(needed, asker, work).await };
         match asker {
             Asker::Token(caller) => {
-                let standing = self.standing(caller, 0, work).await.map_err(failure)?;
-                standing.check_for(&owner, Scope::Deposit).map_err(|_| not_administrator(caller))?;
+                let standing = self.standing(caller, at, work).await.map_err(failure)?;
+                standing.check_for(&owner, scope).map_err(|_| not_administrator(caller))?;
                 let prefix = name.map(|name| Handle::new(name.prefix()).to_string()).unwrap_or_default();
                 standing.check_prefix(&prefix).map_err(|_| not_administrator(caller))
             }
@@ -43,7 +44,10 @@ impl<S: Store> Registry<S> {
                 let listed = |list: &[tendot_proto::Reference<'_>]| {
                     list.iter().any(|listed| crate::caller::is_meant(listed, who))
                 };
-                if is_admin || settings.server_admins_full_access && listed(&settings.server_admins) {
+                // Who administers the server may list all that it keeps.
+                let is_enough =
+                    settings.server_admins_full_access || matches!(needed, Needed::RightOrServer(_));
+                if is_admin || is_enough && listed(&settings.server_admins) {
                     return Ok(());
                 }
                 Err(Error::NotAdministrator { who: who.to_string().into() })
@@ -52,9 +56,17 @@ impl<S: Store> Registry<S> {
         }
     }
 
-    /// A token where no prefix is anybody's: only the operator's has rights.
-    pub(crate) async fn settle_server(&self, caller: &Caller, work: &mut Work) -> Result<(), Error> {
+    /// A token where no prefix is anybody's: only the operator's has rights. To be known, any will do.
+    pub(crate) async fn settle_server(
+        &self,
+        needed: &Needed,
+        caller: &Caller,
+        work: &mut Work,
+    ) -> Result<(), Error> {
         let standing = self.standing(caller, 0, work).await.map_err(failure)?;
+        if matches!(needed, Needed::Proof) {
+            return Ok(());
+        }
         standing.check_operator().map_err(|_| not_administrator(caller))
     }
 
@@ -73,49 +85,41 @@ impl<S: Store> Registry<S> {
         Ok(self.held::<Registrant>(Kind::Registrant, &owner, work).await?.map(|held| held.it))
     }
 
-    /// What is written keeps to the rules of its prefix, by whichever door it comes.
+    /// What is written under a name keeps to the rules of its prefix, by whichever door it comes.
     pub(crate) async fn check_policy(
         &self,
         write: &Write<'_>,
+        name: &str,
         at: u64,
         work: &mut Work,
     ) -> Result<(), Error> {
-        let (name, values, is_new) = match write {
-            Write::Create { name, values, .. } => (*name, values, true),
-            Write::Add { name, values, .. } | Write::Modify { name, values, .. } => (*name, values, false),
+        let (values, is_new) = match write {
+            Write::Create { values, .. } => (values, true),
+            Write::Add { values, .. } | Write::Modify { values, .. } => (values, false),
             _ => return Ok(()),
         };
-        let Ok(prefix) = std::str::from_utf8(name.prefix()) else { return Ok(()) };
+        let Some((prefix, _)) = name.split_once('/') else { return Ok(()) };
         let refused = |refusal: Refusal| match refusal.failure {
             Some(error) => Error::Store(error),
             None => Error::Policy(Box::new(refusal)),
         };
         let Some(allocation) = self.allocation(prefix, work).await.map_err(refused)? else { return Ok(()) };
-        check_addresses(&allocation, values).map_err(refused)?;
-        let text = name.to_str().unwrap_or_default();
-        if !is_new || self.get(text, work).await?.is_some() {
+        values.iter().try_for_each(|value| allocation.check_addresses(value, "/values")).map_err(refused)?;
+        if !is_new || self.get(name, work).await?.is_some() {
             return Ok(());
         }
-        let suffix = name.suffix().and_then(|suffix| std::str::from_utf8(suffix).ok()).unwrap_or_default();
-        allocation.check_suffix(suffix).map_err(refused)?;
+        self.new_name(name, &allocation, work).await.map_err(refused)?;
         if allocation.demands_metadata() {
             let detail = format!("names under {prefix} have kernel metadata");
             let refusal = Refusal::invalid("missing", "/metadata", detail)
                 .hint("register it at `/api/v1/dois`, or reserve it there first");
             return Err(refused(refusal));
         }
-        match self.room(&allocation, at, work).await.map_err(refused)? {
+        match self.room(&allocation, at).await.map_err(refused)? {
             Some(0) => Err(refused(reached(&allocation))),
             _ => Ok(()),
         }
     }
-}
-
-fn check_addresses(allocation: &Allocation, values: &[Value<'_>]) -> Result<(), Refusal> {
-    for value in values.iter().filter(|value| value.has_type("URL")) {
-        allocation.check_address(&value.data, "/values")?;
-    }
-    Ok(())
 }
 
 fn failure(refusal: Refusal) -> Error {

@@ -4,6 +4,7 @@ use tendot_store::{Entry, State, Store};
 
 use crate::caller::Asker;
 use crate::doi::is_reserved;
+use crate::party::Scope;
 use crate::permission::{Needed, having};
 use crate::{Caller, Error, Registry, price};
 
@@ -83,7 +84,8 @@ impl<S: Store> Registry<S> {
         match self.find(query, work).await? {
             Found::Elsewhere(values) => Ok(Resolution::Referral(values)),
             Found::Here { values, needed } => {
-                self.settle_over(Some(query.name), &needed, Asker::of(caller), work).await?;
+                self.settle_over(Some(query.name), &needed, Asker::of(caller), (Scope::Read, 0), work)
+                    .await?;
                 Ok(Resolution::Values(values))
             }
         }

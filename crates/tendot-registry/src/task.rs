@@ -107,8 +107,11 @@ impl<S: Store> Registry<S> {
             let mut all = judge.store.requirements();
             all.extend(edits);
             all.extend(beside);
+            // Others were faster in taking the room that there was.
+            let Some(claim) = self.quotas.claim(&all) else { continue };
             match self.store.commit(Change { by, at, edits: all }).await {
                 Ok(committed) => {
+                    claim.keep();
                     return Ok(Carried { done, revision: changes.then_some(committed.revision) });
                 }
                 Err(CommitError::Conflict(_) | CommitError::Homed { .. } | CommitError::Note { .. }) => {}

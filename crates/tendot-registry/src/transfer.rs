@@ -8,7 +8,8 @@ use tendot_store::{Edit, Entry, Expect, State, Store};
 
 use crate::doi::{Deposit, is_reserved, owned_key};
 use crate::party::{
-    Agency, Allocation, Ended, GROUP, Held, Kind, Prefix, Registrant, Scope, Standing, new_id, put, write,
+    Agency, Allocation, Ended, GROUP, Held, Kind, Prefix, Registrant, Scope, Standing, gets, new_id, put,
+    read, write,
 };
 use crate::refusal::Reason;
 use crate::task::Planned;
@@ -51,6 +52,19 @@ pub enum What {
     Prefix(Box<str>),
     /// All registrants of an agency, with all they have, to another agency. The agency ends.
     Agency(Box<str>),
+}
+
+impl What {
+    /// A token is for all of it.
+    fn check_prefixes(&self, standing: &Standing) -> Result<(), Refusal> {
+        let prefix_of =
+            |name: &str| name.split_once('/').map_or_else(String::new, |(prefix, _)| prefix.into());
+        match self {
+            Self::Names(names) => names.iter().try_for_each(|name| standing.check_prefix(&prefix_of(name))),
+            Self::Prefix(prefix) => standing.check_prefix(prefix),
+            Self::Agency(_) => standing.check_all_prefixes(),
+        }
+    }
 }
 
 /// How far a transfer has come.
@@ -109,8 +123,7 @@ impl Plan for NewTransfer {
         if self.force && !standing.is_operator() {
             return Err(Refusal::forbidden("only the operator forces a transfer").at("/force"));
         }
-        let Move { from, mut edits } =
-            judge.plan_move(&self.what, &self.to, Some(standing), at, work).await?;
+        let Move { from, mut edits } = judge.plan_move(&self.what, &self.to, standing, at, work).await?;
         let mut transfer = Transfer {
             id: new_id(&self.random).into(),
             what: self.what.clone(),
@@ -149,6 +162,7 @@ impl Plan for TransferDecision {
         if !gives && !receives {
             return Err(no_such());
         }
+        transfer.what.check_prefixes(standing)?;
         match transfer.state {
             TransferState::Proposed => {}
             // Who asks twice is told the same.
@@ -165,10 +179,18 @@ impl Plan for TransferDecision {
         let mut edits = Vec::new();
         if self.accept {
             // What was proposed has to be theirs still who proposed it.
-            let moved = judge.plan_move(&transfer.what, &transfer.to, None, at, work).await?;
-            if moved.from != transfer.from {
+            let proposer = Standing::logged(&transfer.by);
+            let changed = || {
                 let detail = "what was proposed belongs to others by now";
-                return Err(Refusal::new(Reason::Conflict, "changed", detail).hint("propose it again"));
+                Refusal::new(Reason::Conflict, "changed", detail).hint("propose it again")
+            };
+            let moved = judge.plan_move(&transfer.what, &transfer.to, &proposer, at, work).await;
+            let moved = moved.map_err(|refusal| match refusal.reason {
+                Reason::Forbidden => changed(),
+                _ => refusal,
+            })?;
+            if moved.from != transfer.from {
+                return Err(changed());
             }
             edits = moved.edits;
         }
@@ -258,7 +280,7 @@ impl<S: Store> Registry<S> {
         &self,
         what: &What,
         to: &str,
-        standing: Option<&Standing>,
+        standing: &Standing,
         at: u64,
         work: &mut Work,
     ) -> Result<Move, Refusal> {
@@ -271,7 +293,7 @@ impl<S: Store> Registry<S> {
         let agency = self.required::<Agency>(Kind::Agency, &to.agency, work).await?.it;
         match what {
             What::Prefix(prefix) => self.move_prefix(prefix, &to, &agency, standing, at, work).await,
-            What::Names(names) => self.move_names(names, &to, standing, at, work).await,
+            What::Names(names) => self.move_names(names, &to, standing, at).await,
             What::Agency(_) => Err(no_such()),
         }
     }
@@ -281,7 +303,7 @@ impl<S: Store> Registry<S> {
         prefix: &str,
         to: &Registrant,
         agency: &Agency,
-        standing: Option<&Standing>,
+        standing: &Standing,
         at: u64,
         work: &mut Work,
     ) -> Result<Move, Refusal> {
@@ -293,10 +315,8 @@ impl<S: Store> Registry<S> {
             )
         };
         let allocation = self.allocation(prefix, work).await?.ok_or_else(no_such)?;
-        if let Some(standing) = standing {
-            standing.check_for(&allocation.holder, Scope::Transfer)?;
-            standing.check_prefix(prefix)?;
-        }
+        standing.check_for(&allocation.holder, Scope::Transfer)?;
+        standing.check_prefix(prefix)?;
         if allocation.holder.id == to.id {
             return Err(
                 Refusal::new(Reason::Conflict, "has-it", "who is to receive it has it already").at("/to")
@@ -304,7 +324,8 @@ impl<S: Store> Registry<S> {
         }
         let Allocation { prefix, record, holder, .. } = allocation;
         let moved = Prefix { registrant: to.id.clone(), agency: agency.code.clone(), ..prefix };
-        let edits = vec![moved.edit(to, agency, Some(&record), at)];
+        let mut edits = vec![moved.edit(to, agency, Some(&record), at)];
+        edits.extend(moved.comes(at));
         Ok(Move { from: vec![holder.id], edits })
     }
 
@@ -312,9 +333,8 @@ impl<S: Store> Registry<S> {
         &self,
         names: &[Box<str>],
         to: &Registrant,
-        standing: Option<&Standing>,
+        standing: &Standing,
         at: u64,
-        work: &mut Work,
     ) -> Result<Move, Refusal> {
         if names.is_empty() {
             return Err(Refusal::invalid("missing", "/names", "there are no names"));
@@ -345,13 +365,11 @@ impl<S: Store> Registry<S> {
                 None => allocation.holder.clone(),
                 Some(id) => self.required::<Registrant>(Kind::Registrant, id, work).await?.it,
             };
-            if let Some(standing) = standing {
-                if is_reserved(&entry) && !standing.is_for(&owner) {
-                    return Err(no_such());
-                }
-                standing.check_for(&owner, Scope::Transfer).map_err(|refusal| refusal.at(&*pointer))?;
-                standing.check_prefix(prefix)?;
+            if is_reserved(&entry) && !standing.is_for(&owner) {
+                return Err(no_such());
             }
+            standing.check_for(&owner, Scope::Transfer).map_err(|refusal| refusal.at(&*pointer))?;
+            standing.check_prefix(prefix)?;
             if entry.state == State::Tombstone {
                 let detail = format!("`{}` has been ended", entry.name);
                 return Err(Refusal::invalid("ended", &pointer, detail));
@@ -364,17 +382,17 @@ impl<S: Store> Registry<S> {
                 let detail = format!("`{}` is there twice", entry.name);
                 return Err(Refusal::invalid("twice", &pointer, detail));
             }
-            edits.extend(move_name(&entry, deposit, &owner, to, allocation, at)?);
+            edits.extend(move_name(&entry, deposit, to, allocation, at)?);
             owners.insert(owner.id.clone(), owner);
         }
-        // Only of those that got a group: the others are as they were.
-        for allocation in prefixes.into_values() {
-            let Allocation { prefix, record, .. } = allocation;
-            if let Some(index) = prefix.groups.get(&to.id) {
+        for Allocation { prefix, record, .. } in prefixes.into_values() {
+            let before: Prefix = read(&record)?;
+            // Only of those that got a group: the others are as they were.
+            if let (Some(index), None) = (prefix.groups.get(&to.id), before.groups.get(&to.id)) {
                 edits.push(prefix.edit_groups(to, [*index], &record, at));
+                edits.push(gets(Kind::Registrant, &to.id, &format!("{} {at}", prefix.prefix)));
             }
         }
-        let _ = work;
         Ok(Move { from: owners.into_keys().collect(), edits })
     }
 
@@ -382,7 +400,7 @@ impl<S: Store> Registry<S> {
         &self,
         code: &str,
         to: &str,
-        standing: Option<&Standing>,
+        standing: &Standing,
         at: u64,
         work: &mut Work,
     ) -> Result<Move, Refusal> {
@@ -391,16 +409,16 @@ impl<S: Store> Registry<S> {
         };
         let from = self.held::<Agency>(Kind::Agency, code, work).await?;
         let Held { it: from, revision } = from.ok_or_else(|| no_such("/agency", code))?;
-        if let Some(standing) = standing {
-            standing.check_agency(&from.code, Scope::Transfer)?;
-        }
+        standing.check_agency(&from.code, Scope::Transfer)?;
+        standing.check_all_prefixes()?;
         let to = self.held::<Agency>(Kind::Agency, to, work).await?.ok_or_else(|| no_such("/to", to))?.it;
         from.check_going_on("/agency")?;
         to.check_going_on("/to")?;
         if from.code.eq_ignore_ascii_case(&to.code) {
             return Err(Refusal::new(Reason::Conflict, "has-it", "it is the same agency").at("/to"));
         }
-        let mut edits = Vec::new();
+        let mut edits = vec![gets(Kind::Agency, &to.code, &from.code)];
+        self.look_through(Kind::Agency, &from.code).await?;
         self.visit_held(Kind::Registrant, None, |held: Held<Registrant>| {
             if held.it.agency.eq_ignore_ascii_case(&from.code) {
                 let moved = Registrant { agency: to.code.clone(), ..held.it };
@@ -430,7 +448,6 @@ const WORK: u32 = 2_000;
 fn move_name(
     entry: &Entry,
     deposit: Deposit,
-    from: &Registrant,
     to: &Registrant,
     allocation: &mut Allocation,
     at: u64,
@@ -445,11 +462,12 @@ fn move_name(
     values.push(Value { timestamp, ..Value::with_data(100, "HS_ADMIN", admin.to_bytes()) });
     values.sort_by_key(|value| value.index);
     let owner = (!comes_home).then(|| to.id.clone());
+    let from = deposit.owner.clone();
     let registration = write(&Deposit { owner, updated: at, ..deposit });
     let (name, expect) = (entry.name.clone(), Expect::Revision(entry.revision));
     let mut edits = vec![Edit::Register { name, values, registration, expect }];
-    if from.id != allocation.holder.id {
-        edits.push(Edit::RemoveNote { key: owned_key(&from.id, &entry.name)?.into() });
+    if let Some(from) = from {
+        edits.push(Edit::RemoveNote { key: owned_key(&from, &entry.name)?.into() });
     }
     if !comes_home {
         let key = owned_key(&to.id, &entry.name)?.into();

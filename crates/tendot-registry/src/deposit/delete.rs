@@ -7,7 +7,7 @@ use tendot_store::{Edit, Expect, Store};
 use super::{Outcome, Plan};
 use crate::party::{Prefix, read};
 use crate::permission::Needed;
-use crate::{Error, Registry};
+use crate::{Error, Reason, Refusal, Registry};
 
 impl<S: Store> Registry<S> {
     pub(super) async fn plan_delete(
@@ -26,8 +26,14 @@ impl<S: Store> Registry<S> {
         } else {
             Edit::Remove { name: name.clone(), expect }
         };
-        let outcome = Outcome { name, replaced: true, edit: Some(edit), locks_out: false, notes: Vec::new() };
-        Ok(Plan { needed: Needed::right(right), outcome: Ok(outcome) })
+        let is_allocated = handle.is_prefix_handle() && !entry.registration.is_empty();
+        let outcome = if is_allocated {
+            let detail = "the prefix has been given to a registrant, and names under it go by its record";
+            Err(Error::Policy(Box::new(Refusal::new(Reason::Conflict, "allocated", detail))))
+        } else {
+            Ok(Outcome { name, replaced: true, edit: Some(edit), locks_out: false, notes: Vec::new() })
+        };
+        Ok(Plan { needed: Needed::right(right), outcome })
     }
 
     /// By the settings, or since the registry gave the prefix to somebody, and not just to try things out.

@@ -23,6 +23,8 @@ use tendot_proto::{Handle, Now, Value, Work};
 use tendot_store::{Change, CommitError, Edit, Entry, Expect, State, Store};
 
 use crate::caller::Asker;
+use crate::doi::is_reserved;
+use crate::party::Scope;
 use crate::permission::{Needed, is_administered};
 use crate::{Caller, Error, Registry};
 
@@ -189,8 +191,12 @@ impl<S: Store> Registry<S> {
         for _ in 0..TRIES {
             let judge = self.judge();
             let plan = judge.plan(write, now.unix32(), work).await?;
-            judge.settle_over(write.name(), &plan.needed, Asker::of(caller), work).await?;
-            judge.check_policy(write, now.unix.saturating_mul(1_000), work).await?;
+            let at = now.unix.saturating_mul(1_000);
+            let standard = (Scope::Deposit, at);
+            judge.settle_over(write.name(), &plan.needed, Asker::of(caller), standard, work).await?;
+            if let Ok(outcome) = &plan.outcome {
+                judge.check_policy(write, &outcome.name, at, work).await?;
+            }
             let Outcome { name, replaced, edit, locks_out, notes } = plan.outcome?;
             if locks_out && !write.is_forced() {
                 return Err(Error::LockedOut);
@@ -198,9 +204,12 @@ impl<S: Store> Registry<S> {
             let Some(edit) = edit else { return Ok(Done { name, replaced, revision: None, notes }) };
             let mut edits = judge.store.requirements();
             edits.push(edit);
-            let change = Change { by: caller.to_string().into(), at: now.unix.saturating_mul(1_000), edits };
+            // Others were faster in taking the room that there was.
+            let Some(claim) = self.quotas.claim(&edits) else { continue };
+            let change = Change { by: caller.to_string().into(), at, edits };
             match self.store.commit(change).await {
                 Ok(committed) => {
+                    claim.keep();
                     return Ok(Done { name, replaced, revision: Some(committed.revision), notes });
                 }
                 Err(CommitError::Conflict(_) | CommitError::Homed { .. }) => {}
@@ -239,7 +248,9 @@ impl<S: Store> Registry<S> {
         self.check_responsible(Handle::new(&full), work).await?;
         let text = std::str::from_utf8(&full).unwrap_or_default();
         let entry = self.get(text, work).await?;
-        Ok((text.into(), entry.filter(|entry| entry.state == State::Live)))
+        // What is only reserved is nobody's to see, and is changed where it was reserved.
+        let is_there = |entry: &Entry| entry.state == State::Live && !is_reserved(entry);
+        Ok((text.into(), entry.filter(is_there)))
     }
 }
 

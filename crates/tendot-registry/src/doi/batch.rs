@@ -6,12 +6,13 @@ use std::collections::hash_map::Entry as Slot;
 use tendot_proto::{Handle, Work};
 use tendot_store::{Change, CommitError, Edit, Entry, Key, State, Store};
 
-use super::deposit::{split, taken};
+use super::deposit::{check_prefix_given, split, taken};
 use super::draw::Drawing;
-use super::{Deposit, Draft, Drawn, draw, quota};
+use super::{Deposit, Draft, Drawn, draw, is_reserved, quota};
 use crate::consulted::Consulted;
 use crate::party::{Allocation, GROUP, Kind, Registrant, Scope, Standing};
 use crate::refusal::Reason;
+use crate::validate::other_forms;
 use crate::{Caller, Note, Refusal, Registry};
 
 /// A line of a batch.
@@ -138,7 +139,8 @@ impl<S: Store> Registry<S> {
             allocations: HashMap::new(),
             owners: HashMap::new(),
             rooms: HashMap::new(),
-            planned: HashMap::new(),
+            planned: Vec::new(),
+            places: HashMap::new(),
         };
         let mut outcomes = Vec::with_capacity(lines.len());
         for line in lines {
@@ -151,8 +153,7 @@ impl<S: Store> Registry<S> {
         if dry {
             return Ok(Some(outcomes));
         }
-        let Batch { planned, rooms, .. } = batch;
-        let mut edits: Vec<Edit> = planned.into_values().filter_map(Planned::into_edit).collect();
+        let mut edits: Vec<Edit> = batch.planned.into_iter().map(|planned| planned.edit).collect();
         let beside = beside(&outcomes);
         if edits.is_empty() && beside.is_empty() {
             return Ok(Some(outcomes));
@@ -160,11 +161,11 @@ impl<S: Store> Registry<S> {
         let mut all = judge.store.requirements();
         all.append(&mut edits);
         all.extend(beside);
+        // Others were faster in taking the room that there was.
+        let Some(claim) = self.quotas.claim(&all) else { return Ok(None) };
         match self.store.commit(Change { by: standing.to_string().into(), at, edits: all }).await {
             Ok(_) => {
-                for (prefix, room) in rooms {
-                    self.quotas.add(&prefix, room.taken);
-                }
+                claim.keep();
                 Ok(Some(outcomes))
             }
             Err(CommitError::Conflict(_) | CommitError::Homed { .. } | CommitError::Note { .. }) => Ok(None),
@@ -207,7 +208,10 @@ struct Batch<'a, S> {
     allocations: HashMap<Box<str>, Option<Allocation>>,
     owners: HashMap<Box<str>, Registrant>,
     rooms: HashMap<Box<str>, Room>,
-    planned: HashMap<Key, Planned>,
+    /// What is to be done, in the order of the lines …
+    planned: Vec<Planned>,
+    /// … and where in it each name is.
+    places: HashMap<Key, usize>,
 }
 
 #[derive(Clone, Copy)]
@@ -218,16 +222,10 @@ struct Room {
 
 /// A name as it will be after the lines so far.
 struct Planned {
-    entry: Option<Entry>,
+    entry: Entry,
     /// The revision that was read.
     there: Option<u64>,
-    edit: Option<Edit>,
-}
-
-impl Planned {
-    fn into_edit(self) -> Option<Edit> {
-        self.edit
-    }
+    edit: Edit,
 }
 
 impl<S: Store> Batch<'_, S> {
@@ -249,15 +247,13 @@ impl<S: Store> Batch<'_, S> {
     async fn name(&self, draft: &Draft, random: &[u8; 16], work: &mut Work) -> Result<Box<str>, Refusal> {
         self.standing.check(Scope::Deposit)?;
         match (&draft.name, &draft.prefix) {
-            (Some(name), _) => Ok(name.clone()),
-            // Two lines of one change never get the same: it would be one that another has planned.
+            (Some(name), prefix) => {
+                check_prefix_given(name, prefix.as_deref())?;
+                Ok(name.clone())
+            }
             (None, Some(prefix)) => {
-                let name = self.registry.mint(prefix, random, work).await?;
-                let is_planned = Key::new(&name).is_ok_and(|key| self.planned.contains_key(&key));
-                if is_planned {
-                    return Err(Refusal::new(Reason::Busy, "no-name-left", "no free name was found"));
-                }
-                Ok(name)
+                let is_planned = |name: &str| Key::new(name).is_ok_and(|key| self.places.contains_key(&key));
+                self.registry.mint(prefix, random, is_planned, work).await
             }
             (None, None) => Err(Refusal::invalid("missing", "/name", "a deposit has a `name` or a `prefix`")),
         }
@@ -286,8 +282,9 @@ impl<S: Store> Batch<'_, S> {
             return Err(crate::Error::OtherServer.into());
         }
         let key = Key::new(name).map_err(|error| Refusal::invalid("bad-name", "/name", error.to_string()))?;
-        let (there, read) = match self.planned.get(&key) {
-            Some(planned) => (planned.entry.clone(), planned.there),
+        let place = self.places.get(&key).copied();
+        let (there, read) = match place.and_then(|place| self.planned.get(place)) {
+            Some(planned) => (Some(planned.entry.clone()), planned.there),
             None => {
                 let entry = self.registry.store.get(&key).await?;
                 let revision = entry.as_ref().map(|entry| entry.revision);
@@ -301,7 +298,9 @@ impl<S: Store> Batch<'_, S> {
         let group = match &there {
             None => {
                 self.standing.check_for(&allocation.holder, Scope::Deposit)?;
-                notes = self.registry.new_name(name, allocation, work).await?;
+                // What looks like it has to stay away until this is committed.
+                notes = self.judge.new_name(name, allocation, work).await?;
+                self.check_lookalikes(name, allocation, &mut notes)?;
                 GROUP
             }
             Some(entry) => {
@@ -317,6 +316,11 @@ impl<S: Store> Batch<'_, S> {
                         }
                     },
                 };
+                // Of names that are only reserved others do not learn, unless they could have made them.
+                if is_reserved(entry) && !self.standing.is_for(owner) {
+                    self.standing.check_for(&allocation.holder, Scope::Deposit)?;
+                    return Err(taken(entry)?);
+                }
                 self.standing.check_for(owner, Scope::Deposit)?;
                 allocation.group_of(&owner.id).unwrap_or(GROUP)
             }
@@ -324,7 +328,7 @@ impl<S: Store> Batch<'_, S> {
         if there.is_none() {
             let room = match self.rooms.get_mut(prefix) {
                 Some(room) => Some(room),
-                None => match self.judge.room(allocation, self.at, work).await? {
+                None => match self.judge.room(allocation, self.at).await? {
                     Some(left) => Some(self.rooms.entry(prefix.into()).or_insert(Room { left, taken: 0 })),
                     None => None,
                 },
@@ -351,11 +355,40 @@ impl<S: Store> Batch<'_, S> {
                 entry.name.clone()
             }
         };
-        if edit.is_some() {
+        if let Some(edit) = edit {
             let (entry, _) = drawn.parts();
-            self.planned.insert(key, Planned { entry: Some(entry), there: read, edit });
+            let planned = Planned { entry, there: read, edit };
+            match place.and_then(|place| self.planned.get_mut(place)) {
+                Some(before) => *before = planned,
+                None => {
+                    self.places.insert(key, self.planned.len());
+                    self.planned.push(planned);
+                }
+            }
         }
         Ok((status, spelled, notes))
+    }
+
+    /// What a line before this one makes may look like it, too.
+    fn check_lookalikes(
+        &self,
+        name: &str,
+        allocation: &Allocation,
+        notes: &mut Vec<Note>,
+    ) -> Result<(), Refusal> {
+        if name.is_ascii() {
+            return Ok(());
+        }
+        let planned = |form: String| {
+            let place = *self.places.get(&Key::new(&form).ok()?)?;
+            self.planned.get(place).map(|planned| planned.entry.name.clone())
+        };
+        let Some(with) = other_forms(name).into_iter().find_map(planned) else { return Ok(()) };
+        if allocation.refuses_lookalikes() || !self.judge.settings.limits.confusable_names {
+            return Err(crate::Error::Confusable { with }.into());
+        }
+        notes.insert(0, Note::ConfusableWith { name: with });
+        Ok(())
     }
 }
 

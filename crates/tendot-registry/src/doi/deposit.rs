@@ -5,7 +5,7 @@ use tendot_proto::{Handle, Work};
 use tendot_store::{Edit, Entry, Expect, State, Store};
 
 use super::draw::Drawing;
-use super::{Deposit, Draft, Registered, Stage, draw, is_reserved, quota, shown, suffix};
+use super::{Deposit, Draft, Registered, Stage, draw, is_reserved, owned_key, quota, shown, suffix};
 use crate::party::{Allocation, GROUP, Kind, Registrant, Scope, Standing, check_revision};
 use crate::refusal::Reason;
 use crate::task::Planned;
@@ -61,7 +61,7 @@ impl Plan for NewName {
                 check_prefix_given(name, prefix.as_deref())?;
                 name.clone()
             }
-            (None, Some(prefix)) => judge.mint(prefix, &self.random, work).await?,
+            (None, Some(prefix)) => judge.mint(prefix, &self.random, |_| false, work).await?,
             (None, None) => {
                 return Err(Refusal::invalid("missing", "/name", "a deposit has a `name` or a `prefix`"));
             }
@@ -71,7 +71,7 @@ impl Plan for NewName {
         if let Some(entry) = judge.get(&name, work).await? {
             return Err(taken(&entry)?);
         }
-        if judge.room(&allocation, at, work).await? == Some(0) {
+        if judge.room(&allocation, at).await? == Some(0) {
             return Err(quota::reached(&allocation));
         }
         let notes = judge.new_name(&name, &allocation, work).await?;
@@ -131,15 +131,19 @@ impl Plan for NameEnd {
         check_revision(self.expect, entry.revision)?;
         let (name, expect) = (entry.name.clone(), Expect::Revision(entry.revision));
         // What nobody ever could resolve, or was only to try things out, need not be remembered for ever.
-        let edit = if allocation.prefix.test || is_reserved(&entry) {
-            Edit::Remove { name, expect }
-        } else {
-            Edit::Tombstone { name, expect }
-        };
         let deposit = Deposit::of(&entry)?;
+        let mut edits = Vec::new();
+        if allocation.prefix.test || is_reserved(&entry) {
+            edits.push(Edit::Remove { name, expect });
+            if let Some(owner) = &deposit.owner {
+                edits.push(Edit::RemoveNote { key: owned_key(owner, &entry.name)?.into() });
+            }
+        } else {
+            edits.push(Edit::Tombstone { name, expect });
+        }
         let entry = Entry { state: State::Tombstone, ..entry };
         let registered = Registered { ended: Some(at), ..shown(entry, deposit, &owner, standing) };
-        Ok(Planned::new(vec![edit], registered))
+        Ok(Planned::new(edits, registered))
     }
 }
 
@@ -156,7 +160,7 @@ pub(super) fn split(name: &str) -> Result<(&str, &str), Refusal> {
     Ok((read.prefix(), read.suffix()))
 }
 
-fn check_prefix_given(name: &str, prefix: Option<&str>) -> Result<(), Refusal> {
+pub(super) fn check_prefix_given(name: &str, prefix: Option<&str>) -> Result<(), Refusal> {
     match prefix {
         Some(prefix) if name.split_once('/').is_none_or(|(own, _)| own != prefix) => {
             let detail = format!("`{name}` is not under `{prefix}`");
@@ -206,7 +210,7 @@ impl<S: Store> Registry<S> {
     }
 
     /// A new name is one that may be: what there is to tell of it.
-    pub(super) async fn new_name(
+    pub(crate) async fn new_name(
         &self,
         name: &str,
         allocation: &Allocation,
@@ -280,11 +284,12 @@ impl<S: Store> Registry<S> {
         }
     }
 
-    /// A name under a prefix that nobody has yet.
+    /// A name under a prefix that nobody has yet, nor will by what is planned.
     pub(super) async fn mint(
         &self,
         prefix: &str,
         random: &[u8; 16],
+        is_planned: impl Fn(&str) -> bool + Send + Sync,
         work: &mut Work,
     ) -> Result<Box<str>, Refusal> {
         let random = u128::from_be_bytes(*random);
@@ -292,7 +297,10 @@ impl<S: Store> Registry<S> {
             let bits = (random >> 64) as u64 ^ (random as u64).wrapping_mul(number);
             let name = format!("{prefix}/{}", suffix::make(bits));
             work.spend(price::LOOKUP).map_err(crate::Error::from)?;
-            if self.is_in_share(Handle::from(&*name)) && self.get(&name, work).await?.is_none() {
+            if self.is_in_share(Handle::from(&*name))
+                && !is_planned(&name)
+                && self.get(&name, work).await?.is_none()
+            {
                 return Ok(name.into());
             }
         }

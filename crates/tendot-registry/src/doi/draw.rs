@@ -148,7 +148,9 @@ fn values(
                 values.push(value.clone());
             }
         }
-        None => values.extend(before.iter().filter(|old| old.index != URL && !is_admin(old)).cloned()),
+        None => values.extend(
+            before.iter().filter(|old| ![URL, ADMIN].contains(&old.index) && !is_admin(old)).cloned(),
+        ),
     }
     if draft.url.is_none() && !values.iter().any(|value| value.index == URL) {
         values.extend(before.iter().find(|old| old.index == URL).cloned());
@@ -184,10 +186,7 @@ fn check_given(
     }
     check_value(value, drawing.limits)
         .map_err(|error| Refusal::invalid("bad-value", pointer, error.to_string()))?;
-    if value.has_type("URL") {
-        drawing.allocation.check_address(&value.data, pointer)?;
-    }
-    Ok(())
+    drawing.allocation.check_addresses(value, pointer)
 }
 
 /// A name that resolves leads somewhere, and has the metadata that it has to have.

@@ -52,6 +52,12 @@ impl<S: Store> Registry<S> {
     ) -> Result<Names, Refusal> {
         work.spend(price::names(limit)).map_err(Error::from)?;
         let standing = self.standing(caller, at, work).await?;
+        // As it was first spelled.
+        let registrant = match registrant {
+            Some(id) => Some(self.required::<Registrant>(party::Kind::Registrant, id, work).await?.it.id),
+            None => None,
+        };
+        let registrant = registrant.as_deref();
         let mut list = List { standing, registrants: Vec::new(), only: registrant, limit, items: Vec::new() };
         if let Some(prefix) = prefix {
             let held = self.prefix(prefix, work).await?;
@@ -63,7 +69,6 @@ impl<S: Store> Registry<S> {
             let next = self.names_of_all(None, after, &mut list, work).await?;
             return Ok(Names { items: list.items, next });
         };
-        self.registrant(registrant, caller, at, work).await?;
         if after.is_none_or(|after| !after.starts_with(OWNED)) {
             let next = self.names_of_all(Some(registrant), after, &mut list, work).await?;
             if next.is_some() {
@@ -172,6 +177,10 @@ impl<S: Store> Registry<S> {
             let Some(entry) = self.get(name, work).await? else { continue };
             let Some((prefix, _)) = name.split_once('/') else { continue };
             let held = self.prefix(prefix, work).await?;
+            // What has become its own prefix meanwhile was listed there.
+            if *held.it.registrant == *registrant {
+                continue;
+            }
             if let Some(item) = self.item(&entry, &held.it, list, work).await? {
                 list.items.push(item);
             }
@@ -197,7 +206,7 @@ impl<S: Store> Registry<S> {
                 list.registrants.push(held.it);
             }
             let known = list.registrants.iter().find(|known| known.id == owner);
-            if !known.is_some_and(|known| list.standing.may_see(known)) {
+            if !known.is_some_and(|known| list.standing.may_see_under(&prefix.prefix, known)) {
                 return Ok(None);
             }
         }

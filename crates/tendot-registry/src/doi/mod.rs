@@ -23,7 +23,7 @@ pub use suffix::is_minted;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use tendot_proto::{Value, Work};
-use tendot_store::{Entry, Key, Order, State, Store};
+use tendot_store::{Before, Entry, Key, Order, State, Store};
 
 use crate::metadata::{Facts, Format, Kernel};
 use crate::party::{Kind, Registrant, Standing};
@@ -180,7 +180,7 @@ impl<S: Store> Registry<S> {
         let deposit = Deposit::of(&entry)?;
         let owner = deposit.owner.clone().unwrap_or_else(|| prefix.registrant.clone());
         let owner = self.required::<Registrant>(Kind::Registrant, &owner, work).await?.it;
-        if deposit.state == Stage::Reserved && !standing.may_see(&owner) {
+        if deposit.state == Stage::Reserved && !standing.may_see_under(&prefix.prefix, &owner) {
             return Err(no_such());
         }
         let ended =
@@ -188,6 +188,18 @@ impl<S: Store> Registry<S> {
         let mut registered = shown(entry, deposit, &owner, &standing);
         registered.ended = ended;
         Ok(registered)
+    }
+
+    /// Whether nobody but those concerned is to know of a name: it is only reserved, or never was more.
+    pub(crate) async fn is_secret(&self, name: &str) -> Result<bool, Error> {
+        let Ok(key) = Key::new(name) else { return Ok(false) };
+        if let Some(entry) = self.store.get(&key).await? {
+            return Ok(is_reserved(&entry));
+        }
+        let history = self.store.history(&key, Order::NewestFirst { before: u64::MAX }, 1).await?;
+        Ok(
+            matches!(history.items.first().map(|past| &past.before), Some(Before::Record(entry)) if is_reserved(entry)),
+        )
     }
 
     /// When a name was last changed.
@@ -202,7 +214,8 @@ impl<S: Store> Registry<S> {
 /// A name as it is told to somebody.
 fn shown(entry: Entry, deposit: Deposit, owner: &Registrant, standing: &Standing) -> Registered {
     let Entry { name, revision, state, mut values, .. } = entry;
-    let may_see = standing.may_see(owner);
+    let prefix = name.split_once('/').map_or(&*name, |(prefix, _)| prefix);
+    let may_see = standing.may_see_under(prefix, owner);
     values.retain(|value| {
         value.permissions.is_public()
             || may_see && value.permissions.has(tendot_proto::Permissions::ADMIN_READ)

@@ -154,6 +154,7 @@ impl Plan for AgencyChange {
     ) -> Result<Planned<Agency>, Refusal> {
         let Held { it: before, revision } = judge.required::<Agency>(Kind::Agency, &self.code, work).await?;
         standing.check_agency(&before.code, Scope::Administer)?;
+        standing.check_all_prefixes()?;
         super::check_revision(self.expect, revision)?;
         if self.range.is_some() && !standing.is_operator() {
             return Err(Refusal::forbidden("only the operator gives an agency other prefixes"));

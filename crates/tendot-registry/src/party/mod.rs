@@ -188,6 +188,24 @@ impl<S: Store> Registry<S> {
     }
 }
 
+/// An edit that tells that an agency or a registrant has got something: what it has is looked through by who changes all of
+/// it, and what comes meanwhile must not be missed.
+pub(crate) fn gets(kind: Kind, id: &str, what: &str) -> Edit {
+    Edit::PutNote { key: holdings(kind, id), body: what.as_bytes().into() }
+}
+
+fn holdings(kind: Kind, id: &str) -> Box<[u8]> {
+    format!("holdings/{}/{}", kind.name(), id.to_ascii_uppercase()).into_bytes().into()
+}
+
+impl<S: Store> Registry<S> {
+    /// Before all is looked through that an agency or a registrant has: nothing may come to it until that is committed.
+    pub(crate) async fn look_through(&self, kind: Kind, id: &str) -> Result<(), Error> {
+        self.store.note(&holdings(kind, id)).await?;
+        Ok(())
+    }
+}
+
 /// What is to be changed has to be what who asks took it for.
 pub(crate) fn check_revision(expected: Option<u64>, revision: u64) -> Result<(), Refusal> {
     match expected {

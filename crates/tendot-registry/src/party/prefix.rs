@@ -6,11 +6,11 @@ use std::collections::BTreeMap;
 
 use regex::{Regex, RegexBuilder};
 use serde::{Deserialize, Serialize};
-use tendot_proto::record::{Admin, AdminPermissions, ValueList};
+use tendot_proto::record::{Admin, AdminPermissions, Locations, ValueList};
 use tendot_proto::{Reference, Value, Work};
 use tendot_store::{Edit, Entry, Expect, State, Store};
 
-use super::{Agency, Demand, Held, Kind, Registrant, Scope, Standing, check_revision, read, write};
+use super::{Agency, Demand, Held, Kind, Registrant, Scope, Standing, check_revision, gets, read, write};
 use crate::refusal::Reason;
 use crate::task::Planned;
 use crate::task::sealed::Plan;
@@ -117,7 +117,11 @@ fn number(prefix: &str) -> Option<u32> {
 impl Policy {
     fn check(&self) -> Result<(), Refusal> {
         if let Some(pattern) = &self.pattern {
-            expression(pattern)
+            // By itself, too: it must not end the group that it is put into.
+            RegexBuilder::new(pattern)
+                .size_limit(1 << 18)
+                .build()
+                .and_then(|_| expression(pattern))
                 .map_err(|error| Refusal::invalid("bad-pattern", "/policy/pattern", error.to_string()))?;
         }
         if self.hosts.len() > 100 {
@@ -229,6 +233,23 @@ impl Allocation {
         Err(Refusal::invalid("host", pointer, detail))
     }
 
+    /// All addresses of a value do.
+    pub(crate) fn check_addresses(&self, value: &Value<'_>, pointer: &str) -> Result<(), Refusal> {
+        if value.has_type("URL") {
+            return self.check_address(&value.data, pointer);
+        }
+        if !value.has_type("10320/loc") || self.prefix.policy.hosts.is_empty() {
+            return Ok(());
+        }
+        let locations = Locations::from_bytes(&value.data)
+            .map_err(|error| Refusal::invalid("bad-value", pointer, format!("no locations: {error}")))?;
+        locations
+            .locations
+            .iter()
+            .flat_map(|one| one.href().into_iter().chain(one.href_template()))
+            .try_for_each(|address| self.check_address(address.as_bytes(), pointer))
+    }
+
     /// Whether names have to come with metadata.
     pub(crate) fn demands_metadata(&self) -> bool {
         self.prefix.policy.metadata.unwrap_or(self.agency.metadata) == Demand::Required
@@ -307,6 +328,12 @@ impl Prefix {
 }
 
 impl Prefix {
+    /// That it comes to who has it now.
+    pub(crate) fn comes(&self, at: u64) -> [Edit; 2] {
+        let what = format!("{} {at}", self.prefix);
+        [gets(Kind::Agency, &self.agency, &what), gets(Kind::Registrant, &self.registrant, &what)]
+    }
+
     /// Where the administrators of somebody else stand who has, or gets, names here.
     pub(crate) fn group_for(&mut self, registrant: &str) -> u32 {
         let next = self.groups.values().max().map_or(GROUP + 1, |last| last.saturating_add(1));
@@ -352,6 +379,7 @@ impl Plan for NewPrefix {
         let held = judge.held::<Registrant>(Kind::Registrant, &self.registrant, work).await?;
         let registrant = held.ok_or_else(no_such)?.it;
         standing.check_agency(&registrant.agency, Scope::Administer)?;
+        standing.check_all_prefixes()?;
         let agency = judge.required::<Agency>(Kind::Agency, &registrant.agency, work).await?.it;
         self.policy.check()?;
         let (prefix, there, next) = match &self.prefix {
@@ -375,6 +403,7 @@ impl Plan for NewPrefix {
         };
         let mut edits = vec![prefix.edit(&registrant, &agency, there.as_ref(), at)];
         edits.push(Edit::Home { prefix: prefix.prefix.clone() });
+        edits.extend(prefix.comes(at));
         edits.extend(next);
         Ok(Planned::new(edits, prefix))
     }
@@ -395,6 +424,7 @@ impl Plan for PrefixChange {
             judge.allocation(&self.prefix, work).await?.ok_or_else(no_such)?;
         // What its registrant may do there is for the agency to say.
         standing.check_agency(&agency.code, Scope::Administer)?;
+        standing.check_prefix(&before.prefix)?;
         check_revision(self.expect, record.revision)?;
         let mut prefix = before.clone();
         prefix.policy = self.policy.clone().unwrap_or(prefix.policy);
@@ -425,7 +455,7 @@ impl<S: Store> Registry<S> {
     ) -> Result<(Vec<Held<Prefix>>, Option<String>), Refusal> {
         work.spend(price::names(limit)).map_err(Error::from)?;
         let is_it = |prefix: &Prefix| {
-            registrant.is_none_or(|id| *prefix.registrant == *id)
+            registrant.is_none_or(|id| prefix.registrant.eq_ignore_ascii_case(id))
                 && agency.is_none_or(|code| prefix.agency.eq_ignore_ascii_case(code))
         };
         let after = after.map(|after| format!("0.NA/{after}"));
@@ -534,7 +564,9 @@ impl<S: Store> Registry<S> {
             return Err(taken(format!("`{prefix}` is in use")));
         }
         let (first, last) = agency.range.as_ref().and_then(Range::numbers).unwrap_or((FIRST, u32::MAX));
-        if number(prefix).is_some_and(|number| (first..=last).contains(&number)) {
+        let others = self.ranges_of_others(agency).await?;
+        let is_others = |number: u32| others.iter().any(|(first, last)| (*first..=*last).contains(&number));
+        if number(prefix).is_some_and(|number| (first..=last).contains(&number) && !is_others(number)) {
             return Ok(None);
         }
         let detail = format!("agency `{}` gives prefixes from 10.{first} on, not `{prefix}`", agency.code);
@@ -552,7 +584,18 @@ impl<S: Store> Registry<S> {
         let noted = self.store.note(key.as_bytes()).await?;
         let noted = noted.and_then(|body| std::str::from_utf8(&body).ok()?.parse::<u32>().ok());
         let start = noted.filter(|noted| (first..=last).contains(noted)).unwrap_or(first);
-        for number in (start..=last).take(TRIED as usize) {
+        let others = self.ranges_of_others(agency).await?;
+        let mut number = start;
+        for _ in 0..TRIED {
+            // Those of other agencies are gone past at once; the ranges stand in order.
+            for (begin, end) in &others {
+                if (*begin..=*end).contains(&number) {
+                    number = end.saturating_add(1);
+                }
+            }
+            if !(start..=last).contains(&number) {
+                break;
+            }
             let prefix: Box<str> = format!("10.{number}").into();
             work.spend(price::LOOKUP).map_err(Error::from)?;
             let is_free = self.get(&format!("0.NA/{prefix}"), work).await?.is_none()
@@ -561,13 +604,29 @@ impl<S: Store> Registry<S> {
                 let body = number.saturating_add(1).to_string().into_bytes().into();
                 return Ok((prefix, Edit::PutNote { key: key.into_bytes().into(), body }));
             }
+            number = number.saturating_add(1);
         }
         let detail = format!("agency `{}` has no free prefix from 10.{start} on", agency.code);
         Err(Refusal::new(Reason::Full, "no-prefix-left", detail))
     }
 
+    /// What an agency without a range of its own leaves to others, in order; those with one have what was given to them.
+    async fn ranges_of_others(&self, agency: &Agency) -> Result<Vec<(u32, u32)>, Error> {
+        let mut ranges = Vec::new();
+        if agency.range.is_none() {
+            self.visit_held(Kind::Agency, None, |held: Held<Agency>| {
+                ranges.extend(held.it.range.as_ref().and_then(Range::numbers));
+                true
+            })
+            .await?;
+        }
+        ranges.sort_unstable();
+        Ok(ranges)
+    }
+
     /// The groups of a registrant in all prefixes where it has names, as its administrators are now.
     pub(crate) async fn renew_groups(&self, registrant: &Registrant, at: u64) -> Result<Vec<Edit>, Refusal> {
+        self.look_through(Kind::Registrant, &registrant.id).await?;
         let mut edits = Vec::new();
         self.visit_prefixes(None, |prefix, entry| {
             let own = (*prefix.registrant == *registrant.id).then_some(GROUP);
@@ -583,6 +642,7 @@ impl<S: Store> Registry<S> {
 
     /// What names of an agency have in common, as it is now, in all of its prefixes.
     pub(crate) async fn renew_namespaces(&self, agency: &Agency, at: u64) -> Result<Vec<Edit>, Refusal> {
+        self.look_through(Kind::Agency, &agency.code).await?;
         let mut edits = Vec::new();
         self.visit_prefixes(None, |prefix, entry| {
             if prefix.agency.eq_ignore_ascii_case(&agency.code) {

@@ -5,7 +5,7 @@ use tendot_proto::{Reference, Work};
 use tendot_store::Store;
 
 use super::standing::Acting;
-use super::{Agency, Held, Kind, Scope, Standing, check_revision, check_text, new_id, put};
+use super::{Agency, Held, Kind, Scope, Standing, check_revision, check_text, gets, new_id, put};
 use crate::refusal::Reason;
 use crate::task::Planned;
 use crate::task::sealed::Plan;
@@ -123,6 +123,7 @@ impl Plan for NewRegistrant {
             Refusal::invalid("no-such-agency", "/agency", format!("there is no agency `{code}`"))
         })?;
         standing.check_agency(&agency.it.code, Scope::Administer)?;
+        standing.check_all_prefixes()?;
         agency.it.check_going_on("/agency")?;
         let registrant = Registrant {
             id: new_id(&self.random).into(),
@@ -133,7 +134,8 @@ impl Plan for NewRegistrant {
             created: at,
         };
         registrant.check()?;
-        Ok(Planned::new(vec![put(Kind::Registrant, &registrant.id, &registrant, None)], registrant))
+        let comes = gets(Kind::Agency, &registrant.agency, &registrant.id);
+        Ok(Planned::new(vec![put(Kind::Registrant, &registrant.id, &registrant, None), comes], registrant))
     }
 }
 
@@ -159,6 +161,7 @@ impl Plan for RegistrantChange {
         let held = judge.required::<Registrant>(Kind::Registrant, &self.id, work).await?;
         let Held { it: before, revision } = held;
         standing.check_for(&before, Scope::Administer)?;
+        standing.check_all_prefixes()?;
         check_revision(self.expect, revision)?;
         let mut registrant = before.clone();
         registrant.name = self.name.clone().unwrap_or(registrant.name);
@@ -170,6 +173,8 @@ impl Plan for RegistrantChange {
         }
         let mut edits = vec![put(Kind::Registrant, &registrant.id, &registrant, Some(revision))];
         if registrant.admins != before.admins {
+            // Whoever acts for it may do everything for it.
+            standing.check_whole()?;
             edits.extend(judge.renew_groups(&registrant, at).await?);
         }
         Ok(Planned::new(edits, registrant))

@@ -48,6 +48,18 @@ impl Standing {
         Self { role, scopes: None, prefixes: Vec::new() }
     }
 
+    /// Of somebody whom the log has so, see [`fmt::Display`]: what they may do for as whom they acted.
+    pub(crate) fn logged(by: &str) -> Self {
+        let role = match (by, by.split_once(':')) {
+            ("anonymous", _) => Acting::Anonymous,
+            ("operator", _) => Acting::Operator,
+            (_, Some(("agency", code))) => Acting::Agency(code.into()),
+            (_, Some(("registrant", id))) => Acting::Registrant(id.into()),
+            _ => Acting::Handle(Reference::parse(by).into_owned()),
+        };
+        Self::whole(role)
+    }
+
     pub(crate) const fn is_operator(&self) -> bool {
         matches!(self.role, Acting::Operator)
     }
@@ -84,6 +96,11 @@ impl Standing {
         self.is_for(registrant) && self.has(Scope::Read)
     }
 
+    /// The same of a name under a prefix.
+    pub(crate) fn may_see_under(&self, prefix: &str, registrant: &Registrant) -> bool {
+        self.may_see(registrant) && self.check_prefix(prefix).is_ok()
+    }
+
     fn has(&self, scope: Scope) -> bool {
         self.scopes
             .as_ref()
@@ -112,9 +129,19 @@ impl Standing {
         Err(Refusal::new(Reason::Forbidden, "out-of-scope", detail))
     }
 
+    /// A token is for more than some prefixes: what it asks for is about no prefix, or about others.
+    pub(crate) fn check_all_prefixes(&self) -> Result<(), Refusal> {
+        if self.prefixes.is_empty() {
+            return Ok(());
+        }
+        let detail = format!("this token is only for {}", self.prefixes.join(", "));
+        Err(Refusal::new(Reason::Forbidden, "out-of-scope", detail))
+    }
+
     /// It is the operator who asks.
     pub(crate) fn check_operator(&self) -> Result<(), Refusal> {
         self.check(Scope::Administer)?;
+        self.check_all_prefixes()?;
         if self.is_operator() { Ok(()) } else { Err(Refusal::forbidden("only the operator may do this")) }
     }
 
@@ -148,14 +175,16 @@ impl<S: Store> Registry<S> {
         at: u64,
         work: &mut Work,
     ) -> Result<Standing, Refusal> {
-        let identity = match caller {
+        let shown = match caller {
             Caller::Anonymous => return Ok(Standing::whole(Acting::Anonymous)),
             Caller::Operator => return Ok(Standing::whole(Acting::Operator)),
             Caller::Handle(identity) => return Ok(Standing::whole(Acting::Handle(identity.reference()))),
             Caller::Token(identity) => identity,
         };
+        // Where no time is known, it is the one at which the token was shown.
+        let at = at.max(shown.at);
         let refused = |detail: &str| Refusal::new(Reason::Unknown, "bad-token", detail);
-        let held = self.held::<Token>(Kind::Token, &identity.id, work).await?;
+        let held = self.held::<Token>(Kind::Token, &shown.id, work).await?;
         let token = held.ok_or_else(|| refused("this token has been revoked"))?.it;
         if token.expires.is_some_and(|end| end <= at) {
             return Err(refused("this token has expired"));

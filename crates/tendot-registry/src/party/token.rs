@@ -117,6 +117,8 @@ pub struct TokenIdentity {
     pub id: Box<str>,
     role: Role,
     subject: Option<Box<str>>,
+    /// When it was shown, in milliseconds since 1970.
+    pub(super) at: u64,
 }
 
 impl TokenIdentity {
@@ -232,6 +234,7 @@ impl Plan for TokenEnd {
         work: &mut Work,
     ) -> Result<Planned<()>, Refusal> {
         standing.check(Scope::Administer)?;
+        standing.check_all_prefixes()?;
         let no_such = || Refusal::not_found(Kind::Token.name(), &self.id);
         let Held { it: token, revision } = judge.required::<Token>(Kind::Token, &self.id, work).await?;
         // Of others' tokens nobody learns that they are there.
@@ -258,7 +261,7 @@ impl<S: Store> Registry<S> {
         let token = held.it;
         let is_it = bool::from(fingerprint(secret.as_bytes())?.as_bytes().ct_eq(token.hash.as_bytes()))
             && token.expires.is_none_or(|end| end > at);
-        Ok(is_it.then_some(TokenIdentity { id: token.id, role: token.role, subject: token.subject }))
+        Ok(is_it.then_some(TokenIdentity { id: token.id, role: token.role, subject: token.subject, at }))
     }
 
     /// The tokens of those for whom somebody acts, by their ids, without their secrets.
@@ -312,8 +315,8 @@ impl<S: Store> Registry<S> {
 }
 
 impl Standing {
-    /// It is by no token that is only for some prefixes.
-    fn check_whole(&self) -> Result<(), Refusal> {
+    /// It is by no token that is only for some things: rights that it has not are not its to give.
+    pub(super) fn check_whole(&self) -> Result<(), Refusal> {
         if self.is_whole() {
             return Ok(());
         }
