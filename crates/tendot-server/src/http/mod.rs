@@ -142,6 +142,8 @@ pub struct Http<S> {
     /// For lists, which may take longer.
     lists: Semaphore,
     followers: Followers,
+    /// Batches that are under way.
+    turns: registry::Turns,
     /// Whether requests are answered as they should be.
     ready: AtomicBool,
 }
@@ -177,6 +179,7 @@ impl<S: Store + 'static> Http<S> {
             cores: Arc::new(Semaphore::new(std::thread::available_parallelism().map_or(1, usize::from))),
             lists: Semaphore::new(LISTS),
             followers: Followers::new(),
+            turns: registry::Turns::default(),
             ready: AtomicBool::new(false),
         }
     }

@@ -12,6 +12,8 @@ mod rows;
 mod tokens;
 mod transfers;
 
+pub(super) use receipt::Turns;
+
 use std::time::SystemTime;
 
 use http::header::{CACHE_CONTROL, HeaderName, HeaderValue, LOCATION};
