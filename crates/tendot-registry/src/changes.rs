@@ -93,7 +93,7 @@ impl<S: Store> Registry<S> {
     ) -> Result<Changes, Error> {
         let limit = limit.max(1);
         work.spend(price::LOOKUP.saturating_add(price::names(limit)))?;
-        let is_operator = *caller == Caller::Operator;
+        let is_operator = self.is_operator(caller, work).await?;
         let from = after.sequence.saturating_sub(u64::from(after.within.is_some()));
         let lines = self.store.changes(from, limit).await?;
         let mut changes =

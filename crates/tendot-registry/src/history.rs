@@ -30,7 +30,7 @@ impl<S: Store> Registry<S> {
         if history.items.is_empty() && begins {
             return Err(Error::NotFound);
         }
-        let is_operator = *caller == Caller::Operator;
+        let is_operator = self.is_operator(caller, work).await?;
         if !is_operator && self.is_secret(name.to_str().unwrap_or_default()).await? {
             return Err(Error::NotFound);
         }

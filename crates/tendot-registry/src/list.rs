@@ -114,7 +114,7 @@ impl<S: Store> Registry<S> {
         work: &mut Work,
     ) -> Result<(), Error> {
         let name = format!("{}/", homed(prefix)?);
-        self.settle_over(Some(Handle::from(&*name)), needed, asker, (Scope::Read, 0), work).await
+        self.settle_over(Some(Handle::from(&*name)), needed, asker, Scope::Read, work).await
     }
 
     pub(crate) async fn listing(&self, prefix: Handle<'_>, work: &mut Work) -> Result<Listing, Error> {

@@ -84,8 +84,7 @@ impl<S: Store> Registry<S> {
         match self.find(query, work).await? {
             Found::Elsewhere(values) => Ok(Resolution::Referral(values)),
             Found::Here { values, needed } => {
-                self.settle_over(Some(query.name), &needed, Asker::of(caller), (Scope::Read, 0), work)
-                    .await?;
+                self.settle_over(Some(query.name), &needed, Asker::of(caller), Scope::Read, work).await?;
                 Ok(Resolution::Values(values))
             }
         }

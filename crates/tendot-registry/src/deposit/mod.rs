@@ -192,8 +192,8 @@ impl<S: Store> Registry<S> {
             let judge = self.judge();
             let plan = judge.plan(write, now.unix32(), work).await?;
             let at = now.unix.saturating_mul(1_000);
-            let standard = (Scope::Deposit, at);
-            judge.settle_over(write.name(), &plan.needed, Asker::of(caller), standard, work).await?;
+            let asker = Asker::at(caller, at);
+            judge.settle_over(write.name(), &plan.needed, asker, Scope::Deposit, work).await?;
             if let Ok(outcome) = &plan.outcome {
                 judge.check_policy(write, &outcome.name, at, work).await?;
             }
