@@ -5,6 +5,7 @@ use tendot_proto::{Handle, Value, Work};
 use tendot_store::{Entry, Key, State, Store};
 
 use crate::caller::Asker;
+use crate::doi::is_reserved;
 use crate::permission::Needed;
 use crate::{Caller, Error, Registry, price};
 
@@ -60,7 +61,7 @@ impl Search {
             };
             entry.values.iter().filter(|value| value.permissions.is_public()).any(|value| fits(&value))
         };
-        entry.state == State::Live && self.terms.iter().all(has)
+        entry.state == State::Live && !is_reserved(entry) && self.terms.iter().all(has)
     }
 }
 
