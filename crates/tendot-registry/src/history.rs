@@ -6,6 +6,7 @@ use tendot_proto::{Handle, Permissions, Reference, Value, Work};
 use tendot_store::{Before, EditKind, Entry, Key, Logged, Order, Past, State, Store};
 
 use crate::doi::{Deposit, NameState, Secrecy, Stage};
+use crate::metadata::Kernel;
 use crate::party::{self, Prefix};
 use crate::{Caller, Error, Registry, price};
 
@@ -74,6 +75,14 @@ pub struct Snapshot {
     pub metadata: Option<Box<RawValue>>,
     /// The id of the registrant who had it, if anybody did.
     pub registrant: Option<Box<str>>,
+}
+
+impl Snapshot {
+    /// The title that its metadata gave it.
+    pub fn title(&self) -> Option<String> {
+        let kernel = Kernel::from_json(self.metadata.as_ref()?.get().as_bytes()).ok()?;
+        Some(kernel.title().to_owned())
+    }
 }
 
 /// Who has a prefix.
@@ -333,7 +342,8 @@ impl Teller {
         let deposit = Deposit::of(entry).ok();
         let stage = deposit.as_ref().map_or(Stage::Registered, |deposit| deposit.state);
         let is_told = stage == Stage::Registered || self.is_concerned;
-        let readable = if self.is_operator { Permissions::ADMIN_READ.0 } else { 0 } | Permissions::PUBLIC_READ.0;
+        let readable =
+            if self.is_operator { Permissions::ADMIN_READ.0 } else { 0 } | Permissions::PUBLIC_READ.0;
         let values = entry.values.iter().filter(|value| is_told && value.permissions.0 & readable != 0);
         let (owner, metadata) = deposit.map(|deposit| (deposit.owner, deposit.metadata)).unwrap_or_default();
         let of_prefix = || self.prefix.at(sequence).map(|holder| holder.registrant.clone());

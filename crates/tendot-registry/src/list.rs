@@ -107,23 +107,6 @@ impl<S: Store> Registry<S> {
         Ok(self.prefix_entry(prefix, work).await?.is_some())
     }
 
-    /// How many names under a prefix resolve, for everybody: of the next `limit`, and whether there are more.
-    pub async fn count_resolving(
-        &self,
-        prefix: &str,
-        limit: usize,
-        work: &mut Work,
-    ) -> Result<(u64, bool), Error> {
-        let bytes = prefix.as_bytes();
-        if !self.is_allocated(bytes, work).await? {
-            let counted = self.store.count_under(bytes, None, limit).await?;
-            return Ok((counted.live, counted.next.is_some()));
-        }
-        let listed = self.listed(bytes, None, limit.saturating_add(1), work).await?;
-        let shown = listed.iter().take(limit).filter(|listed| listed.is_shown).count();
-        Ok((shown as u64, listed.len() > limit))
-    }
-
     /// How many names there are, without what is the registry's own; none if that would have to be counted.
     pub async fn size(&self) -> Result<Option<u64>, Error> {
         let Some(size) = self.store.size().await? else { return Ok(None) };

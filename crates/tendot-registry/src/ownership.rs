@@ -59,7 +59,11 @@ impl<S: Store> Registry<S> {
     }
 
     /// Who has a name, if its prefix was given to somebody.
-    pub(crate) async fn owner_of(&self, name: Handle<'_>, work: &mut Work) -> Result<Option<Registrant>, Error> {
+    pub(crate) async fn owner_of(
+        &self,
+        name: Handle<'_>,
+        work: &mut Work,
+    ) -> Result<Option<Registrant>, Error> {
         let (Ok(text), Ok(prefix)) = (name.to_str(), std::str::from_utf8(name.prefix())) else {
             return Ok(None);
         };

@@ -30,13 +30,14 @@ pub(super) enum Route {
     Reverse,
     ReverseUnder,
     History,
+    Metadata,
     Changes,
     Name,
 }
 
 /// All paths; the first that fits is taken, and the page has them from the last on. A part in braces, at the end, stands
 /// for all the rest; elsewhere for anything up to a slash.
-pub(super) const ROUTES: [(&str, Route); 27] = [
+pub(super) const ROUTES: [(&str, Route); 28] = [
     ("/static/style.css", Route::Style),
     ("/favicon.svg", Route::Icon),
     ("/favicon.ico", Route::Icon),
@@ -56,6 +57,7 @@ pub(super) const ROUTES: [(&str, Route); 27] = [
     ("/api/site", Route::Site),
     ("/api/v1/changes", Route::Changes),
     ("/api/v1/history/{name}", Route::History),
+    ("/api/v1/metadata/{name}", Route::Metadata),
     ("/api/verifications/{identity}", Route::Verifications),
     ("/api/sessions", Route::Sessions),
     ("/api/sessions/this", Route::Session),
@@ -156,6 +158,7 @@ impl Route {
             Self::Reverse => reverse::describe(),
             Self::ReverseUnder => reverse::describe_under(),
             Self::History => api::describe_history(),
+            Self::Metadata => api::describe_metadata(),
             Self::Changes => api::describe_changes(),
             Self::Name => redirect::describe(),
         }
@@ -221,6 +224,7 @@ mod tests {
         check("/hrls", Some((Route::Name, "/hrls")));
         check("/api/v1/history/10.1//x", Some((Route::History, "10.1//x")));
         check("/api/v1/history", None);
+        check("/api/v1/metadata/10.1/x/y", Some((Route::Metadata, "10.1/x/y")));
         check("/api/v1/changes", Some((Route::Changes, "")));
         check("/api/v1/changes/", None);
         check("/api/", None);

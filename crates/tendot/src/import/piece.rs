@@ -66,7 +66,8 @@ impl Piece {
         match item {
             Item::Refused(reason) => self.refuse(line, || reason),
             Item::Home(prefix) if self.taken.homes => {
-                let is_prefix = !prefix.is_empty() && !prefix.contains('/') && Key::of_prefix(&prefix).is_ok();
+                let is_prefix =
+                    !prefix.is_empty() && !prefix.contains('/') && Key::of_prefix(&prefix).is_ok();
                 if !is_prefix || is_reserved_prefix(prefix.as_bytes()) {
                     self.refuse(line, || format!("`{}` is no prefix", shown(prefix.as_bytes())));
                 } else {
