@@ -29,6 +29,11 @@ use crate::{Error, Refusal, Registry, price};
 /// The prefix under which parties are kept.
 pub const RESERVED: &str = "0.TENDOT";
 
+/// Whether a prefix is the one under which parties are kept.
+pub fn is_reserved_prefix(prefix: &[u8]) -> bool {
+    prefix.eq_ignore_ascii_case(RESERVED.as_bytes())
+}
+
 /// What kind of thing is kept under the reserved prefix.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum Kind {

@@ -31,6 +31,7 @@ pub(super) enum Route {
     Reverse,
     ReverseUnder,
     History,
+    Metadata,
     Changes,
     Registry(Noun),
     Name,
@@ -38,7 +39,7 @@ pub(super) enum Route {
 
 /// All paths; the first that fits is taken, and the page has them from the last on. A part in braces, at the end, stands
 /// for all the rest; elsewhere for anything up to a slash.
-pub(super) const ROUTES: [(&str, Route); 42] = [
+pub(super) const ROUTES: [(&str, Route); 43] = [
     ("/static/style.css", Route::Style),
     ("/favicon.svg", Route::Icon),
     ("/favicon.ico", Route::Icon),
@@ -73,6 +74,7 @@ pub(super) const ROUTES: [(&str, Route); 42] = [
     ("/api/v1/agencies/{code}", Route::Registry(Noun::Agency)),
     ("/api/v1/agencies", Route::Registry(Noun::Agencies)),
     ("/api/v1/history/{name}", Route::History),
+    ("/api/v1/metadata/{name}", Route::Metadata),
     ("/api/verifications/{identity}", Route::Verifications),
     ("/api/sessions", Route::Sessions),
     ("/api/sessions/this", Route::Session),
@@ -174,6 +176,7 @@ impl Route {
             Self::Reverse => reverse::describe(),
             Self::ReverseUnder => reverse::describe_under(),
             Self::History => api::describe_history(),
+            Self::Metadata => api::describe_metadata(),
             Self::Changes => api::describe_changes(),
             Self::Registry(noun) => noun.describe(),
             Self::Name => redirect::describe(),
@@ -240,6 +243,7 @@ mod tests {
         check("/hrls", Some((Route::Name, "/hrls")));
         check("/api/v1/history/10.1//x", Some((Route::History, "10.1//x")));
         check("/api/v1/history", None);
+        check("/api/v1/metadata/10.1/x/y", Some((Route::Metadata, "10.1/x/y")));
         check("/api/v1/changes", Some((Route::Changes, "")));
         check("/api/v1/changes/", None);
         check("/api/", None);
