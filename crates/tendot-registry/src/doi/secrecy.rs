@@ -71,7 +71,9 @@ impl<S: Store> Registry<S> {
             }
         };
         let owner = self.owner_of(Handle::from(name), work).await?;
-        Ok(standing.is_operator() || owner.is_some_and(|owner| standing.may_see(&owner)))
+        let prefix = name.split_once('/').map_or(name, |(prefix, _)| prefix);
+        let is_operator = standing.is_operator() && standing.check_prefix(prefix).is_ok();
+        Ok(is_operator || owner.is_some_and(|owner| standing.may_see_under(prefix, &owner)))
     }
 
     /// What is under a name, or was before it was removed.
