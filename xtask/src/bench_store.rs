@@ -24,7 +24,7 @@ const ROOM: u64 = 350;
 const ROOM_IMPORTED: u64 = 1_700;
 
 /// What was measured, by name.
-type Measured = BTreeMap<String, f64>;
+pub(crate) type Measured = BTreeMap<String, f64>;
 
 /// Measures stores of so many records; of all sizes, and the import beside PostgreSQL, if none is given.
 #[allow(clippy::print_stdout, reason = "the report is what this command is for")]
@@ -315,7 +315,7 @@ impl<'a> Table<'a> {
 }
 
 /// Runs a program that prints a name and a number a line, and watches its own memory: gives both, the latter in kB.
-fn measure(command: &mut Command) -> Result<(Measured, f64)> {
+pub(crate) fn measure(command: &mut Command) -> Result<(Measured, f64)> {
     let mut child = command.stdout(Stdio::piped()).spawn()?;
     let status = PathBuf::from(format!("/proc/{}/status", child.id()));
     let mut most = 0_f64;
@@ -340,15 +340,15 @@ fn measure(command: &mut Command) -> Result<(Measured, f64)> {
     Ok((measured.collect::<Result<_>>()?, most))
 }
 
-fn number(measured: &Measured, name: &str) -> Result<f64> {
+pub(crate) fn number(measured: &Measured, name: &str) -> Result<f64> {
     measured.get(name).copied().with_context(|| format!("`{name}` was not measured"))
 }
 
-fn program(name: &str) -> Command {
+pub(crate) fn program(name: &str) -> Command {
     Command::new(root().join("bench/target/release").join(name))
 }
 
-fn renew(folder: &Path) -> Result<()> {
+pub(crate) fn renew(folder: &Path) -> Result<()> {
     if folder.exists() {
         fs::remove_dir_all(folder)?;
     }
@@ -380,7 +380,7 @@ fn load() -> Result<String> {
 }
 
 /// 1,234,567
-fn with_commas(number: u64) -> String {
+pub(crate) fn with_commas(number: u64) -> String {
     let digits = number.to_string();
     let groups = digits.as_bytes().rchunks(3).rev().map(|group| String::from_utf8_lossy(group));
     groups.collect::<Vec<_>>().join(",")

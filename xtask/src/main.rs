@@ -1,6 +1,7 @@
 //! The project's chores: `cargo xtask test` and friends, exactly what CI runs.
 
 mod bench;
+mod bench_batches;
 mod bench_http;
 mod bench_native;
 mod bench_postgres;
@@ -23,6 +24,7 @@ usage: cargo xtask COMMAND
   bench                   measure speed against other programs, as ratios
   bench-store [RECORDS]…  measure the embedded store against the bare engine and PostgreSQL, and write docs/speed.md;
                           with numbers of records, measure only these and write nothing
+  bench-batches           measure batches of deposits into the embedded store against PostgreSQL
   bench-http              measure redirects and JSON against nginx and Handle.Net's server
   bench-native            measure the native protocol against plain servers and Handle.Net's
   interop [TENDOT]        have Handle.Net's client ask this program, and its own server, the same
@@ -46,6 +48,7 @@ fn main() -> anyhow::Result<()> {
             let sizes: Result<Vec<u64>, _> = sizes.iter().map(|size| size.parse()).collect();
             bench_store::bench_store(&sizes?)
         }
+        ["bench-batches"] => bench_batches::bench_batches(),
         ["bench-http"] => bench_http::bench_http(),
         ["bench-native"] => bench_native::bench_native(),
         ["interop"] => interop::interop(None),

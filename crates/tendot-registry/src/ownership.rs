@@ -87,7 +87,11 @@ impl<S: Store> Registry<S> {
     }
 
     /// Who has a name, if its prefix was given to somebody.
-    async fn owner_of(&self, name: Handle<'_>, work: &mut Work) -> Result<Option<Registrant>, Error> {
+    pub(crate) async fn owner_of(
+        &self,
+        name: Handle<'_>,
+        work: &mut Work,
+    ) -> Result<Option<Registrant>, Error> {
         let (Ok(text), Ok(prefix)) = (name.to_str(), std::str::from_utf8(name.prefix())) else {
             return Ok(None);
         };
@@ -138,7 +142,7 @@ impl<S: Store> Registry<S> {
     }
 }
 
-fn failure(refusal: Refusal) -> Error {
+pub(crate) fn failure(refusal: Refusal) -> Error {
     match refusal.failure {
         Some(error) => Error::Store(error),
         None => Error::Policy(Box::new(refusal)),

@@ -54,7 +54,8 @@ pub enum Reason {
 }
 
 impl Refusal {
-    pub(crate) fn new(reason: Reason, code: &'static str, detail: impl Into<String>) -> Self {
+    /// Something that is not done, for this reason.
+    pub fn new(reason: Reason, code: &'static str, detail: impl Into<String>) -> Self {
         Self {
             reason,
             code,
@@ -158,7 +159,7 @@ impl From<Error> for Refusal {
                 let refusal = Self::new(Reason::Conflict, "confusable", detail).at("/name");
                 Self { existing: Some((with, None)), ..refusal }
             }
-            Error::Name(_) | Error::InvisibleCharacter { .. } | Error::NotPrefix { .. } => {
+            Error::Name(_) | Error::InvisibleCharacter { .. } | Error::NotPrefix { .. } | Error::Reserved => {
                 Self::invalid("bad-name", "/name", detail)
             }
             Error::Value(_) | Error::DuplicateIndex { .. } | Error::ValueExists { .. } | Error::NoValues => {

@@ -70,24 +70,36 @@ impl<S: Store> Registry<S> {
         at: u64,
         work: &mut Work,
     ) -> Result<Carried<T::Done>, Refusal> {
-        self.carry_out_with(task, caller, at, work, |_, _| Vec::new()).await
+        self.carry_out_with(task, caller, at, work, |_| Vec::new()).await
     }
 
-    /// The same, with edits of notes in the same change, made from what came of it and its edits' revision.
-    pub(crate) async fn carry_out_with<T: Task>(
+    /// What a task would come to; nothing is done.
+    pub async fn rehearse<T: Task>(
         &self,
         task: &T,
         caller: &Caller,
         at: u64,
         work: &mut Work,
-        beside: impl Fn(&T::Done, bool) -> Vec<Edit> + Send + Sync,
+    ) -> Result<T::Done, Refusal> {
+        let standing = self.standing(caller, at, work).await?;
+        Ok(task.plan(self, &standing, at, work).await?.done)
+    }
+
+    /// Carries a task out, with edits of notes in the same change, made from what comes of it.
+    pub async fn carry_out_with<T: Task>(
+        &self,
+        task: &T,
+        caller: &Caller,
+        at: u64,
+        work: &mut Work,
+        beside: impl Fn(&T::Done) -> Vec<Edit> + Send + Sync,
     ) -> Result<Carried<T::Done>, Refusal> {
         for _ in 0..TRIES {
             let judge = self.judge();
             let standing = judge.standing(caller, at, work).await?;
             let by = standing.to_string().into();
             let Planned { edits, done } = task.plan(&judge, &standing, at, work).await?;
-            let beside = beside(&done, !edits.is_empty());
+            let beside = beside(&done);
             if edits.is_empty() && beside.is_empty() {
                 return Ok(Carried { done, revision: None });
             }

@@ -1,4 +1,4 @@
-//! Metadata in every format, as in the files beside: they were read by people and by other programs.
+//! Metadata in every format, as in the files beside; pybtex, bibtexparser and rispy have read those for them.
 
 use std::path::Path;
 

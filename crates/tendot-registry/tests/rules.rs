@@ -86,8 +86,8 @@ native home               ?++---------------???---
 native home parties       !!!!!!!!!!!!!!!!!!!!!!!!
 native list               ?+++-+--++++++++--+??+--
 native read hidden        ?+++-+--++++++++--+??+--
-history of reserved       0++000000000000000000000
-changes of reserved       0++000000000000000000000
+history of reserved       0+++0+00++++++++00+??+00
+changes of reserved       0+++0+00++++++++00+??+00
 ";
 
 /// What somebody gets who asks for something.

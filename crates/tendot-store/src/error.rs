@@ -65,12 +65,12 @@ pub enum CommitError {
         /// Which edit, from 0.
         edit: usize,
     },
-    /// A record is too large to be kept.
-    #[error("edit {edit}: the record has {length} bytes, at most {limit} are kept")]
+    /// A record or a note is too large to be kept.
+    #[error("edit {edit}: it has {length} bytes, at most {limit} are kept")]
     TooLarge {
         /// Which edit, from 0.
         edit: usize,
-        /// The bytes of its values.
+        /// The bytes of its values and its registration, or of the note.
         length: usize,
         /// The most that are kept.
         limit: usize,

@@ -210,7 +210,12 @@ impl Tables {
         let mut done = Vec::new();
         for (number, edit) in change.edits.into_iter().enumerate() {
             let edit = match edit {
-                Edit::PutNote { key, body } if Key::is_note(&key) => {
+                Edit::PutNote { key, .. } | Edit::RemoveNote { key } | Edit::RequireNote { key, .. }
+                    if !Key::is_note(&key) =>
+                {
+                    return Err(CommitError::Note { edit: number });
+                }
+                Edit::PutNote { key, body } => {
                     notes.insert(key, Some(body));
                     continue;
                 }
@@ -225,7 +230,6 @@ impl Tables {
                     }
                     continue;
                 }
-                Edit::PutNote { .. } => return Err(CommitError::Note { edit: number }),
                 edit => edit,
             };
             let key = edit.key().map_err(|error| CommitError::Name { edit: number, error })?;

@@ -32,6 +32,11 @@ macro_rules! store_suite {
             histories
             histories_in_pieces
             histories_without_secrets
+            registrations
+            histories_of_registrations
+            notes
+            notes_in_pieces
+            required_notes
         }
     };
     (@each $block_on:expr, $store:expr, $($test:ident)*) => {
@@ -595,14 +600,14 @@ pub async fn histories(store: &impl Store) {
     assert_eq!(store.history(&key(&long("2")), ALL, 10).await.unwrap().items, []);
     assert_eq!(store.history(&key("10.1000/Ab"), ALL, 10).await.unwrap().items, []);
     // Many that came to be together, and again after they were removed.
-    let names: Vec<String> = (0..200).map(|number| format!("10.1000/many-{number}")).collect();
-    for count in [1, 64, 65, 200] {
+    let names: Vec<String> = (0..4_097).map(|number| format!("10.1000/many-{number}")).collect();
+    for count in [1, 2, 200, 4_096, 4_097] {
         let of_all = |edit: &dyn Fn(&str) -> Edit| names.iter().take(count).map(|name| edit(name)).collect();
         commit(store, of_all(&|name| put(name, "a", Expect::Absent))).await.unwrap();
         commit(store, of_all(&|name| put(name, "b", Expect::Live))).await.unwrap();
         commit(store, of_all(&remove)).await.unwrap();
         let expected = [(Create, None), (Update, live("a")), (Remove, live("b"))];
-        for name in names.iter().take(count) {
+        for name in names.iter().take(count).step_by(count.div_ceil(20)).chain(names.get(count - 1)) {
             let history =
                 store.history(&key(name), Order::NewestFirst { before: u64::MAX }, 3).await.unwrap();
             let found: Vec<_> = history.items.iter().rev().map(told).collect();
@@ -673,6 +678,232 @@ pub async fn histories_without_secrets(store: &impl Store) {
     let there = Some((State::Live, "https://example.org/".to_owned()));
     let before: Vec<_> = history.items.iter().map(|past| told(past).1).collect();
     assert_eq!(before, [None, there.clone(), there.clone(), there]);
+}
+
+fn register(name: &str, data: &str, registration: &str) -> Edit {
+    let values = vec![Value::new(1, "URL", data.to_owned())];
+    Edit::Register {
+        name: name.into(),
+        values,
+        registration: registration.as_bytes().into(),
+        expect: Expect::Any,
+    }
+}
+
+async fn registration(store: &impl Store, name: &str) -> Option<String> {
+    let entry = store.get(&key(name)).await.unwrap()?;
+    Some(String::from_utf8(entry.registration.into_vec()).unwrap())
+}
+
+/// What the registry knows of a name comes with `Register`, goes with the record, and stays with everything else.
+pub async fn registrations(store: &impl Store) {
+    let remove = Edit::Remove { name: "10.1000/1".into(), expect: Expect::Live };
+    let large = "x".repeat(100_000);
+    let steps = [
+        (put("10.1000/1", "a", Expect::Absent), Some("")),
+        (register("10.1000/1", "b", "known"), Some("known")),
+        (put("10.1000/1", "c", Expect::Live), Some("known")),
+        (register("10.1000/1", "d", &large), Some(&*large)),
+        (register("10.1000/1", "e", ""), Some("")),
+        (register("10.1000/1", "f", "known again"), Some("known again")),
+        (remove.clone(), None),
+        (put("10.1000/1", "g", Expect::Absent), Some("")),
+        (remove.clone(), None),
+        (register("10.1000/1", "h", "known at last"), Some("known at last")),
+        (put("10.1000/1", "i", Expect::Live), Some("known at last")),
+        (tombstone("10.1000/1"), Some("known at last")),
+    ];
+    for (number, (edit, expected)) in steps.into_iter().enumerate() {
+        commit(store, vec![edit]).await.unwrap();
+        assert_eq!(registration(store, "10.1000/1").await.as_deref(), expected, "step {number}");
+    }
+    let refused = commit(store, vec![register("10.1000/1", "j", "too late")]).await;
+    assert!(matches!(conflict(refused), Some((_, State::Tombstone))));
+    assert_eq!(registration(store, "10.1000/1").await.unwrap(), "known at last");
+    // Edits of one change see each other's, also among others.
+    let name = "10.1000/2";
+    let edits = vec![
+        register("10.1000/3", "a", "of another"),
+        register(name, "a", "one"),
+        put(name, "b", Expect::Live),
+        Edit::Home { prefix: "10.1000".into() },
+    ];
+    commit(store, edits).await.unwrap();
+    assert_eq!(registration(store, name).await.unwrap(), "one");
+    assert_eq!(registration(store, "10.1000/3").await.unwrap(), "of another");
+    let edits = vec![
+        Edit::Remove { name: name.into(), expect: Expect::Live },
+        put(name, "c", Expect::Absent),
+        register("10.1000/4", "a", "two"),
+        tombstone("10.1000/4"),
+    ];
+    commit(store, edits).await.unwrap();
+    assert_eq!(registration(store, name).await.unwrap(), "");
+    assert_eq!(registration(store, "10.1000/4").await.unwrap(), "two");
+    // What is refused leaves none, and takes nobody's place.
+    let refused = vec![register("10.1000/5", "a", "refused"), put("10.1000/1", "x", Expect::Any)];
+    commit(store, refused).await.unwrap_err();
+    commit(store, vec![register("10.1000/6", "a", "six")]).await.unwrap();
+    assert_eq!(registration(store, "10.1000/5").await, None);
+    assert_eq!(registration(store, "10.1000/6").await.unwrap(), "six");
+    let mut seen = Vec::new();
+    let visit = |entry: &Entry| {
+        seen.push(String::from_utf8_lossy(&entry.registration).into_owned());
+        true
+    };
+    store.visit(Some(b"10.1000"), None, visit).await.unwrap();
+    assert_eq!(seen, ["known at last", "", "of another", "two", "six"]);
+}
+
+/// What was known before is in the history, also of secrets' records and of those that are gone.
+pub async fn histories_of_registrations(store: &impl Store) {
+    let secret = |registration: &str| Edit::Register {
+        name: "10.1000/1".into(),
+        values: vec![Value::new(300, "HS_SECKEY", "secret")],
+        registration: registration.as_bytes().into(),
+        expect: Expect::Any,
+    };
+    commit(store, vec![register("10.1000/1", "a", "one")]).await.unwrap();
+    commit(store, vec![put("10.1000/1", "b", Expect::Live), secret("two"), secret("three")]).await.unwrap();
+    commit(store, vec![put("10.1000/1", "c", Expect::Live)]).await.unwrap();
+    commit(store, vec![Edit::Remove { name: "10.1000/1".into(), expect: Expect::Live }]).await.unwrap();
+    commit(store, vec![put("10.1000/1", "d", Expect::Absent)]).await.unwrap();
+    commit(store, vec![tombstone("10.1000/1")]).await.unwrap();
+    let history = store.history(&key("10.1000/1"), ALL, 10).await.unwrap();
+    let before = history.items.iter().map(|past| match &past.before {
+        Before::Record(entry) => Some(String::from_utf8_lossy(&entry.registration).into_owned()),
+        _ => None,
+    });
+    let expected =
+        [None, Some("one"), Some("one"), Some("two"), Some("three"), Some("three"), None, Some("")];
+    assert_eq!(before.collect::<Vec<_>>(), expected.map(|known| known.map(str::to_owned)));
+}
+
+fn put_note(key: &[u8], body: &str) -> Edit {
+    Edit::PutNote { key: key.into(), body: body.as_bytes().into() }
+}
+
+fn remove_note(key: &[u8]) -> Edit {
+    Edit::RemoveNote { key: key.into() }
+}
+
+async fn note(store: &impl Store, key: &[u8]) -> Option<String> {
+    let body = store.note(key).await.unwrap()?;
+    Some(String::from_utf8(body.into_vec()).unwrap())
+}
+
+/// Notes are put, replaced and removed; they have no revision and no line in the log.
+pub async fn notes(store: &impl Store) {
+    assert_eq!(note(store, b"a").await, None);
+    assert_eq!(commit(store, vec![put_note(b"a", "one")]).await.unwrap(), 0);
+    assert_eq!(note(store, b"a").await.unwrap(), "one");
+    let first = commit(store, vec![put("10.1000/1", "x", Expect::Absent)]).await.unwrap();
+    let alone = vec![put_note(b"a", "two"), put_note(b"A", ""), put_note(b"b", "b"), remove_note(b"b")];
+    assert_eq!(commit(store, alone).await.unwrap(), first);
+    assert_eq!(note(store, b"a").await.unwrap(), "two");
+    assert_eq!(note(store, b"A").await.unwrap(), "");
+    assert_eq!(note(store, b"b").await, None);
+    let with = vec![put_note(b"c", "c"), put("10.1000/2", "x", Expect::Absent), remove_note(b"a")];
+    assert_eq!(commit(store, with).await.unwrap(), first + 1);
+    assert_eq!((note(store, b"a").await, note(store, b"c").await.unwrap()), (None, "c".to_owned()));
+    assert_eq!(commit(store, vec![remove_note(b"never there")]).await.unwrap(), first + 1);
+    let log = store.changes(0, 100).await.unwrap();
+    let lines: Vec<_> = log.iter().map(|line| (line.revision, &*line.name)).collect();
+    assert_eq!(lines, [(first, "10.1000/1"), (first + 1, "10.1000/2")]);
+    // What is refused leaves none and removes none.
+    let refused = vec![put_note(b"d", "d"), remove_note(b"c"), put("10.1000/1", "x", Expect::Absent)];
+    commit(store, refused).await.unwrap_err();
+    assert_eq!((note(store, b"d").await, note(store, b"c").await.unwrap()), (None, "c".to_owned()));
+    // Any bytes are a key, up to a length.
+    let longest = [0xff; Key::LONGEST_NOTE];
+    for key in [&b"\0"[..], b"\0\0", &longest] {
+        commit(store, vec![put_note(key, "odd")]).await.unwrap();
+        assert_eq!(note(store, key).await.unwrap(), "odd");
+    }
+    let too_long = [0xff; Key::LONGEST_NOTE + 1];
+    for key in [&b""[..], &too_long] {
+        let require = Edit::RequireNote { key: key.into(), body: None };
+        for edit in [put_note(key, "none"), remove_note(key), require] {
+            let refused = commit(store, vec![put_note(b"e", "e"), edit]).await.unwrap_err();
+            assert!(matches!(refused, CommitError::Note { edit: 1 }), "{refused}");
+        }
+        assert_eq!(note(store, key).await, None);
+    }
+    assert_eq!(note(store, b"e").await, None);
+}
+
+/// Notes by the beginning of their keys, in order, in pieces.
+pub async fn notes_in_pieces(store: &impl Store) {
+    let keys = ["a", "a/", "a/1", "a/2", "a/20", "a/3", "a0", "b/1"];
+    commit(store, keys.iter().rev().map(|key| put_note(key.as_bytes(), key)).collect()).await.unwrap();
+    let cases = [
+        ("", None, 100, &keys[..]),
+        ("", None, 2, &keys[..2]),
+        ("", Some(""), 100, &keys),
+        ("", Some("a/2"), 2, &keys[4..6]),
+        ("", Some("a/25"), 1, &keys[5..6]),
+        ("a/", None, 100, &keys[1..6]),
+        ("a/", None, 0, &[]),
+        ("a/", Some("a"), 3, &keys[1..4]),
+        ("a/", Some("a/"), 100, &keys[2..6]),
+        ("a/", Some("a/3"), 100, &[]),
+        ("a/", Some("b"), 100, &[]),
+        ("a/2", None, 100, &keys[3..5]),
+        ("c", None, 100, &[]),
+        ("a/1/", None, 100, &[]),
+        (&"b".repeat(5_000), None, 100, &[]),
+        ("", Some(&"a/2".repeat(5_000)), 1, &keys[5..6]),
+    ];
+    for (number, (beginning, after, limit, expected)) in cases.into_iter().enumerate() {
+        let found = store.notes(beginning.as_bytes(), after.map(str::as_bytes), limit).await.unwrap();
+        assert!(found.iter().all(|(key, body)| key == body));
+        let found: Vec<_> = found.iter().map(|(key, _)| String::from_utf8_lossy(key)).collect();
+        assert_eq!(found, expected, "case {number}");
+    }
+}
+
+/// A note has to be what was read, at its place among the edits; else nothing is done.
+pub async fn required_notes(store: &impl Store) {
+    let require = |key: &[u8], body: Option<&str>| Edit::RequireNote {
+        key: key.into(),
+        body: body.map(|body| body.as_bytes().into()),
+    };
+    commit(store, vec![put_note(b"a", "one")]).await.unwrap();
+    let made = || [put("10.1000/1", "x", Expect::Absent), put_note(b"made", "x")];
+    let unmet: [&dyn Fn() -> Vec<Edit>; 7] = [
+        &|| vec![require(b"a", None)],
+        &|| vec![require(b"a", Some("two"))],
+        &|| vec![require(b"a", Some(""))],
+        &|| vec![require(b"b", Some(""))],
+        &|| vec![put_note(b"a", "two"), require(b"a", Some("one"))],
+        &|| vec![remove_note(b"a"), require(b"a", Some("one"))],
+        &|| vec![put_note(b"b", "two"), require(b"b", None)],
+    ];
+    for edits in unmet {
+        for edits in [
+            edits(),
+            made().into_iter().chain(edits()).collect(),
+            edits().into_iter().chain(made()).collect(),
+        ] {
+            let at = edits.iter().position(|edit| matches!(edit, Edit::RequireNote { .. })).unwrap();
+            let refused = commit(store, edits).await.unwrap_err();
+            assert!(matches!(refused, CommitError::Note { edit } if edit == at), "{refused}");
+            assert_eq!((data(store, "10.1000/1").await, note(store, b"made").await), (None, None));
+            assert_eq!((note(store, b"a").await.unwrap(), note(store, b"b").await), ("one".to_owned(), None));
+        }
+    }
+    let met = vec![
+        require(b"a", Some("one")),
+        require(b"b", None),
+        put_note(b"a", "two"),
+        require(b"a", Some("two")),
+        remove_note(b"a"),
+        require(b"a", None),
+        put_note(b"b", "three"),
+    ];
+    let revision = commit(store, met.into_iter().chain(made()).collect()).await.unwrap();
+    assert_eq!((note(store, b"a").await, note(store, b"b").await.unwrap()), (None, "three".to_owned()));
+    assert_eq!(commit(store, vec![require(b"b", Some("three"))]).await.unwrap(), revision);
 }
 
 async fn revision_in_pieces(store: &impl Store, revision: u64, limit: usize) -> Vec<String> {

@@ -22,6 +22,11 @@ fn put(name: &str, data: &str, expect: Expect) -> Edit {
     Edit::Put { name: name.into(), values, expect }
 }
 
+fn register(name: &str, registration: &str, expect: Expect) -> Edit {
+    let values = vec![Value::new(1, "URL", format!("https://example.org/{registration}"))];
+    Edit::Register { name: name.into(), values, registration: registration.as_bytes().into(), expect }
+}
+
 fn get(store: &impl Store, name: &str) -> Option<Entry> {
     block_on(store.get(&Key::new(name).unwrap())).unwrap()
 }
@@ -195,12 +200,18 @@ fn edits() -> impl Strategy<Value = Vec<Vec<Edit>>> {
         Just(Expect::Live),
         (0_u64..20).prop_map(Expect::Revision),
     ];
-    let edit = (name, expect, 0_u8..10, "[a-z/]{0,12}").prop_map(|(name, expect, what, data)| match what {
-        0..=5 => put(&name, &format!("https://example.org/{data}"), expect),
+    let edit = (name, expect, 0_u8..16, "[a-z/]{0,12}").prop_map(|(name, expect, what, data)| match what {
+        0..=3 => put(&name, &format!("https://example.org/{data}"), expect),
+        4..=5 => register(&name, &data, expect),
         6 => Edit::Tombstone { name: name.into(), expect },
         7 => Edit::Remove { name: name.into(), expect },
         8 => Edit::Home { prefix: name.split('/').next().unwrap_or_default().into() },
-        _ => Edit::Unhome { prefix: name.split('/').next().unwrap_or_default().into() },
+        9 => Edit::Unhome { prefix: name.split('/').next().unwrap_or_default().into() },
+        10..=12 => Edit::PutNote { key: name.as_bytes().into(), body: data.as_bytes().into() },
+        13 => Edit::RemoveNote { key: name.as_bytes().into() },
+        // Often so, and else not.
+        14 => Edit::RequireNote { key: name.as_bytes().into(), body: None },
+        _ => Edit::RequireNote { key: b"10.1/name1"[..].into(), body: Some(data.as_bytes().into()) },
     });
     proptest::collection::vec(proptest::collection::vec(edit, 1..4), 1..30)
 }
@@ -227,6 +238,9 @@ proptest! {
                 (Err(CommitError::Conflict(expected)), Err(CommitError::Conflict(found))) => {
                     prop_assert_eq!(expected, found);
                 }
+                (Err(CommitError::Note { edit: expected }), Err(CommitError::Note { edit: found })) => {
+                    prop_assert_eq!(expected, found);
+                }
                 (expected, found) => prop_assert!(false, "{:?} but {:?}", expected, found),
             }
         }
@@ -241,9 +255,80 @@ proptest! {
             let listed = block_on(embedded.list(prefix, None, 99)).unwrap();
             prop_assert_eq!(block_on(memory.list(prefix, None, 99)).unwrap(), listed);
         }
+        let notes = block_on(memory.notes(b"", None, 99)).unwrap();
+        prop_assert_eq!(&notes, &block_on(embedded.notes(b"", None, 99)).unwrap());
+        prop_assert_eq!(notes.len() as u64, embedded.verify(|_| {}).unwrap().notes);
         prop_assert_eq!(block_on(memory.homed(None, 9)).unwrap(), block_on(embedded.homed(None, 9)).unwrap());
         prop_assert_eq!(block_on(memory.changes(0, 999)).unwrap(), block_on(embedded.changes(0, 999)).unwrap());
         prop_assert_eq!(embedded.verify(|_| {}).unwrap().damage, [""; 0]);
+    }
+}
+
+/// Notes and registrations are durable, in backups, and their damage is found.
+#[test]
+fn notes_and_registrations_on_disk() {
+    let (note, known) = ("what-stands-in-the-note", "what-is-known-of-it");
+    let directory = tempfile::tempdir().unwrap();
+    let store = Embedded::open(directory.path()).unwrap();
+    let edits = vec![register("10.1000/1", known, Expect::Absent)];
+    let registered = block_on(store.commit(change(edits))).unwrap();
+    let edits = vec![Edit::PutNote { key: b"key"[..].into(), body: note.as_bytes().into() }];
+    assert_eq!(block_on(store.commit(change(edits))).unwrap(), registered);
+    let mut file = tempfile::tempfile().unwrap();
+    store.backup(&mut file).unwrap();
+    drop(store);
+    let check = |directory: &Path| {
+        let store = Embedded::open(directory).unwrap();
+        assert_eq!(&*block_on(store.note(b"key")).unwrap().unwrap(), note.as_bytes());
+        assert_eq!(&*get(&store, "10.1000/1").unwrap().registration, known.as_bytes());
+        let verified = store.verify(|_| {}).unwrap();
+        assert_eq!((verified.notes, verified.registrations, verified.damage), (1, 1, Vec::new()));
+    };
+    check(directory.path());
+    let restored = tempfile::tempdir().unwrap();
+    tendot_store::restore(&mut file, restored.path(), false).unwrap();
+    check(restored.path());
+    let good = std::fs::read(directory.path().join("data.mdb")).unwrap();
+    for what in [note, known] {
+        let mut bad = good.clone();
+        for at in 0..bad.len() - what.len() {
+            // As it stands by itself: the address has it, too, and is elsewhere.
+            if &good[at..at + what.len()] == what.as_bytes() {
+                bad[at] ^= 1;
+            }
+        }
+        let copy = tempfile::tempdir().unwrap();
+        std::fs::write(copy.path().join("data.mdb"), &bad).unwrap();
+        let store = Embedded::open_read_only(copy.path()).unwrap();
+        let damage = store.verify(|_| {}).unwrap().damage;
+        let told = if what == note { "note `key`: its checksum" } else { "registration `" };
+        assert!(damage.iter().any(|damage| damage.starts_with(told)), "{what}: {damage:?}");
+        let is_damaged = |error: StoreError| matches!(error, StoreError::Damaged { .. });
+        if what == note {
+            assert!(block_on(store.note(b"key")).is_err_and(is_damaged));
+            assert!(block_on(store.notes(b"", None, 9)).is_err_and(is_damaged));
+        } else {
+            assert!(block_on(store.get(&Key::new("10.1000/1").unwrap())).is_err_and(is_damaged));
+        }
+    }
+}
+
+#[test]
+fn what_is_too_large_is_refused() {
+    const LIMIT: usize = 4 << 20;
+    let directory = tempfile::tempdir().unwrap();
+    let store = Embedded::open(directory.path()).unwrap();
+    let register = |length: usize| Edit::Register {
+        name: "10.1000/1".into(),
+        values: Vec::new(),
+        registration: vec![b'x'; length].into(),
+        expect: Expect::Any,
+    };
+    let note = |length: usize| Edit::PutNote { key: b"key"[..].into(), body: vec![b'x'; length].into() };
+    for edit in [&register as &dyn Fn(usize) -> Edit, &note] {
+        let refused = block_on(store.commit(change(vec![edit(LIMIT + 1)]))).unwrap_err();
+        assert!(matches!(refused, CommitError::TooLarge { edit: 0, .. }), "{refused}");
+        block_on(store.commit(change(vec![edit(LIMIT)]))).unwrap();
     }
 }
 

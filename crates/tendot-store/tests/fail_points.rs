@@ -120,7 +120,14 @@ fn put(name: &str, number: u64) -> Change {
         values: values(&number.to_string()),
         expect: Expect::Any,
     };
-    let edits = vec![edit(format!("10.1/{name}")), edit(format!("10.1/{name}-twin"))];
+    let twin = Edit::Register {
+        name: format!("10.1/{name}-twin").into(),
+        values: values(&number.to_string()),
+        registration: number.to_string().into_bytes().into(),
+        expect: Expect::Any,
+    };
+    let note = Edit::PutNote { key: name.as_bytes().into(), body: number.to_string().into_bytes().into() };
+    let edits = vec![edit(format!("10.1/{name}")), note, twin];
     Change { by: "somebody".into(), at: number, edits }
 }
 
@@ -150,6 +157,11 @@ fn check_changes(directory: &Path, output: &Output) {
             let entry = block_on(store.get(&Key::new(&name).unwrap())).unwrap();
             assert_eq!(entry.map(|entry| entry.values), expected, "{name}");
         }
+        let written = newest.map(|number| number.to_string().into_bytes().into_boxed_slice());
+        let note = block_on(store.note(format!("name-{name}").as_bytes())).unwrap();
+        assert_eq!(note, written, "{name}");
+        let twin = block_on(store.get(&Key::new(&format!("10.1/name-{name}-twin")).unwrap())).unwrap();
+        assert_eq!(twin.map(|twin| twin.registration), written, "{name}");
         // Its history is that of the same changes, each with what the one before made.
         let name = Key::new(&format!("10.1/name-{name}-twin")).unwrap();
         let history = block_on(store.history(&name, Order::OldestFirst { after: 0 }, 100)).unwrap();

@@ -305,3 +305,34 @@ fn imports_are_in_the_history() {
     check("10.1/none", &[]);
     assert_eq!(store.verify(|_| {}).unwrap().damage, [""; 0]);
 }
+
+/// What the registry knows of a name is in no import: it stays, also in the history, and notes stay as they are.
+#[test]
+fn imports_leave_what_the_registry_knows() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = Embedded::open(directory.path()).unwrap();
+    let edits = vec![
+        Edit::Register {
+            name: "10.1/found".into(),
+            values: values("a"),
+            registration: b"known"[..].into(),
+            expect: Expect::Absent,
+        },
+        Edit::PutNote { key: b"key"[..].into(), body: b"body"[..].into() },
+    ];
+    block_on(store.commit(Change { by: "somebody".into(), at: 1, edits })).unwrap();
+    drop(store);
+    let records = ["10.1/found", "10.1/new"].map(|name| (name.to_owned(), "i".to_owned()));
+    import(directory.path(), 100, &records);
+    let store = Embedded::open(directory.path()).unwrap();
+    let entries = scan(&store);
+    let known: Vec<_> = entries.iter().map(|entry| (&*entry.name, &*entry.registration)).collect();
+    assert_eq!(known, [("10.1/found", &b"known"[..]), ("10.1/new", b"")]);
+    assert!(entries.iter().all(|entry| entry.values == values("i")));
+    let (key, order) = (Key::new("10.1/found").unwrap(), Order::OldestFirst { after: 0 });
+    let history = block_on(store.history(&key, order, 9)).unwrap();
+    let Before::Record(before) = &history.items[1].before else { panic!("{history:?}") };
+    assert_eq!((&before.values, &*before.registration), (&values("a"), &b"known"[..]));
+    assert_eq!(&*block_on(store.note(b"key")).unwrap().unwrap(), b"body");
+    assert_eq!(store.verify(|_| {}).unwrap().damage, [""; 0]);
+}

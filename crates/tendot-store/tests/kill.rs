@@ -46,8 +46,13 @@ fn writes_until_it_is_killed() {
                 for number in 0_u64.. {
                     let round = before * 1_000 + number;
                     let name = format!("10.1000/W{writer}-{}", number % 50);
-                    // Two records that belong together.
-                    let edits = vec![put(&name, round), put(&format!("{name}-twin"), round)];
+                    // Two records and a note that belong together.
+                    let body = round.to_string().into_bytes().into();
+                    let edits = vec![
+                        put(&name, round),
+                        Edit::PutNote { key: name.as_bytes().into(), body },
+                        register(&format!("{name}-twin"), round),
+                    ];
                     let change = Change { by: "writer".into(), at: round, edits };
                     block_on(store.commit(change)).unwrap();
                     say(&format!("durable {round} {name}"));
@@ -63,6 +68,11 @@ fn values(name: &str, round: u64) -> Vec<Value<'static>> {
 
 fn put(name: &str, round: u64) -> Edit {
     Edit::Put { name: name.into(), values: values(name, round), expect: Expect::Any }
+}
+
+fn register(name: &str, round: u64) -> Edit {
+    let registration = round.to_string().into_bytes().into();
+    Edit::Register { name: name.into(), values: values(name, round), registration, expect: Expect::Any }
 }
 
 /// Not a test by itself: an import, which says `imported` when it is done.
@@ -222,7 +232,12 @@ fn check(directory: &Path, durable: &BTreeMap<String, u64>) {
     for writer in 0..4 {
         for number in 0..50 {
             let name = format!("10.1000/W{writer}-{number}");
-            assert_eq!(round_of(&store, &name), round_of(&store, &format!("{name}-twin")), "{name}");
+            let (round, twin) = (round_of(&store, &name), format!("{name}-twin"));
+            assert_eq!(round, round_of(&store, &twin), "{name}");
+            let written = round.map(|round| round.to_string().into_bytes().into_boxed_slice());
+            assert_eq!(block_on(store.note(name.as_bytes())).unwrap(), written, "{name}");
+            let twin = block_on(store.get(&Key::new(&twin).unwrap())).unwrap();
+            assert_eq!(twin.map(|twin| twin.registration), written, "{name}");
         }
     }
 }

@@ -12,25 +12,61 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use chance::{Chance, seed};
 use pollster::block_on;
 use tendot_proto::Value;
-use tendot_store::{Change, CommitError, Edit, Embedded, Expect, Key, Memory, State, Store};
+use tendot_store::{Change, CommitError, Edit, Embedded, Entry, Expect, Key, Memory, State, Store};
 
 /// Histories for each store, and what is in one.
 const HISTORIES: u64 = 1_500;
 const THREADS: usize = 6;
 const OPERATIONS: usize = 5;
-const NAMES: usize = 2;
+const NAMES: usize = 3;
 
-/// What is under a name: its revision, its state, and what was put there.
-type There = Option<(u64, State, u64)>;
+/// Of these, so many are of records; the rest are of notes.
+const RECORDS: usize = 2;
+
+/// What is under a name: its revision, its state, what was put there, and what is known of it. A note has no revision, and of
+/// it nothing is known.
+type There = Option<(u64, State, u64, u64)>;
 
 /// What was done with one name, and what came of it.
 #[derive(Clone, Debug)]
 enum Done {
-    Put { expect: Expect, data: u64, result: Result<u64, Option<(u64, State)>> },
-    Tombstone { expect: Expect, result: Result<u64, Option<(u64, State)>> },
-    Remove { expect: Expect, result: Result<u64, Option<(u64, State)>> },
-    Get { found: There },
-    Listed { found: Option<State> },
+    Put {
+        expect: Expect,
+        data: u64,
+        result: Result<u64, Option<(u64, State)>>,
+    },
+    Register {
+        expect: Expect,
+        data: u64,
+        result: Result<u64, Option<(u64, State)>>,
+    },
+    Tombstone {
+        expect: Expect,
+        result: Result<u64, Option<(u64, State)>>,
+    },
+    Remove {
+        expect: Expect,
+        result: Result<u64, Option<(u64, State)>>,
+    },
+    Get {
+        found: There,
+    },
+    Listed {
+        found: Option<State>,
+    },
+    PutNote {
+        data: u64,
+    },
+    RemoveNote,
+    /// Put if it was what it was expected to be.
+    Replace {
+        expected: Option<u64>,
+        data: u64,
+        is_met: bool,
+    },
+    GetNote {
+        found: Option<u64>,
+    },
 }
 
 /// One operation, from its beginning to its end by a clock that all share.
@@ -45,7 +81,10 @@ struct Operation {
 impl Done {
     /// What is there afterwards, if this could have come of it.
     fn apply(&self, there: There) -> Option<There> {
-        let head = there.map(|(revision, state, _)| (revision, state));
+        let head = there.map(|(revision, state, ..)| (revision, state));
+        let known = there.map_or(0, |(.., known)| known);
+        let note = |data: u64| Some((0, State::Live, data, 0));
+        let data_there = there.map(|(_, _, data, _)| data);
         let written =
             |expect: &Expect, result: &Result<u64, Option<(u64, State)>>, next: &dyn Fn(u64) -> There| {
                 match result {
@@ -55,14 +94,24 @@ impl Done {
             };
         match self {
             Self::Put { expect, data, result } => {
-                written(expect, result, &|revision| Some((revision, State::Live, *data)))
+                written(expect, result, &|revision| Some((revision, State::Live, *data, known)))
+            }
+            Self::Register { expect, data, result } => {
+                written(expect, result, &|revision| Some((revision, State::Live, *data, *data)))
             }
             Self::Tombstone { expect, result } => written(expect, result, &|revision| {
-                Some((revision, State::Tombstone, there.map_or(0, |(_, _, data)| data)))
+                Some((revision, State::Tombstone, data_there.unwrap_or(0), known))
             }),
             Self::Remove { expect, result } => written(expect, result, &|_| None),
             Self::Get { found } => (*found == there).then_some(there),
             Self::Listed { found } => (*found == head.map(|(_, state)| state)).then_some(there),
+            Self::PutNote { data } => Some(note(*data)),
+            Self::RemoveNote => Some(None),
+            Self::Replace { expected, data, is_met } => {
+                let next = if *is_met { note(*data) } else { there };
+                (*is_met == (*expected == data_there)).then_some(next)
+            }
+            Self::GetNote { found } => (*found == data_there).then_some(there),
         }
     }
 }
@@ -108,7 +157,45 @@ fn name(history: u64, number: usize) -> String {
 }
 
 fn data_of(values: &[Value<'_>]) -> u64 {
-    values.first().map_or(0, |value| String::from_utf8_lossy(&value.data).parse().unwrap())
+    values.first().map_or(0, |value| number_of(&value.data))
+}
+
+fn number_of(bytes: &[u8]) -> u64 {
+    if bytes.is_empty() { 0 } else { String::from_utf8_lossy(bytes).parse().unwrap() }
+}
+
+/// What one thread does with a note, and what it sees.
+fn act_on_note(store: &impl Store, name: &str, data: u64, choice: usize, known: &mut Option<u64>) -> Done {
+    let key = || name.as_bytes().into();
+    let body = |data: u64| data.to_string().into_bytes().into();
+    let commit = |edits| block_on(store.commit(Change { by: "somebody".into(), at: 0, edits }));
+    let put = || Edit::PutNote { key: key(), body: body(data) };
+    match choice {
+        0..=2 => {
+            commit(vec![put()]).unwrap();
+            *known = Some(data);
+            Done::PutNote { data }
+        }
+        3 => {
+            commit(vec![Edit::RemoveNote { key: key() }]).unwrap();
+            *known = None;
+            Done::RemoveNote
+        }
+        4..=7 => {
+            let expected = *known;
+            let is_met = match commit(vec![Edit::RequireNote { key: key(), body: expected.map(body) }, put()])
+            {
+                Ok(_) => true,
+                Err(CommitError::Note { edit: 0 }) => false,
+                Err(error) => panic!("{error}"),
+            };
+            Done::Replace { expected, data, is_met }
+        }
+        _ => {
+            *known = block_on(store.note(name.as_bytes())).unwrap().map(|body| number_of(&body));
+            Done::GetNote { found: *known }
+        }
+    }
 }
 
 /// What one thread does, and what it sees.
@@ -120,7 +207,7 @@ fn act(
     thread: usize,
 ) -> Vec<Operation> {
     let mut operations = Vec::new();
-    let mut known = 0;
+    let (mut known, mut known_note) = (0, None);
     for step in 0..OPERATIONS {
         let number = chance.below(NAMES);
         let name = name(history, number);
@@ -148,16 +235,25 @@ fn act(
         if waits_before {
             std::thread::yield_now();
         }
+        let values = vec![Value::new(1, "DATA", data.to_string())];
         let done = match choice {
-            0..=4 => {
-                let values = vec![Value::new(1, "DATA", data.to_string())];
+            _ if number >= RECORDS => act_on_note(store, &name, data, choice, &mut known_note),
+            0..=1 => {
+                let (name, registration) = (name.into(), data.to_string().into_bytes().into());
+                let edit = Edit::Register { name, values, registration, expect };
+                Done::Register { expect, data, result: commit(edit) }
+            }
+            2..=4 => {
                 Done::Put { expect, data, result: commit(Edit::Put { name: name.into(), values, expect }) }
             }
             5 => Done::Tombstone { expect, result: commit(Edit::Tombstone { name: name.into(), expect }) },
             6 | 7 => Done::Remove { expect, result: commit(Edit::Remove { name: name.into(), expect }) },
             8..=10 => {
                 let entry = block_on(store.get(&Key::new(&name).unwrap())).unwrap();
-                Done::Get { found: entry.map(|entry| (entry.revision, entry.state, data_of(&entry.values))) }
+                let found = |entry: Entry| {
+                    (entry.revision, entry.state, data_of(&entry.values), number_of(&entry.registration))
+                };
+                Done::Get { found: entry.map(found) }
             }
             _ => {
                 let listed = block_on(store.list(format!("10.{history}").as_bytes(), None, 10)).unwrap();
@@ -170,7 +266,8 @@ fn act(
         }
         let end = clock.fetch_add(1, Ordering::SeqCst);
         if let Done::Get { found: Some((revision, ..)) }
-        | Done::Put { result: Ok(revision) | Err(Some((revision, _))), .. } = done
+        | Done::Put { result: Ok(revision) | Err(Some((revision, _))), .. }
+        | Done::Register { result: Ok(revision) | Err(Some((revision, _))), .. } = done
         {
             known = revision;
         }
@@ -300,7 +397,7 @@ fn the_checker_finds_what_cannot_be() {
     let operation = |begin, end, done| Operation { name: 0, begin, end, done };
     let put = |data, result| Done::Put { expect: Expect::Absent, data, result };
     let get = |found| Done::Get { found };
-    let there = |revision, data| Some((revision, State::Live, data));
+    let there = |revision, data| Some((revision, State::Live, data, 0));
     for (expected, operations) in [
         (true, vec![operation(0, 1, put(5, Ok(1))), operation(2, 3, get(there(1, 5)))]),
         // Not there after it was acknowledged.
@@ -318,6 +415,20 @@ fn the_checker_finds_what_cannot_be() {
                 operation(0, 9, put(5, Ok(1))),
                 operation(1, 2, get(there(1, 5))),
                 operation(3, 4, get(None)),
+            ],
+        ),
+        // Of two that replace the same note, one comes first.
+        (
+            false,
+            [5, 6].map(|data| operation(0, 9, Done::Replace { expected: None, data, is_met: true })).to_vec(),
+        ),
+        // What is known of a name stays when it is put.
+        (
+            false,
+            vec![
+                operation(0, 1, Done::Register { expect: Expect::Any, data: 5, result: Ok(1) }),
+                operation(2, 3, Done::Put { expect: Expect::Any, data: 6, result: Ok(2) }),
+                operation(4, 5, get(there(2, 6))),
             ],
         ),
     ] {

@@ -26,7 +26,7 @@ use pollster::block_on;
 use tempfile::TempDir;
 use tendot_proto::Value;
 use tendot_store::{
-    Change, Edit, Embedded, Entry, Expect, History, Importer, Key, Logged, Order, Store, restore,
+    Change, Edit, Embedded, Entry, Expect, History, Importer, Key, Logged, Note, Order, Store, restore,
 };
 
 /// Pages that arrive or not, one by one, are tried in all ways up to so many.
@@ -39,7 +39,7 @@ const PAGE: usize = 4_096;
 const SECTOR: usize = 512;
 
 /// A state of the store, all of it that can be read.
-type State = (Vec<Entry>, Vec<Logged>, Vec<Box<str>>, Vec<History>);
+type State = (Vec<Entry>, Vec<Logged>, Vec<Box<str>>, Vec<History>, Vec<Note>);
 
 fn state(store: &Embedded) -> State {
     let log = block_on(store.changes(0, usize::MAX)).unwrap();
@@ -48,7 +48,8 @@ fn state(store: &Embedded) -> State {
         .filter_map(|line| Key::new(&line.name).ok())
         .map(|key| block_on(store.history(&key, Order::OldestFirst { after: 0 }, usize::MAX)).unwrap());
     let histories = histories.collect();
-    (store.scan(None, usize::MAX).unwrap(), log, block_on(store.homed(None, 100)).unwrap(), histories)
+    let (records, homed) = (store.scan(None, usize::MAX).unwrap(), block_on(store.homed(None, 100)).unwrap());
+    (records, log, homed, histories, block_on(store.notes(b"", None, usize::MAX)).unwrap())
 }
 
 /// Opens an image as whoever comes after the power would.
@@ -68,13 +69,25 @@ fn change(number: usize) -> Change {
         let data = format!("{number}-{}", "x".repeat(length));
         Edit::Put { name: format!("10.1/name-{name}").into(), values: values(&data), expect: Expect::Any }
     };
+    let register = |name: usize, length: usize| Edit::Register {
+        name: format!("10.1/name-{name}").into(),
+        values: values(&number.to_string()),
+        registration: format!("{number}{}", " ".repeat(length)).into_bytes().into(),
+        expect: Expect::Any,
+    };
+    let note = |length: usize| Edit::PutNote {
+        key: (number % 5).to_string().into_bytes().into(),
+        body: format!("{number}{}", "n".repeat(length)).into_bytes().into(),
+    };
     let named = |name: usize| format!("10.1/name-{name}").into();
     let edits = match number % 6 {
-        0 => vec![put(number % 4, 10), put(4, 5), put(5, 5)],
+        0 => vec![register(number % 4, 10), put(4, 5), note(5), put(5, 5)],
         1 => vec![put(10 + number, 9_000)],
         2 => vec![put(6, 20), Edit::Home { prefix: format!("10.{number}").into() }],
         3 => vec![Edit::Remove { name: named(6), expect: Expect::Live }, put(7, 100)],
-        4 => vec![put(8, 1), put(10 + number, 3_000)],
+        4 => vec![put(8, 1), register(10 + number, 3_000)],
+        // Nothing but notes.
+        _ if number % 12 == 5 => vec![note(3_000), Edit::RemoveNote { key: b"1"[..].into() }],
         _ => vec![Edit::Tombstone { name: named(9 + number), expect: Expect::Live }],
     };
     Change { by: "somebody".into(), at: number as u64, edits }

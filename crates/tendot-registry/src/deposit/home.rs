@@ -5,7 +5,7 @@ use tendot_store::{Edit, Store};
 
 use super::{Outcome, Plan};
 use crate::list::homed;
-use crate::party::RESERVED;
+use crate::party::is_reserved_prefix;
 use crate::permission::Needed;
 use crate::{Error, Registry, price};
 
@@ -19,8 +19,8 @@ impl<S: Store> Registry<S> {
         let name: Box<str> = prefix.to_string().into();
         let prefix = homed(prefix)?;
         // Parties are no names.
-        if prefix.rsplit('/').next().is_some_and(|last| last.eq_ignore_ascii_case(RESERVED)) {
-            return Err(Error::NotPrefix { name });
+        if prefix.rsplit('/').next().is_some_and(|last| is_reserved_prefix(last.as_bytes())) {
+            return Err(Error::Reserved);
         }
         work.spend(price::LOOKUP)?;
         let is_homed = self.store.is_homed(prefix.as_bytes()).await?;

@@ -11,7 +11,7 @@ use crate::refusal::Reason;
 use crate::task::Planned;
 use crate::task::sealed::Plan;
 use crate::validate::{check_name, is_mixed};
-use crate::{Note, Refusal, Registry, price};
+use crate::{Caller, Note, Refusal, Registry, price};
 
 /// A name is to be registered.
 #[derive(Clone, Debug)]
@@ -237,6 +237,11 @@ impl<S: Store> Registry<S> {
             notes.push(Note::MixedScripts);
         }
         Ok(notes)
+    }
+
+    /// Whether somebody may register names at all, be it only some.
+    pub async fn may_deposit(&self, caller: &Caller, at: u64, work: &mut Work) -> Result<(), Refusal> {
+        self.standing(caller, at, work).await?.check(Scope::Deposit)
     }
 
     /// A name that somebody may change, who has it, and the prefix that it is under.

@@ -60,6 +60,10 @@ fn given<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<&'de RawVa
 impl Draft {
     /// Reads it; what is wrong is told with its place.
     pub fn from_json(json: &[u8]) -> Result<Self, Refusal> {
+        // A list would be taken for the members in their order.
+        if json.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'[') {
+            return Err(Refusal::malformed("a list, where an object was expected"));
+        }
         let form: Form<'_> =
             serde_json::from_slice(json).map_err(|error| Refusal::malformed(error.to_string()))?;
         let values = form.values.map(|raw| {

@@ -10,7 +10,7 @@ use crate::party::{Allocation, write};
 use crate::permission::is_admin;
 use crate::refusal::Reason;
 use crate::validate::{check_indexes, check_record, check_value};
-use crate::{Limits, Refusal};
+use crate::{Limits, Refusal, ValueFault};
 
 /// Where the address and the administrator of a registered name stand.
 const URL: u32 = 1;
@@ -131,7 +131,11 @@ fn values(
     if let Some(url) = &draft.url {
         let value = Value::new(URL, "URL", url.to_string());
         check_value(&value, limits).map_err(|error| {
-            Refusal::invalid("bad-url", "/url", error.fault.to_string())
+            let detail = match error.fault {
+                ValueFault::Url(odd) => format!("the address {odd}"),
+                fault => format!("the address {fault}"),
+            };
+            Refusal::invalid("bad-url", "/url", detail)
                 .hint("an address begins with `https://`, and has no user name and no line breaks")
         })?;
         drawing.allocation.check_address(url.as_bytes(), "/url")?;

@@ -1,3 +1,5 @@
+use std::fmt;
+
 use serde::de::{Deserialize, Deserializer, Error};
 use serde::ser::{Serialize, Serializer};
 
@@ -255,12 +257,15 @@ pub(super) fn json(text: &[u8]) -> Result<Node<'_>, Vec<MetadataFault>> {
     if text.len() > JSON_BYTES {
         return Err(vec![too_long(text.len(), JSON_BYTES)]);
     }
-    let mut deserializer = serde_json::Deserializer::from_slice(text);
-    let read = Node::deserialize(&mut deserializer).and_then(|node| deserializer.end().map(|()| node));
-    read.map_err(|error| {
+    let fault = |error: &dyn fmt::Display| {
         let message = format!("this is not the JSON that is expected: {error}");
         vec![MetadataFault { pointer: String::new(), code: FaultCode::NotJson, message, allowed: &[] }]
-    })
+    };
+    // Checked once, and not once for every text in it.
+    let text = std::str::from_utf8(text).map_err(|error| fault(&error))?;
+    let mut deserializer = serde_json::Deserializer::from_str(text);
+    let read = Node::deserialize(&mut deserializer).and_then(|node| deserializer.end().map(|()| node));
+    read.map_err(|error| fault(&error))
 }
 
 /// Notes it if the document says that it is about another name.

@@ -29,6 +29,11 @@ use crate::{Error, Refusal, Registry, price};
 /// The prefix under which parties are kept.
 pub const RESERVED: &str = "0.TENDOT";
 
+/// Whether a prefix is the one under which parties are kept.
+pub fn is_reserved_prefix(prefix: &[u8]) -> bool {
+    prefix.eq_ignore_ascii_case(RESERVED.as_bytes())
+}
+
 /// What kind of thing is kept under the reserved prefix.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum Kind {
@@ -233,7 +238,7 @@ pub(crate) fn new_id(random: &[u8]) -> String {
 }
 
 /// SHA-256 in lower-case digits.
-pub(crate) fn fingerprint(bytes: &[u8]) -> Result<String, Error> {
+pub fn fingerprint(bytes: &[u8]) -> Result<String, Error> {
     let hash = AwsLc.hash(Hash::Sha256, &[bytes]);
     let hash =
         hash.map_err(|error| StoreError::Failed { doing: "hashing", error: error.to_string().into() })?;

@@ -32,6 +32,18 @@ pub(crate) enum BodyError {
 }
 
 impl BodyError {
+    /// What it is called, for programs.
+    pub(crate) const fn code(self) -> &'static str {
+        match self {
+            Self::TooLarge { .. } => "too-large",
+            Self::TooSlow => "too-slow",
+            Self::NoRoom => "too-busy",
+            Self::Encoding => "media-type",
+            Self::TooDense { .. } => "too-dense",
+            Self::Broken => "malformed",
+        }
+    }
+
     pub(crate) const fn status(self) -> StatusCode {
         match self {
             Self::TooLarge { .. } | Self::TooDense { .. } => StatusCode::PAYLOAD_TOO_LARGE,

@@ -3,6 +3,7 @@
 use http::{HeaderValue, Method, StatusCode};
 
 use super::describe::{Described, Doing};
+use super::registry::Noun;
 use super::{agency, api, page, redirect, reverse};
 
 /// What a path asks for.
@@ -30,13 +31,15 @@ pub(super) enum Route {
     Reverse,
     ReverseUnder,
     History,
+    Metadata,
     Changes,
+    Registry(Noun),
     Name,
 }
 
 /// All paths; the first that fits is taken, and the page has them from the last on. A part in braces, at the end, stands
 /// for all the rest; elsewhere for anything up to a slash.
-pub(super) const ROUTES: [(&str, Route); 27] = [
+pub(super) const ROUTES: [(&str, Route); 43] = [
     ("/static/style.css", Route::Style),
     ("/favicon.svg", Route::Icon),
     ("/favicon.ico", Route::Icon),
@@ -55,7 +58,23 @@ pub(super) const ROUTES: [(&str, Route); 27] = [
     ("/hrls/handles/{prefix}", Route::ReverseUnder),
     ("/api/site", Route::Site),
     ("/api/v1/changes", Route::Changes),
+    ("/api/v1/transfers/{id}/decline", Route::Registry(Noun::Decline)),
+    ("/api/v1/transfers/{id}/accept", Route::Registry(Noun::Accept)),
+    ("/api/v1/transfers/{id}", Route::Registry(Noun::Transfer)),
+    ("/api/v1/transfers", Route::Registry(Noun::Transfers)),
+    ("/api/v1/tokens/{id}", Route::Registry(Noun::Token)),
+    ("/api/v1/tokens", Route::Registry(Noun::Tokens)),
+    ("/api/v1/dois/batch", Route::Registry(Noun::Batch)),
+    ("/api/v1/dois/{name}", Route::Registry(Noun::Name)),
+    ("/api/v1/dois", Route::Registry(Noun::Names)),
+    ("/api/v1/prefixes/{prefix}", Route::Registry(Noun::Prefix)),
+    ("/api/v1/prefixes", Route::Registry(Noun::Prefixes)),
+    ("/api/v1/registrants/{id}", Route::Registry(Noun::Registrant)),
+    ("/api/v1/registrants", Route::Registry(Noun::Registrants)),
+    ("/api/v1/agencies/{code}", Route::Registry(Noun::Agency)),
+    ("/api/v1/agencies", Route::Registry(Noun::Agencies)),
     ("/api/v1/history/{name}", Route::History),
+    ("/api/v1/metadata/{name}", Route::Metadata),
     ("/api/verifications/{identity}", Route::Verifications),
     ("/api/sessions", Route::Sessions),
     ("/api/sessions/this", Route::Session),
@@ -93,6 +112,7 @@ impl Route {
     pub(super) const fn methods(self) -> HeaderValue {
         HeaderValue::from_static(match self {
             Self::Handle | Self::Session => "GET, HEAD, OPTIONS, POST, PUT, DELETE",
+            Self::Registry(noun) => noun.methods(),
             Self::Prefixes => "GET, HEAD, OPTIONS, POST, DELETE",
             Self::Prefix => "OPTIONS, POST, DELETE",
             Self::Sessions => "OPTIONS, POST",
@@ -156,7 +176,9 @@ impl Route {
             Self::Reverse => reverse::describe(),
             Self::ReverseUnder => reverse::describe_under(),
             Self::History => api::describe_history(),
+            Self::Metadata => api::describe_metadata(),
             Self::Changes => api::describe_changes(),
+            Self::Registry(noun) => noun.describe(),
             Self::Name => redirect::describe(),
         }
     }
@@ -221,6 +243,7 @@ mod tests {
         check("/hrls", Some((Route::Name, "/hrls")));
         check("/api/v1/history/10.1//x", Some((Route::History, "10.1//x")));
         check("/api/v1/history", None);
+        check("/api/v1/metadata/10.1/x/y", Some((Route::Metadata, "10.1/x/y")));
         check("/api/v1/changes", Some((Route::Changes, "")));
         check("/api/v1/changes/", None);
         check("/api/", None);

@@ -31,7 +31,6 @@ where
 
 /// The same, for an answer to what the client still sends: `make` does not wait for a client that reads nothing before it has
 /// sent all, as most do. What it does not read yet waits on disk, within bounds.
-#[cfg_attr(not(test), expect(dead_code, reason = "for batches, which are to come"))]
 pub(crate) fn stream_patiently<F>(
     status: StatusCode,
     kind: HeaderValue,

@@ -3,9 +3,11 @@
 //! Most changes have an entry of their own, with the record as it was. Where there was none, as a rule there is no entry: that
 //! a record came to be shows by its revision, in what came after it or in the record itself, and the log has the line.
 
+use std::ops::Bound;
+
 use heed::{RoTxn, RwTxn};
 
-use super::record::Share;
+use super::record::{Record, Share};
 use super::{LOOKED_AT, Tables, checksum, failed, key, log, record};
 use crate::history::{ROOM, is_of_record, without_secrets};
 use crate::{Before, EditKind, Entry, History, Key, Logged, Order, Past, StoreError};
@@ -14,8 +16,8 @@ use crate::{Before, EditKind, Entry, History, Key, Logged, Order, Past, StoreErr
 /// stands together.
 const MARK: u8 = 0xfe;
 
-/// Lines of a change at most for creations without an entry.
-pub(super) const LINES: usize = 64;
+/// Edits of a change at most for creations without an entry: so many lines are looked through for one of them.
+pub(super) const LINES: usize = 4_096;
 
 /// The setting that tells the last line of the log that may have no entry.
 pub(super) const SINCE: &[u8] = b"history";
@@ -54,15 +56,21 @@ pub(super) fn old(
     tables: &Tables,
     txn: &RoTxn<'_>,
     record_key: &[u8],
-    entry: &Entry,
+    record: Record,
     share: &mut impl Share,
 ) -> Result<Vec<u8>, heed::Error> {
-    let without = without_secrets(entry);
+    let Record { entry, registration } = record;
+    let without = without_secrets(&entry);
     let stored = tables.databases.records.get(txn, record_key)?.and_then(<[u8]>::split_last_chunk::<4>);
-    Ok(match (stored, &without) {
-        (Some((body, _)), None) if record::revision(body) == Some(entry.revision) => body.to_vec(),
+    Ok(match stored {
+        Some((body, _)) if without.is_none() && record::revision(body) == Some(entry.revision) => {
+            body.to_vec()
+        }
         // Or it was made by an earlier edit of the same change, and is nowhere.
-        _ => record::encode(without.as_ref().unwrap_or(entry), key::is_shortened(record_key), share),
+        _ => {
+            let record = Record { entry: without.unwrap_or(entry), registration };
+            record::encode(&record, key::is_shortened(record_key), share)
+        }
     })
 }
 
@@ -98,11 +106,18 @@ impl Tables {
 
     /// A line of the log; none if it is not there, or not yet.
     pub(super) fn line(&self, txn: &RoTxn<'_>, sequence: u64) -> Result<Option<Logged>, StoreError> {
-        let (key, what) = (sequence.to_be_bytes(), "line of the log");
+        let key = sequence.to_be_bytes();
         let found = self.databases.log.get(txn, &key).map_err(|error| failed("reading the log", error))?;
-        let Some(value) = found else { return Ok(None) };
-        let line = log::decode(sequence, checksum::open(&key, value, what)?);
-        line.map(Some).ok_or_else(|| checksum::damaged(&key, what, "it is not understood"))
+        found.map(|value| Self::logged(&key, value)).transpose()
+    }
+
+    /// The line that stands under a key.
+    pub(super) fn logged(key: &[u8], value: &[u8]) -> Result<Logged, StoreError> {
+        let what = "line of the log";
+        let body = checksum::open(key, value, what)?;
+        let sequence = key.try_into().map(u64::from_be_bytes).ok();
+        let line = sequence.and_then(|sequence| log::decode(sequence, body));
+        line.ok_or_else(|| checksum::damaged(key, what, "it is not understood"))
     }
 }
 
@@ -206,9 +221,15 @@ impl<'a> Name<'a> {
             }
         }
         // From the last on: that of an import stands after those of all prefixes that it homed.
-        for sequence in (first..low).rev().take(LOOKED_AT) {
-            let line = self.tables.line(self.txn, sequence)?.filter(|line| line.revision == revision);
-            let Some(line) = line else { break };
+        let range = first.to_be_bytes()..low.to_be_bytes();
+        let range = (Bound::Included(&range.start[..]), Bound::Excluded(&range.end[..]));
+        let reading = |error| failed("reading the log", error);
+        for line in self.tables.databases.log.rev_range(self.txn, &range).map_err(reading)?.take(LOOKED_AT) {
+            let (key, value) = line.map_err(reading)?;
+            let line = Tables::logged(key, value)?;
+            if line.revision != revision {
+                break;
+            }
             let is_it = match line.kind {
                 // One without records was interrupted before it had any, and its number was given again.
                 EditKind::Import => line.count > 0,
@@ -233,8 +254,7 @@ impl Tables {
         if old.is_empty() {
             return Ok(None);
         }
-        let part = |number| self.parts.get(number, || self.load_part(txn, number));
-        self.decode_body(record_key, old, part).map(Some)
+        self.entry_of_body(txn, record_key, old).map(Some)
     }
 }
 
@@ -261,18 +281,19 @@ mod tests {
         Change { by: "test".into(), at: 1, edits: vec![put("10.1/beside"), put(name)] }
     }
 
-    /// A store as it was made and written before there was a history.
-    fn old_store(directory: &Path, changes: Vec<Change>) {
+    /// A store as it was made and written before there was a history, or when there was nothing more than that.
+    fn old_store(directory: &Path, has_history: bool, changes: Vec<Change>) {
         let env = environment(directory, false).unwrap();
         env.create_databases_and_commit(env.write_txn().unwrap(), |opener, txn| {
-            for name in ["meta", "records", "parts", "homed", "log"] {
+            let names = ["meta", "records", "parts", "homed", "log", "history"];
+            for name in &names[..5 + usize::from(has_history)] {
                 opener.create_database::<Bytes, Bytes>(txn, Some(name))?;
             }
             Ok::<_, heed::Error>(CommitOrAbort::<_, ()>::Commit(()))
         })
         .unwrap();
         let databases = Databases::open(&env).unwrap().unwrap();
-        assert!(databases.history.is_none());
+        assert!(databases.history.is_some() == has_history && databases.notes.is_none());
         let tables = Tables { env, databases, parts: Parts::new(), standby: OnceLock::new() };
         let mut txn = tables.env.write_txn().unwrap();
         let mut format = FORMAT.to_vec();
@@ -280,6 +301,9 @@ mod tests {
         databases.meta.put(&mut txn, b"format", &format).unwrap();
         for counter in [&b"revision"[..], b"sequence"] {
             tables.put_counter(&mut txn, counter, 0).unwrap();
+        }
+        if has_history {
+            tables.put_counter(&mut txn, SINCE, 0).unwrap();
         }
         tables.commit(txn).unwrap();
         tables.renew_lineage().unwrap();
@@ -293,7 +317,7 @@ mod tests {
     fn stores_of_earlier_versions() {
         let directory = tempfile::tempdir().unwrap();
         let old = vec![change("10.1/a", "1"), change("10.1/b", "1"), change("10.1/A", "2")];
-        old_store(directory.path(), old);
+        old_store(directory.path(), false, old);
         let (a, b) = (Key::new("10.1/a").unwrap(), Key::new("10.1/b").unwrap());
         let all = Order::OldestFirst { after: 0 };
         let check = |store: &Embedded, key: &Key, expected: &[(u64, &str)]| {
@@ -323,5 +347,39 @@ mod tests {
         let store = Embedded::open(directory.path()).unwrap();
         check(&store, &a, &[(6, "unknown"), (8, "2"), (10, "3")]);
         check(&store, &b, &[(4, "nothing")]);
+    }
+
+    #[test]
+    fn stores_without_notes_and_registrations() {
+        for has_history in [false, true] {
+            let directory = tempfile::tempdir().unwrap();
+            old_store(directory.path(), has_history, vec![change("10.1/a", "1"), change("10.1/a", "2")]);
+            let key = Key::new("10.1/a").unwrap();
+            let store = Embedded::open_read_only(directory.path()).unwrap();
+            assert_eq!(block_on(store.note(b"note")).unwrap(), None);
+            assert_eq!(block_on(store.notes(b"", None, 9)).unwrap(), []);
+            assert_eq!(&*block_on(store.get(&key)).unwrap().unwrap().registration, b"");
+            assert_eq!(store.verify(|_| {}).unwrap().damage, [""; 0]);
+            drop(store);
+            let store = Embedded::open(directory.path()).unwrap();
+            let edits = vec![
+                Edit::PutNote { key: b"note"[..].into(), body: b"body"[..].into() },
+                Edit::Register {
+                    name: "10.1/a".into(),
+                    values: Vec::new(),
+                    registration: b"known"[..].into(),
+                    expect: Expect::Live,
+                },
+            ];
+            block_on(store.commit(Change { by: "test".into(), at: 1, edits })).unwrap();
+            drop(store);
+            let store = Embedded::open(directory.path()).unwrap();
+            assert_eq!(&*block_on(store.note(b"note")).unwrap().unwrap(), b"body");
+            assert_eq!(&*block_on(store.get(&key)).unwrap().unwrap().registration, b"known");
+            let verified = store.verify(|_| {}).unwrap();
+            assert_eq!((verified.notes, verified.registrations, verified.damaged), (1, 1, 0));
+            let history = block_on(store.history(&key, Order::OldestFirst { after: 0 }, 9)).unwrap();
+            assert_eq!(history.items.len(), if has_history { 3 } else { 2 });
+        }
     }
 }

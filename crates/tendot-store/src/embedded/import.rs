@@ -337,9 +337,9 @@ impl Preparing<'_> {
         let name = std::str::from_utf8(name).map_err(|_| damaged())?;
         let values = decode_values(values).ok_or_else(damaged)?;
         let key = Key::new(name)?;
-        let there = if self.appends { None } else { self.tables.get(txn, &key)? };
+        let there = if self.appends { None } else { self.tables.get_record(txn, &key)? };
         let imported = &mut piece.imported;
-        match &there {
+        match there.as_ref().map(|record| &record.entry) {
             None => imported.created += 1,
             Some(entry) if entry.state == State::Tombstone => {
                 imported.ended += 1;
@@ -354,17 +354,17 @@ impl Preparing<'_> {
             }
             Some(_) => imported.changed += 1,
         }
-        let name = there.as_ref().map_or(name, |entry| &entry.name);
+        let name = there.as_ref().map_or(name, |record| &record.entry.name);
         // What the registry knows of a name is not in imports, and stays.
-        let known = there.as_ref().map_or(&[][..], |entry| &entry.registration);
+        let known = there.as_ref().and_then(|record| record.registration);
         let record_key = key::record_key(&key);
         let is_shortened = key::is_shortened(&record_key);
         let mut value =
             record::encode_values(name, self.revision, State::Live, &values, known, is_shortened, sharing);
         checksum::seal(&record_key, &mut value);
-        let old = match &there {
-            Some(entry) => Some(
-                history::old(self.tables, txn, &record_key, entry, sharing)
+        let old = match there {
+            Some(record) => Some(
+                history::old(self.tables, txn, &record_key, record, sharing)
                     .map_err(|error| failed("reading a record", error))?,
             ),
             None => None,

@@ -17,7 +17,8 @@ const KINDS: [(u64, EditKind); 7] = [
 
 pub(super) fn encode(line: &Logged) -> Vec<u8> {
     let number = KINDS.iter().find(|(_, kind)| *kind == line.kind).map_or(0, |(number, _)| *number);
-    let mut out = Vec::with_capacity(48);
+    // The numbers and the checksum take less than what is added, as a rule.
+    let mut out = Vec::with_capacity(32 + line.by.len() + line.name.len());
     varint::put(&mut out, number);
     varint::put(&mut out, line.revision);
     varint::put(&mut out, line.at);

@@ -2,9 +2,9 @@
 //!
 //! `open.rs` opens LMDB, `record.rs` is the layout of records (with `shape.rs`, `varint.rs`, `checksum.rs` and `key.rs`),
 //! `parts.rs` and `share.rs` keep what records have in common, `writer.rs` commits the changes of all callers together,
-//! `history.rs` keeps what was before, `commit.rs` ends each transaction, `lock.rs` lets one process write, `folder.rs` keeps folders durable, `verify.rs` reads
-//! everything (with `pages.rs`, which reads the engine's own), and `backup.rs` copies it. The layout is drawn in
-//! `docs/storage-format.md`.
+//! `history.rs` keeps what was before, `registration.rs` what the registry knows, `commit.rs` ends each transaction, `lock.rs`
+//! lets one process write, `folder.rs` keeps folders durable, `verify.rs` reads everything (with `pages.rs`, which reads the
+//! engine's own), and `backup.rs` copies it. The layout is drawn in `docs/storage-format.md`.
 
 mod backup;
 mod checksum;
@@ -19,6 +19,7 @@ mod open;
 mod pages;
 mod parts;
 mod record;
+mod registration;
 mod run;
 mod shape;
 mod share;
@@ -37,7 +38,7 @@ use lock::Lock;
 pub use lock::LockError;
 use open::Databases;
 use parts::Parts;
-use record::Head;
+use record::{Head, Record};
 pub use verify::Verified;
 use writer::Writer;
 
@@ -210,7 +211,7 @@ impl Tables {
     /// have been settled.
     fn complete(&mut self) -> Result<(), StoreError> {
         let has_history = self.databases.history.is_some();
-        if has_history && self.databases.notes.is_some() {
+        if has_history && self.databases.notes.is_some() && self.databases.registrations.is_some() {
             return Ok(());
         }
         let sequence = self.counter(&*self.read_txn()?, b"sequence")?;
@@ -292,62 +293,43 @@ impl Tables {
     }
 
     fn get(&self, txn: &RoTxn<'_>, key: &Key) -> Result<Option<Entry>, StoreError> {
-        self.find(txn, key, |record_key, value| self.entry(txn, record_key, value))
+        self.get_record(txn, key)?.map(|record| self.registered(txn, record)).transpose()
+    }
+
+    /// The record of a name, its registration unread.
+    fn get_record(&self, txn: &RoTxn<'_>, key: &Key) -> Result<Option<Record>, StoreError> {
+        self.find(txn, key, |number| self.parts.get(number, || self.load_part(txn, number)))
     }
 
     /// The same within a transaction that writes. Its parts may come to nothing, so none are kept.
-    fn get_uncommitted(&self, txn: &RwTxn<'_>, key: &Key) -> Result<Option<Entry>, StoreError> {
-        self.find(txn, key, |record_key, value| {
-            self.decode(record_key, value, |number| self.part(txn, number))
-        })
+    fn get_uncommitted(&self, txn: &RwTxn<'_>, key: &Key) -> Result<Option<Record>, StoreError> {
+        self.find(txn, key, |number| self.part(txn, number))
     }
 
-    fn find(
+    fn find<'p>(
         &self,
         txn: &RoTxn<'_>,
         key: &Key,
-        read: impl FnOnce(&[u8], &[u8]) -> Result<Entry, StoreError>,
-    ) -> Result<Option<Entry>, StoreError> {
+        part: impl Fn(u32) -> Result<Option<&'p [u8]>, StoreError>,
+    ) -> Result<Option<Record>, StoreError> {
         let record_key = key::record_key(key);
         let found = self.databases.records.get(txn, &record_key);
         let Some(value) = found.map_err(|error| failed("reading a record", error))? else { return Ok(None) };
-        let entry = read(&record_key, value)?;
+        let record = decode(&record_key, checksum::open(&record_key, value, "record")?, part)?;
         // Two long names could have the same key; then only one of them is here.
-        let is_it =
-            !key::is_shortened(&record_key) || entry.name.as_bytes().eq_ignore_ascii_case(key.as_bytes());
-        Ok(is_it.then_some(entry))
+        let is_it = !key::is_shortened(&record_key)
+            || record.entry.name.as_bytes().eq_ignore_ascii_case(key.as_bytes());
+        Ok(is_it.then_some(record))
     }
 
     fn entry(&self, txn: &RoTxn<'_>, record_key: &[u8], value: &[u8]) -> Result<Entry, StoreError> {
-        self.decode(record_key, value, |number| self.parts.get(number, || self.load_part(txn, number)))
-    }
-
-    fn decode<'p>(
-        &self,
-        record_key: &[u8],
-        value: &[u8],
-        part: impl Fn(u32) -> Result<Option<&'p [u8]>, StoreError>,
-    ) -> Result<Entry, StoreError> {
-        self.decode_body(record_key, checksum::open(record_key, value, "record")?, part)
+        self.entry_of_body(txn, record_key, checksum::open(record_key, value, "record")?)
     }
 
     /// The same of a record without its checksum.
-    fn decode_body<'p>(
-        &self,
-        record_key: &[u8],
-        body: &[u8],
-        part: impl Fn(u32) -> Result<Option<&'p [u8]>, StoreError>,
-    ) -> Result<Entry, StoreError> {
-        let mut problem = None;
-        let entry = record::decode(record_key, body, |number| {
-            part(number).unwrap_or_else(|error| {
-                problem = Some(error);
-                None
-            })
-        });
-        entry.ok_or_else(|| {
-            problem.unwrap_or_else(|| checksum::damaged(record_key, "record", "its layout is not known"))
-        })
+    fn entry_of_body(&self, txn: &RoTxn<'_>, record_key: &[u8], body: &[u8]) -> Result<Entry, StoreError> {
+        let part = |number| self.parts.get(number, || self.load_part(txn, number));
+        self.registered(txn, decode(record_key, body, part)?)
     }
 
     fn load_part(&self, txn: &RoTxn<'_>, number: u32) -> Result<Option<Box<[u8]>>, StoreError> {
@@ -513,7 +495,8 @@ impl Tables {
         let Some(database) = self.databases.notes else { return Ok(Vec::new()) };
         let failed = |error| failed("reading notes", error);
         let from = match after {
-            Some(after) if after >= beginning => Bound::Excluded(after),
+            Some(after) if after >= beginning && !after.is_empty() => Bound::Excluded(after),
+            _ if beginning.is_empty() => Bound::Unbounded,
             _ => Bound::Included(beginning),
         };
         let (txn, mut notes) = (self.read_txn()?, Vec::new());
@@ -535,11 +518,7 @@ impl Tables {
         let mut lines = Vec::new();
         for entry in self.databases.log.range(&txn, &range).map_err(failed)?.take(limit) {
             let (key, value) = entry.map_err(failed)?;
-            let body = checksum::open(key, value, "line of the log")?;
-            let sequence = key.try_into().map(u64::from_be_bytes).ok();
-            let line = sequence.and_then(|sequence| log::decode(sequence, body));
-            lines
-                .push(line.ok_or_else(|| checksum::damaged(key, "line of the log", "it is not understood"))?);
+            lines.push(Self::logged(key, value)?);
         }
         Ok(lines)
     }
@@ -634,6 +613,24 @@ impl Store for Embedded {
     ) -> Result<Piece, StoreError> {
         self.read(|tables| tables.of_revision(revision, after, limit))
     }
+}
+
+/// A record without its checksum.
+fn decode<'p>(
+    record_key: &[u8],
+    body: &[u8],
+    part: impl Fn(u32) -> Result<Option<&'p [u8]>, StoreError>,
+) -> Result<Record, StoreError> {
+    let mut problem = None;
+    let record = record::decode(record_key, body, |number| {
+        part(number).unwrap_or_else(|error| {
+            problem = Some(error);
+            None
+        })
+    });
+    record.ok_or_else(|| {
+        problem.unwrap_or_else(|| checksum::damaged(record_key, "record", "its layout is not known"))
+    })
 }
 
 fn failed(doing: &'static str, error: heed::Error) -> StoreError {

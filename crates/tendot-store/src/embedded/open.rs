@@ -73,10 +73,12 @@ pub(super) struct Databases {
     pub(super) history: Option<Bytewise>,
     /// The same.
     pub(super) notes: Option<Bytewise>,
+    /// The same.
+    pub(super) registrations: Option<Bytewise>,
 }
 
-const HISTORY: &str = "history";
-const NOTES: &str = "notes";
+/// Those that earlier versions had not.
+const LATER: [&str; 3] = ["history", "notes", "registrations"];
 
 pub(super) type Bytewise = Database<'static, Bytes, Bytes>;
 
@@ -87,7 +89,8 @@ impl Databases {
             let mut create = |name| opener.create_database::<Bytes, Bytes>(txn, Some(name));
             let all =
                 [create("meta")?, create("records")?, create("parts")?, create("homed")?, create("log")?];
-            let later = (Some(create(HISTORY)?), Some(create(NOTES)?));
+            let [history, notes, registrations] = LATER.map(create);
+            let later = [Some(history?), Some(notes?), Some(registrations?)];
             Ok::<_, heed::Error>(CommitOrAbort::<_, ()>::Commit((all, later)))
         })?;
         let (all, later) = made.unwrap_commit();
@@ -106,7 +109,8 @@ impl Databases {
             let Some([meta, records, parts, homed, log]) = all else {
                 return Ok(CommitOrAbort::Abort(()));
             };
-            let later = (open(HISTORY)?, open(NOTES)?);
+            let [history, notes, registrations] = LATER.map(open);
+            let later = [history?, notes?, registrations?];
             Ok::<_, heed::Error>(CommitOrAbort::Commit(([meta?, records?, parts?, homed?, log?], later)))
         })?;
         Ok(match opened {
@@ -122,20 +126,19 @@ impl Databases {
         mark: impl FnOnce(&mut RwTxn<'_>) -> Result<(), heed::Error>,
     ) -> Result<(), heed::Error> {
         let made = env.create_databases_and_commit(env.write_txn()?, |opener, txn| {
-            let mut create = |name| opener.create_database::<Bytes, Bytes>(txn, Some(name));
-            let later = (create(HISTORY)?, create(NOTES)?);
+            let later = LATER.map(|name| opener.create_database::<Bytes, Bytes>(txn, Some(name)));
             mark(txn)?;
-            Ok::<_, heed::Error>(CommitOrAbort::<_, ()>::Commit(later))
+            let [history, notes, registrations] = later;
+            Ok::<_, heed::Error>(CommitOrAbort::<_, ()>::Commit([history?, notes?, registrations?]))
         })?;
-        let (history, notes) = made.unwrap_commit();
-        (self.history, self.notes) = (Some(history), Some(notes));
+        [self.history, self.notes, self.registrations] = made.unwrap_commit().map(Some);
         Ok(())
     }
 
     const fn from_all(
         [meta, records, parts, homed, log]: [Bytewise; 5],
-        (history, notes): (Option<Bytewise>, Option<Bytewise>),
+        [history, notes, registrations]: [Option<Bytewise>; 3],
     ) -> Self {
-        Self { meta, records, parts, homed, log, history, notes }
+        Self { meta, records, parts, homed, log, history, notes, registrations }
     }
 }

@@ -22,10 +22,19 @@ pub(super) trait Share {
     fn beginning(&mut self, bytes: &[u8]) -> Option<(u32, usize)>;
 }
 
+/// A record as it stands: its registration is elsewhere.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(super) struct Record {
+    /// Without its registration.
+    pub(super) entry: Entry,
+    /// The number of that, if there is one.
+    pub(super) registration: Option<u64>,
+}
+
 /// A record without its checksum. `is_shortened` tells that its key has not all of its name.
-pub(super) fn encode(entry: &Entry, is_shortened: bool, share: &mut impl Share) -> Vec<u8> {
-    let Entry { name, revision, state, values, registration } = entry;
-    encode_values(name, *revision, *state, values, registration, is_shortened, share)
+pub(super) fn encode(record: &Record, is_shortened: bool, share: &mut impl Share) -> Vec<u8> {
+    let Entry { name, revision, state, values, .. } = &record.entry;
+    encode_values(name, *revision, *state, values, record.registration, is_shortened, share)
 }
 
 /// The same of values that somebody else holds.
@@ -34,7 +43,7 @@ pub(super) fn encode_values(
     revision: u64,
     state: State,
     values: &[Value<'_>],
-    registration: &[u8],
+    registration: Option<u64>,
     is_shortened: bool,
     share: &mut impl Share,
 ) -> Vec<u8> {
@@ -47,11 +56,14 @@ pub(super) fn encode_values(
     set(LONG_NAME, is_shortened);
     let differ = values.iter().any(|value| value.timestamp != first);
     set(TIMESTAMPS, differ);
-    set(REGISTRATION, !registration.is_empty());
+    set(REGISTRATION, registration.is_some());
 
-    let mut out = Vec::with_capacity(64 + registration.len());
+    let mut out = Vec::with_capacity(64);
     out.push(header);
     varint::put(&mut out, revision);
+    if let Some(number) = registration {
+        varint::put(&mut out, number);
+    }
     if is_shortened {
         varint::put_bytes(&mut out, name.to_ascii_uppercase().as_bytes());
     }
@@ -73,8 +85,6 @@ pub(super) fn encode_values(
         }
         encode_data(value, suffix, share, &mut out);
     }
-    // To the end: its length is that of the rest.
-    out.extend_from_slice(registration);
     out
 }
 
@@ -119,7 +129,7 @@ pub(super) fn decode<'p>(
     key: &[u8],
     bytes: &[u8],
     mut part: impl FnMut(u32) -> Option<&'p [u8]>,
-) -> Option<Entry> {
+) -> Option<Record> {
     let (head, mut bytes) = Head::take(key, bytes)?;
     let bytes = &mut bytes;
     let shape = match varint::take(bytes)? {
@@ -138,10 +148,9 @@ pub(super) fn decode<'p>(
         };
         Some((timestamp, take_data(bytes, suffix, &mut part)?))
     })?;
-    // Only what is there has a mark.
-    let registration = Box::from(*bytes);
-    let Head { name, revision, state, is_registered, .. } = head;
-    (bytes.is_empty() != is_registered).then_some(Entry { name, revision, state, values, registration })
+    let Head { name, revision, state, registration, .. } = head;
+    let entry = Entry { name, revision, state, values, registration: Box::default() };
+    bytes.is_empty().then_some(Record { entry, registration })
 }
 
 fn take_data<'p>(
@@ -168,8 +177,8 @@ pub(super) struct Head {
     pub(super) name: Box<str>,
     pub(super) revision: u64,
     pub(super) state: State,
+    pub(super) registration: Option<u64>,
     timestamps_differ: bool,
-    is_registered: bool,
 }
 
 impl Head {
@@ -181,6 +190,7 @@ impl Head {
         }
         let revision = varint::take(&mut bytes)?;
         let has = |bit| header & bit != 0;
+        let registration = if has(REGISTRATION) { Some(varint::take(&mut bytes)?) } else { None };
         let mut name = if has(LONG_NAME) { varint::take_bytes(&mut bytes)? } else { key }.to_vec();
         if has(SPELLING) {
             let bits = varint::take_exactly(&mut bytes, letters(&name).div_ceil(8))?;
@@ -188,8 +198,8 @@ impl Head {
         }
         let state = if has(TOMBSTONE) { State::Tombstone } else { State::Live };
         let name = String::from_utf8(name).ok()?.into_boxed_str();
-        let (timestamps_differ, is_registered) = (has(TIMESTAMPS), has(REGISTRATION));
-        Some((Self { name, revision, state, timestamps_differ, is_registered }, bytes))
+        let timestamps_differ = has(TIMESTAMPS);
+        Some((Self { name, revision, state, registration, timestamps_differ }, bytes))
     }
 }
 
@@ -321,39 +331,39 @@ mod tests {
         )
     }
 
-    fn entry() -> impl Strategy<Value = Entry> {
+    fn record() -> impl Strategy<Value = Record> {
         let name = prop_oneof![
             Just("10.1000/Abc-1".to_owned()),
             "[a-zA-Z0-9./é]{1,30}",
             "10\\.[0-9]/[a-zA-Z]{2500}"
         ];
-        (name, any::<u64>(), any::<bool>(), vec(value(), 0..4), vec(any::<u8>(), 0..3)).prop_map(
-            |(name, revision, is_live, values, registration)| Entry {
-                name: name.into(),
-                revision,
-                state: if is_live { State::Live } else { State::Tombstone },
-                values,
-                registration: registration.into(),
+        (name, any::<u64>(), any::<bool>(), vec(value(), 0..4), any::<Option<u64>>()).prop_map(
+            |(name, revision, is_live, values, registration)| Record {
+                entry: Entry {
+                    name: name.into(),
+                    revision,
+                    state: if is_live { State::Live } else { State::Tombstone },
+                    values,
+                    registration: Box::default(),
+                },
+                registration,
             },
         )
     }
 
     proptest! {
         #[test]
-        fn records_come_back(entry in entry()) {
-            let key = entry.name.to_ascii_uppercase();
+        fn records_come_back(record in record()) {
+            let key = record.entry.name.to_ascii_uppercase();
             let mut share = Everything::default();
             // A shortened key is not asked for what it has: the record has the whole name.
             for (is_shortened, key) in [(false, key.as_bytes()), (true, &b"10.1/short"[..])] {
-                let bytes = encode(&entry, is_shortened, &mut share);
+                let bytes = encode(&record, is_shortened, &mut share);
                 let part = |number: u32| share.parts.get(number as usize).map(|part| &**part);
-                prop_assert_eq!(decode(key, &bytes, part), Some(entry.clone()));
-                let plain = encode(&entry, is_shortened, &mut Nothing);
-                prop_assert_eq!(decode(key, &plain, |_| None), Some(entry.clone()));
-                // A registration is not understood here: the checksum tells that it was cut off.
-                if entry.registration.len() < 2 {
-                    prop_assert_eq!(decode(key, &bytes[..bytes.len() - 1], part), None, "cut off");
-                }
+                prop_assert_eq!(decode(key, &bytes, part), Some(record.clone()));
+                let plain = encode(&record, is_shortened, &mut Nothing);
+                prop_assert_eq!(decode(key, &plain, |_| None), Some(record.clone()));
+                prop_assert_eq!(decode(key, &bytes[..bytes.len() - 1], part), None, "cut off");
             }
         }
 
@@ -369,19 +379,16 @@ mod tests {
     fn ordinary_records_are_small() {
         let mut administrator = b"\x0f\xff\0\0\0\x0c0.NA/10.5555".to_vec();
         administrator.extend(300_u32.to_be_bytes());
-        let entry = |name: &str| Entry {
-            name: name.into(),
-            revision: 1_000_000,
-            state: State::Live,
-            values: vec![
+        let mut share = Everything::default();
+        let mut encode = |name: &str| {
+            let values = vec![
                 Value::new(1, "URL", format!("https://www.example.org/journals/articles/{}", &name[8..])),
                 Value::with_data(100, "HS_ADMIN", administrator.clone()),
-            ],
-            registration: Box::default(),
+            ];
+            encode_values(name, 1_000_000, State::Live, &values, None, false, &mut share)
         };
-        let mut share = Everything::default();
-        encode(&entry("10.5555/other"), false, &mut share);
-        let bytes = encode(&entry("10.5555/some-2024-1234"), false, &mut share);
+        encode("10.5555/other");
+        let bytes = encode("10.5555/some-2024-1234");
         assert!(bytes.len() <= 16, "{} bytes", bytes.len());
     }
 }

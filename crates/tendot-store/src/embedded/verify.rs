@@ -6,7 +6,7 @@ use heed::RoTxn;
 
 use super::open::Bytewise;
 use super::pages::Pages;
-use super::{Embedded, FORMAT, Tables, checksum, history, import, key, log};
+use super::{Embedded, FORMAT, Tables, checksum, history, import, key, log, registration};
 use crate::{EditKind, Entry, Key, Logged, State, StoreError};
 
 /// Entries that are read in one transaction, so that no old page is kept from being used again for long.
@@ -32,6 +32,8 @@ pub struct Verified {
     pub history: u64,
     /// Notes.
     pub notes: u64,
+    /// What the registry knows of names, or knew.
+    pub registrations: u64,
     /// Damage, what and where; at most 1,000.
     pub damage: Vec<String>,
     /// How much damage there is in all.
@@ -93,6 +95,7 @@ impl Embedded {
         inspection.log()?;
         inspection.history()?;
         inspection.notes()?;
+        inspection.registrations()?;
         Ok(inspection.verified)
     }
 }
@@ -310,6 +313,21 @@ impl Inspection<'_> {
         self.walk("note", database, |this, _, key, value| {
             this.verified.notes += 1;
             this.verified.check(checksum::open(key, value, "note"));
+        })
+    }
+
+    fn registrations(&mut self) -> Result<(), StoreError> {
+        let Some(database) = self.tables.databases.registrations else { return Ok(()) };
+        self.walk(registration::WHAT, database, |this, txn, key, value| {
+            this.verified.registrations += 1;
+            this.verified.check(checksum::open(key, value, registration::WHAT));
+            let line = key.try_into().map(|key| this.tables.line(txn, u64::from_be_bytes(key)));
+            let line = line.map_or(Some(None), |line| this.verified.check(line));
+            // That of the log tells of itself if it is damaged.
+            if line.is_some_and(|line| line.is_none()) {
+                let (what, key) = (registration::WHAT, key.escape_ascii());
+                this.verified.damage(format!("{what} `{key}`: the log has no such line"));
+            }
         })
     }
 }

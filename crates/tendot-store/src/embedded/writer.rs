@@ -6,11 +6,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 use heed::RwTxn;
+use tendot_proto::Value;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 use super::commit::is_full;
+use super::record::{self, Head, Record};
 use super::share::Sharing;
-use super::{Tables, checksum, history, key, log, record};
+use super::{Tables, checksum, history, key, log, registration};
 use crate::{
     Change, CommitError, Committed, Conflict, Edit, EditKind, Entry, Key, Logged, State, StoreError,
     Versions, fail_point,
@@ -19,13 +21,16 @@ use crate::{
 /// Changes that are committed together at most.
 const TOGETHER: usize = 1_024;
 
+/// Edits of these, after which no further change is added: each may take a page of the engine, in memory until the end.
+const EDITS_TOGETHER: usize = 8_192;
+
 /// Bytes of changes that wait or are being committed; who comes then waits before the door.
 const WAITING: usize = 64 << 20;
 
 /// Transactions after which killed readers are looked for.
 const CLEARING: u32 = 500;
 
-/// Bytes of the values of one record at most, as they stand in messages.
+/// Bytes of the values of one record at most, as they stand in messages, and of its registration; or of a note.
 pub(super) const RECORD: usize = 4 << 20;
 
 /// The thread that writes, and the way to it.
@@ -123,8 +128,15 @@ impl Writing {
 
     fn run(mut self, inbox: &Receiver<Job>, versions: &Versions) {
         while let Ok(first) = inbox.recv() {
+            let mut edits = first.change.edits.len();
             let mut jobs = vec![first];
-            jobs.extend(inbox.try_iter().take(TOGETHER - 1));
+            while jobs.len() < TOGETHER
+                && edits < EDITS_TOGETHER
+                && let Ok(job) = inbox.try_recv()
+            {
+                edits += job.change.edits.len();
+                jobs.push(job);
+            }
             let changing = versions.changing(jobs.iter().map(|job| &job.change));
             let results = self.commit(&mut jobs);
             drop(changing);
@@ -215,6 +227,7 @@ impl Writing {
     fn prepare(&self, txn: &RwTxn<'_>, change: &mut Change) -> Result<Prepared, CommitError> {
         let revision = self.revision + 1;
         let mut prepared = Prepared::default();
+        let is_large = change.edits.len() > history::LINES;
         for (number, edit) in change.edits.iter_mut().enumerate() {
             if edit.is_of_note() {
                 self.prepare_note(txn, &mut prepared, edit, number)?;
@@ -235,7 +248,7 @@ impl Writing {
                     let is_homed = matches!(edit, Edit::Home { .. });
                     prepared.homed.insert(key, is_homed);
                     let kind = if is_homed { EditKind::Home } else { EditKind::Unhome };
-                    prepared.lines.push(Line { kind, name: edit.name().into(), old: None });
+                    prepared.lines.push(Line { kind, name: take_name(edit), old: None });
                     continue;
                 }
                 // A requirement has no kind: nothing is done.
@@ -244,41 +257,44 @@ impl Writing {
                 _ => EditKind::Update,
             };
             let with_values = !matches!(edit, Edit::Require { .. });
-            let there = self.there(txn, &prepared, &key, with_values)?;
-            if !edit.is_met(there.as_ref().map(|entry| (entry.revision, entry.state))) {
-                let there = there.map(|entry| (entry.name, entry.revision, entry.state));
+            let earlier = prepared.records.get(&key);
+            let is_first = earlier.is_none();
+            let there = earlier.cloned().map_or_else(|| self.there(txn, &key, with_values), Ok)?;
+            if !edit.is_met(there.as_ref().map(|there| (there.entry.revision, there.entry.state))) {
+                let there = there.map(|there| (there.entry.name, there.entry.revision, there.entry.state));
                 return Err(Conflict { edit: number, name: edit.name().into(), there }.into());
             }
             if matches!(edit, Edit::Require { .. }) {
                 continue;
             }
-            let name = there.as_ref().map_or_else(|| edit.name().into(), |entry| entry.name.clone());
+            let name = there.as_ref().map_or_else(|| take_name(edit), |there| there.entry.name.clone());
             let kind = if kind == EditKind::Update && there.is_none() { EditKind::Create } else { kind };
-            let entry = match edit {
-                Edit::Put { .. } | Edit::Register { .. } => {
-                    let (values, registration) = match edit {
-                        Edit::Register { values, registration, .. } => {
-                            (std::mem::take(values), std::mem::take(registration))
-                        }
-                        Edit::Put { values, .. } => (std::mem::take(values), known(there.as_ref())),
-                        _ => continue,
-                    };
-                    let length =
-                        values.iter().map(|value| value.to_bytes().len()).sum::<usize>() + registration.len();
-                    if length > RECORD {
-                        return Err(CommitError::TooLarge { edit: number, length, limit: RECORD });
-                    }
-                    Some(Entry { name: name.clone(), revision, state: State::Live, values, registration })
+            check_length(edit, number)?;
+            let known = there.as_ref().and_then(|there| there.registration);
+            let put = match edit {
+                Edit::Put { values, .. } => Some((State::Live, std::mem::take(values), known)),
+                Edit::Register { values, registration, .. } => {
+                    let registration = std::mem::take(registration);
+                    let values = std::mem::take(values);
+                    Some((State::Live, values, self.prepare_registration(&mut prepared, registration)))
                 }
                 Edit::Tombstone { .. } => {
-                    let values = there.as_ref().map(|entry| entry.values.clone()).unwrap_or_default();
-                    let (state, registration) = (State::Tombstone, known(there.as_ref()));
-                    Some(Entry { name: name.clone(), revision, state, values, registration })
+                    let values = there.as_ref().map(|there| there.entry.values.clone()).unwrap_or_default();
+                    Some((State::Tombstone, values, known))
                 }
                 _ => None,
             };
-            prepared.records.insert(key.clone(), entry);
-            prepared.lines.push(Line { kind, name, old: Some((key, there)) });
+            let record = put.map(|(state, values, registration)| {
+                let entry =
+                    Entry { name: name.clone(), revision, state, values, registration: Box::default() };
+                Record { entry, registration }
+            });
+            // A record that came to be is found by its revision: most deposits are that, and cost nothing more. Not so if
+            // the revision tells of another line, too, or if there are many to look through.
+            let needs_entry = kind != EditKind::Create || !is_first || is_large;
+            let old = needs_entry.then(|| (key.clone(), there));
+            prepared.records.insert(key, record);
+            prepared.lines.push(Line { kind, name, old });
         }
         Ok(prepared)
     }
@@ -290,6 +306,7 @@ impl Writing {
         edit: &mut Edit,
         number: usize,
     ) -> Result<(), CommitError> {
+        check_length(edit, number)?;
         match edit {
             Edit::PutNote { key, body } if Key::is_note(key) => {
                 prepared.notes.insert(std::mem::take(key), Some(std::mem::take(body)));
@@ -309,39 +326,45 @@ impl Writing {
         Ok(())
     }
 
-    /// What is under a name for an edit that comes after those prepared; its values only if they are wanted.
-    fn there(
-        &self,
-        txn: &RwTxn<'_>,
-        prepared: &Prepared,
-        key: &Key,
-        with_values: bool,
-    ) -> Result<Option<Entry>, StoreError> {
-        if let Some(entry) = prepared.records.get(key) {
-            return Ok(entry.clone());
-        }
+    /// The number of a registration that comes with the next line; none if there is nothing in it.
+    fn prepare_registration(&self, prepared: &mut Prepared, registration: Box<[u8]>) -> Option<u64> {
+        let number = self.sequence + 1 + prepared.lines.len() as u64;
+        (!registration.is_empty()).then(|| {
+            prepared.registrations.push((number, registration));
+            number
+        })
+    }
+
+    /// What is under a name; its values only if they are wanted.
+    fn there(&self, txn: &RwTxn<'_>, key: &Key, with_values: bool) -> Result<Option<Record>, StoreError> {
         if with_values {
             return self.tables.get_uncommitted(txn, key);
         }
         let head = self.tables.head(txn, &key::record_key(key))?;
-        Ok(head.map(|head| Entry {
-            name: head.name,
-            revision: head.revision,
-            state: head.state,
-            values: Vec::new(),
-            registration: Box::default(),
+        Ok(head.map(|head| {
+            let Head { name, revision, state, registration, .. } = head;
+            let entry = Entry { name, revision, state, values: Vec::new(), registration: Box::default() };
+            Record { entry, registration }
         }))
     }
 
-    fn write(&mut self, txn: &mut RwTxn<'_>, change: &Change, prepared: Prepared) -> Result<(), heed::Error> {
+    fn write(
+        &mut self,
+        txn: &mut RwTxn<'_>,
+        change: &Change,
+        mut prepared: Prepared,
+    ) -> Result<(), heed::Error> {
         let databases = self.tables.databases;
-        self.write_history(txn, &prepared.lines)?;
-        for (key, entry) in &prepared.records {
+        self.write_history(txn, &mut prepared.lines)?;
+        for (number, registration) in prepared.registrations {
+            registration::append(&self.tables, txn, number, &registration)?;
+        }
+        for (key, record) in &prepared.records {
             let record_key = key::record_key(key);
-            match entry {
-                Some(entry) => {
+            match record {
+                Some(record) => {
                     let is_shortened = key::is_shortened(&record_key);
-                    let mut value = record::encode(entry, is_shortened, &mut self.sharing);
+                    let mut value = record::encode(record, is_shortened, &mut self.sharing);
                     checksum::seal(&record_key, &mut value);
                     databases.records.put(txn, &record_key, &value)?;
                 }
@@ -376,32 +399,25 @@ impl Writing {
         fail_point::pass("commit: the records are written");
         // What is only in notes has no number.
         self.revision += u64::from(!prepared.lines.is_empty());
+        let (sequence, revision, at, by) = (self.sequence, self.revision, change.at, change.by.clone());
+        let (kind, name) = (EditKind::Create, Box::default());
+        let mut logged = Logged { sequence, revision, at, by, kind, name, count: 1 };
         for Line { kind, name, .. } in prepared.lines {
-            self.sequence += 1;
-            let (sequence, revision) = (self.sequence, self.revision);
-            let (at, by) = (change.at, change.by.clone());
-            log::append(&self.tables, txn, &Logged { sequence, revision, at, by, kind, name, count: 1 })?;
+            logged = Logged { sequence: logged.sequence + 1, kind, name, ..logged };
+            log::append(&self.tables, txn, &logged)?;
         }
+        self.sequence = logged.sequence;
         fail_point::pass("commit: the log is written");
         Ok(())
     }
 
     /// Writes what the lines of a change are about to replace.
-    fn write_history(&mut self, txn: &mut RwTxn<'_>, lines: &[Line]) -> Result<(), heed::Error> {
-        for (number, (line, sequence)) in lines.iter().zip(self.sequence + 1..).enumerate() {
-            let Some((key, entry)) = &line.old else { continue };
-            // A record that came to be is found by its revision: most deposits are that, and cost nothing more. Not so if
-            // the revision tells of another line, too, or if there are many to look through.
-            let is_of_key = |line: &Line| line.old.as_ref().is_some_and(|(other, _)| other == key);
-            if line.kind == EditKind::Create
-                && lines.len() <= history::LINES
-                && !lines.iter().take(number).any(is_of_key)
-            {
-                continue;
-            }
-            let record_key = key::record_key(key);
-            let old = match entry {
-                Some(entry) => history::old(&self.tables, txn, &record_key, entry, &mut self.sharing)?,
+    fn write_history(&mut self, txn: &mut RwTxn<'_>, lines: &mut [Line]) -> Result<(), heed::Error> {
+        for (line, sequence) in lines.iter_mut().zip(self.sequence + 1..) {
+            let Some((key, record)) = line.old.take() else { continue };
+            let record_key = key::record_key(&key);
+            let old = match record {
+                Some(record) => history::old(&self.tables, txn, &record_key, record, &mut self.sharing)?,
                 None => Vec::new(),
             };
             history::put(&self.tables, txn, &record_key, sequence, &old)?;
@@ -414,7 +430,9 @@ impl Writing {
 /// What a change comes to.
 #[derive(Debug, Default)]
 struct Prepared {
-    records: BTreeMap<Key, Option<Entry>>,
+    records: BTreeMap<Key, Option<Record>>,
+    /// By the numbers of their lines.
+    registrations: Vec<(u64, Box<[u8]>)>,
     homed: BTreeMap<Key, bool>,
     notes: BTreeMap<Box<[u8]>, Option<Box<[u8]>>>,
     lines: Vec<Line>,
@@ -427,15 +445,59 @@ impl Prepared {
     }
 }
 
-/// What the registry knows of what is there.
-fn known(there: Option<&Entry>) -> Box<[u8]> {
-    there.map(|entry| entry.registration.clone()).unwrap_or_default()
-}
-
-/// A line of the log, and of the record that it is about the key and what is there before, if it is about one.
+/// A line of the log, and what goes with it into the history, if anything does: a key, and what is there before.
 #[derive(Debug)]
 struct Line {
     kind: EditKind,
     name: Box<str>,
-    old: Option<(Key, Option<Entry>)>,
+    old: Option<(Key, Option<Record>)>,
+}
+
+/// Takes the name of an edit that is no longer needed.
+fn take_name(edit: &mut Edit) -> Box<str> {
+    match edit {
+        Edit::Put { name, .. }
+        | Edit::Register { name, .. }
+        | Edit::Tombstone { name, .. }
+        | Edit::Remove { name, .. }
+        | Edit::Home { prefix: name }
+        | Edit::Unhome { prefix: name } => std::mem::take(name),
+        _ => edit.name().into(),
+    }
+}
+
+/// Refuses what is too large to be kept.
+fn check_length(edit: &Edit, number: usize) -> Result<(), CommitError> {
+    let length = match edit {
+        Edit::Put { values, .. } => values.iter().map(length).sum(),
+        Edit::Register { values, registration, .. } => {
+            values.iter().map(length).sum::<usize>() + registration.len()
+        }
+        Edit::PutNote { body, .. } => body.len(),
+        _ => 0,
+    };
+    if length > RECORD {
+        return Err(CommitError::TooLarge { edit: number, length, limit: RECORD });
+    }
+    Ok(())
+}
+
+/// The bytes of a value, as it stands in messages.
+fn length(value: &Value<'_>) -> usize {
+    let references = value.references.iter().map(|reference| 8 + reference.handle.len());
+    26 + value.value_type.len() + value.data.len() + references.sum::<usize>()
+}
+
+#[cfg(test)]
+mod tests {
+    use tendot_proto::Reference;
+
+    use super::*;
+
+    #[test]
+    fn lengths() {
+        let references = vec![Reference::new(1, &b"0.NA/10.1"[..]), Reference::new(2, &b""[..])];
+        let value = Value { references, ..Value::new(1, "URL", "https://example.org/") };
+        assert_eq!(length(&value), value.to_bytes().len());
+    }
 }

@@ -24,7 +24,25 @@ struct Summary {
     prefixes: u64,
     lines: u64,
     history: u64,
+    notes: u64,
+    registrations: u64,
     damaged: u64,
+}
+
+impl Summary {
+    const fn of(verified: &Verified) -> Self {
+        Self {
+            records: verified.records,
+            tombstones: verified.tombstones,
+            parts: verified.parts,
+            prefixes: verified.prefixes,
+            lines: verified.lines,
+            history: verified.history,
+            notes: verified.notes,
+            registrations: verified.registrations,
+            damaged: verified.damaged,
+        }
+    }
 }
 
 /// LMDB trusts its own pages, so one that is damaged can end the process that reads it. That has to be told like any
@@ -92,7 +110,7 @@ fn verify(arguments: &VerifyArguments) -> Result<Answer, Failure> {
         .verify(|verified| bar.set_position(verified.records + verified.tombstones))
         .map_err(|error| unread(&error))?;
     bar.finish_and_clear();
-    let Verified { records, tombstones, parts, prefixes, lines, history, damage, damaged, .. } = &verified;
+    let Verified { records, tombstones, damage, damaged, .. } = &verified;
     let mut output = Output::new();
     for damage in damage {
         if arguments.json {
@@ -102,9 +120,7 @@ fn verify(arguments: &VerifyArguments) -> Result<Answer, Failure> {
         }
     }
     if arguments.json {
-        let (records, tombstones, parts) = (*records, *tombstones, *parts);
-        let (prefixes, lines, history, damaged) = (*prefixes, *lines, *history, *damaged);
-        output.json(&Summary { records, tombstones, parts, prefixes, lines, history, damaged })?;
+        output.json(&Summary::of(&verified))?;
     }
     output.flush()?;
     if *damaged == 0 {

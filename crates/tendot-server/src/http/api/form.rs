@@ -1,46 +1,47 @@
 //! The JSON of values, as it is described: `tendot_proto` writes and reads it, and knows nothing of descriptions.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use utoipa::openapi::{RefOr, Schema};
-use utoipa::{PartialSchema, ToSchema};
 
 /// The schemas of values as they are answered, and as they are taken.
 const SCHEMAS: &str = include_str!("values.json");
 
-fn schemas() -> BTreeMap<String, RefOr<Schema>> {
-    serde_json::from_str(SCHEMAS).unwrap_or_default()
+/// The schemas of a file, by their names.
+pub(crate) fn schemas(file: &str) -> BTreeMap<String, RefOr<Schema>> {
+    serde_json::from_str(file).unwrap_or_default()
 }
 
-/// A value in an answer.
-pub(crate) struct ValueForm;
-
-/// The values in a request.
-pub(super) struct NewRecordForm;
-
+/// Types that stand for schemas of a file, by which descriptions refer to them.
 macro_rules! in_file {
-    ($form:ident, $name:literal) => {
-        impl PartialSchema for $form {
-            fn schema() -> RefOr<Schema> {
-                schemas().remove($name).unwrap_or_default()
-            }
-        }
+    ($file:ident: $($form:ident $name:literal),+) => {
+        $(
+            #[doc = concat!("The schema `", $name, "`.")]
+            pub(crate) struct $form;
 
-        impl ToSchema for $form {
-            fn name() -> Cow<'static, str> {
-                $name.into()
+            impl utoipa::PartialSchema for $form {
+                fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::Schema> {
+                    $crate::http::api::schemas($file).remove($name).unwrap_or_default()
+                }
             }
 
-            fn schemas(all: &mut Vec<(String, RefOr<Schema>)>) {
-                all.extend(schemas());
+            impl utoipa::ToSchema for $form {
+                fn name() -> std::borrow::Cow<'static, str> {
+                    $name.into()
+                }
+
+                fn schemas(
+                    all: &mut Vec<(String, utoipa::openapi::RefOr<utoipa::openapi::Schema>)>,
+                ) {
+                    all.extend($crate::http::api::schemas($file));
+                }
             }
-        }
+        )+
     };
 }
+pub(crate) use in_file;
 
-in_file!(ValueForm, "Value");
-in_file!(NewRecordForm, "NewRecord");
+in_file!(SCHEMAS: ValueForm "Value", NewRecordForm "NewRecord");
 
 #[cfg(test)]
 mod tests {
@@ -51,8 +52,9 @@ mod tests {
     fn the_file_is_understood() {
         let written: BTreeMap<String, serde_json::Value> = serde_json::from_str(SCHEMAS).unwrap();
         for (name, schema) in written {
-            assert_eq!(serde_json::to_value(&schemas()[&name]).unwrap(), schema, "{name}");
+            assert_eq!(serde_json::to_value(&schemas(SCHEMAS)[&name]).unwrap(), schema, "{name}");
         }
-        assert!(schemas().contains_key("Value") && schemas().contains_key("NewRecord"));
+        let known = schemas(SCHEMAS);
+        assert!(known.contains_key("Value") && known.contains_key("NewRecord"));
     }
 }

@@ -10,7 +10,7 @@ mod fields;
 mod proof;
 mod sessions;
 
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 pub(super) use attempts::{Attempt, Attempts};
 use data_encoding::BASE64;
@@ -22,14 +22,14 @@ pub(crate) use proof::Proven;
 pub(crate) use sessions::{Session, SessionId, Sessions};
 use subtle::ConstantTimeEq as _;
 use tendot_proto::auth::AuthError;
-use tendot_proto::{Reference, Value};
+use tendot_proto::{Reference, Value, Work};
 use tendot_registry::Caller;
 use tendot_store::Store;
 
 use super::answer::Answer;
 use super::certificate::Owner;
 use super::request::Request;
-use super::{Http, percent};
+use super::{Http, WORK, percent};
 
 /// Why nobody is believed to be who they say.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
@@ -44,6 +44,8 @@ pub(crate) enum AuthenticationError {
     Again,
     #[error("Identity not verified")]
     Failed,
+    #[error("there is no such token, or it was revoked, or has expired")]
+    BadToken,
     #[error("another server of the site keeps this key: the password has to be sent with each request")]
     Elsewhere,
     #[error(transparent)]
@@ -83,7 +85,7 @@ impl<S: Store> Http<S> {
     pub(crate) async fn caller(&self, request: &Request<'_>) -> Result<Caller, AuthenticationError> {
         match Said::of(request)? {
             None => Ok(Caller::Anonymous),
-            Some(Said::Token(token)) => self.by_token(token, request),
+            Some(Said::Token(token)) => self.by_token(token, request).await,
             Some(Said::Password(encoded)) => Ok(self.by_password(encoded, request).await?.into()),
             Some(Said::Fields(fields)) if fields.has_certificate() => {
                 Ok(self.by_certificate(request).await?.into())
@@ -182,12 +184,23 @@ impl<S: Store> Http<S> {
         Ok(proven)
     }
 
-    fn by_token(&self, token: &str, request: &Request<'_>) -> Result<Caller, AuthenticationError> {
-        match &self.operator_token {
-            // Nobody guesses it, so that nobody can keep the operator out by guessing.
-            Some(known) if bool::from(known.as_bytes().ct_eq(token.as_bytes())) => Ok(Caller::Operator),
-            _ => {
+    async fn by_token(&self, token: &str, request: &Request<'_>) -> Result<Caller, AuthenticationError> {
+        if let Some(known) = &self.operator_token
+            && bool::from(known.as_bytes().ct_eq(token.as_bytes()))
+        {
+            return Ok(Caller::Operator);
+        }
+        // Nobody guesses one, so that nobody can keep others out by guessing: what is right is never held back.
+        let at = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let at = u64::try_from(at.as_millis()).unwrap_or(u64::MAX);
+        match self.registry.by_token(token, at, &mut Work::new(WORK)).await {
+            Ok(Some(identity)) => Ok(Caller::Token(identity)),
+            Ok(None) => {
                 self.attempts.begin(request, "operator")?;
+                Err(AuthenticationError::BadToken)
+            }
+            Err(error) => {
+                tracing::error!(%error, "a token could not be looked up");
                 Err(AuthenticationError::Failed)
             }
         }

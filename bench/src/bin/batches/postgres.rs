@@ -1,0 +1,93 @@
+//! As much of PostgreSQL's protocol, version 3.0, as prepared statements need: values go as bytes, answers are only looked at
+//! for errors.
+
+use std::error::Error;
+use std::io::{BufReader, Read as _, Write as _};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+
+pub struct Connection {
+    stream: UnixStream,
+    answers: BufReader<UnixStream>,
+    /// Messages that have not been sent yet.
+    waiting: Vec<u8>,
+}
+
+impl Connection {
+    /// Connects to the server whose socket is in a directory, as the user `postgres`, who is trusted.
+    pub fn open(directory: &Path) -> Result<Self, Box<dyn Error>> {
+        let stream = UnixStream::connect(directory.join(".s.PGSQL.5432"))?;
+        let answers = BufReader::with_capacity(1 << 16, stream.try_clone()?);
+        let mut connection = Self { stream, answers, waiting: Vec::new() };
+        let body = b"\0\x03\0\0user\0postgres\0database\0postgres\0\0";
+        connection.waiting.extend((body.len() as u32 + 4).to_be_bytes());
+        connection.waiting.extend(body);
+        connection.send()?;
+        connection.wait()?;
+        Ok(connection)
+    }
+
+    /// Carries out a statement, all of it.
+    pub fn query(&mut self, statement: &str) -> Result<(), Box<dyn Error>> {
+        self.message(b'Q', &[statement.as_bytes(), b"\0"]);
+        self.send()?;
+        self.wait()
+    }
+
+    /// Gives a statement a name.
+    pub fn prepare(&mut self, name: &str, statement: &str) -> Result<(), Box<dyn Error>> {
+        self.message(b'P', &[name.as_bytes(), b"\0", statement.as_bytes(), b"\0\0\0"]);
+        self.sync()?;
+        self.wait()
+    }
+
+    /// Adds the carrying out of a statement to what is to be sent.
+    pub fn execute(&mut self, name: &str, values: &[&[u8]]) {
+        let count = (values.len() as u16).to_be_bytes();
+        let lengths: Vec<[u8; 4]> = values.iter().map(|value| (value.len() as u32).to_be_bytes()).collect();
+        // All values are binary.
+        let mut parts = vec![b"\0", name.as_bytes(), b"\0\0\x01\0\x01", &count];
+        for (length, value) in lengths.iter().zip(values) {
+            parts.extend([&length[..], value]);
+        }
+        parts.push(b"\0\0");
+        self.message(b'B', &parts);
+        self.message(b'E', &[b"\0\0\0\0\0"]);
+    }
+
+    /// Sends what waits, and asks to be told when it is done.
+    pub fn sync(&mut self) -> Result<(), Box<dyn Error>> {
+        self.message(b'S', &[]);
+        self.send()
+    }
+
+    /// Reads answers until the server is ready.
+    pub fn wait(&mut self) -> Result<(), Box<dyn Error>> {
+        let mut error = None;
+        loop {
+            let mut head = [0; 5];
+            self.answers.read_exact(&mut head)?;
+            let [kind, length @ ..] = head;
+            let mut body = vec![0; (u32::from_be_bytes(length) as usize).saturating_sub(4)];
+            self.answers.read_exact(&mut body)?;
+            match kind {
+                b'E' => error = Some(String::from_utf8_lossy(&body).replace('\0', " ")),
+                b'Z' => return error.map_or(Ok(()), |error| Err(error.into())),
+                _ => {}
+            }
+        }
+    }
+
+    fn message(&mut self, kind: u8, parts: &[&[u8]]) {
+        let length: usize = parts.iter().map(|part| part.len()).sum();
+        self.waiting.push(kind);
+        self.waiting.extend((length as u32 + 4).to_be_bytes());
+        parts.iter().for_each(|part| self.waiting.extend(*part));
+    }
+
+    fn send(&mut self) -> Result<(), Box<dyn Error>> {
+        self.stream.write_all(&self.waiting)?;
+        self.waiting.clear();
+        Ok(())
+    }
+}

@@ -1,0 +1,414 @@
+//! The registry, `/api/v1`: a file for each noun; `receipt.rs` for what is asked twice, `batch.rs` for many names at once,
+//! `form.rs` for how all of it is described. The rules are those of `tendot_registry`; here is only how they are asked.
+
+mod agencies;
+mod batch;
+mod form;
+mod names;
+mod prefixes;
+mod receipt;
+mod registrants;
+mod rows;
+mod tokens;
+mod transfers;
+
+pub(super) use receipt::Turns;
+
+use std::time::SystemTime;
+
+use http::header::{CACHE_CONTROL, HeaderName, HeaderValue, LOCATION};
+use http::{HeaderMap, Method, StatusCode};
+use hyper::body::Incoming;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::json;
+use tendot_proto::Work;
+use tendot_registry::{Caller, Reason, Refusal};
+use tendot_store::Store;
+
+use super::answer::{self, Answer, answer};
+use super::api::{Condition, date, number, tagged};
+use super::describe::{Described, Doing, count, text};
+use super::page::{self, Problem, ProblemJson, problem};
+use super::parameters::Parameters;
+use super::request::Request;
+use super::{Http, WORK, caching, percent};
+
+/// What a path of the registry is about.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Noun {
+    Agencies,
+    Agency,
+    Registrants,
+    Registrant,
+    Prefixes,
+    Prefix,
+    Tokens,
+    Token,
+    Names,
+    Batch,
+    Name,
+    Transfers,
+    Transfer,
+    Accept,
+    Decline,
+}
+
+impl Noun {
+    /// By which methods it is answered.
+    pub(super) const fn methods(self) -> &'static str {
+        match self {
+            Self::Agencies
+            | Self::Registrants
+            | Self::Prefixes
+            | Self::Tokens
+            | Self::Names
+            | Self::Transfers => "GET, HEAD, OPTIONS, POST",
+            Self::Agency | Self::Registrant | Self::Prefix => "GET, HEAD, OPTIONS, PUT",
+            Self::Name => "GET, HEAD, OPTIONS, PUT, DELETE",
+            Self::Token => "OPTIONS, DELETE",
+            Self::Transfer => "GET, HEAD, OPTIONS",
+            Self::Batch | Self::Accept | Self::Decline => "OPTIONS, POST",
+        }
+    }
+
+    pub(super) fn describe(self) -> Described {
+        match self {
+            Self::Agencies => agencies::describe(),
+            Self::Agency => agencies::describe_one(),
+            Self::Registrants => registrants::describe(),
+            Self::Registrant => registrants::describe_one(),
+            Self::Prefixes => prefixes::describe(),
+            Self::Prefix => prefixes::describe_one(),
+            Self::Tokens => tokens::describe(),
+            Self::Token => tokens::describe_one(),
+            Self::Names => names::describe(),
+            Self::Batch => batch::describe(),
+            Self::Name => names::describe_one(),
+            Self::Transfers => transfers::describe(),
+            Self::Transfer => transfers::describe_one(),
+            Self::Accept => transfers::describe_decision(true),
+            Self::Decline => transfers::describe_decision(false),
+        }
+    }
+}
+
+/// An answer, or what is wrong.
+type Answered = Result<Answer, Box<Wrong>>;
+
+/// What is wrong with a request.
+enum Wrong {
+    Problem(Box<Problem<'static>>),
+    Answer(Answer),
+}
+
+impl From<Box<Problem<'static>>> for Box<Wrong> {
+    fn from(problem: Box<Problem<'static>>) -> Self {
+        Self::new(Wrong::Problem(problem))
+    }
+}
+
+impl From<Refusal> for Box<Wrong> {
+    fn from(refusal: Refusal) -> Self {
+        problem_of(&refusal).into()
+    }
+}
+
+/// Bytes of a body at most.
+const BODY: usize = 2 << 20;
+
+/// Items of a list, unless told otherwise, and at most.
+const ITEMS: usize = 100;
+const MOST: usize = 1_000;
+
+/// A request of the registry, by somebody who is known or not.
+struct Asking<'a> {
+    request: &'a Request<'a>,
+    caller: Caller,
+    /// Milliseconds since 1970.
+    at: u64,
+    /// What stands for the part in braces, decoded.
+    rest: String,
+    parameters: Parameters<'a>,
+}
+
+impl Asking<'_> {
+    /// Where a list begins, and how long it may be.
+    fn page(&self) -> Result<(Option<&str>, usize), Box<Wrong>> {
+        let limit = number(&self.parameters, "limit").map_err(|why| bad_request(&why))?;
+        let limit = limit.map_or(ITEMS, |limit| usize::try_from(limit).unwrap_or(MOST)).clamp(1, MOST);
+        Ok((self.parameters.get("after").filter(|after| !after.is_empty()), limit))
+    }
+
+    fn condition(&self) -> Result<Condition, Box<Wrong>> {
+        Ok(Condition::of(self.request.headers)?)
+    }
+
+    /// The revision that something which is there has to have.
+    fn expected(&self) -> Result<Option<u64>, Box<Wrong>> {
+        match self.condition()? {
+            Condition::Revision(revision) => Ok(Some(revision)),
+            Condition::Any | Condition::Present => Ok(None),
+            Condition::Absent => {
+                let detail = "There is something, and it was to be changed only if there was nothing.";
+                Err(problem(StatusCode::PRECONDITION_FAILED, "changed", detail).into())
+            }
+        }
+    }
+}
+
+impl<S: Store + 'static> Http<S> {
+    /// Answers a request of the registry.
+    pub(super) async fn serve_registry(
+        &self,
+        noun: Noun,
+        method: &Method,
+        rest: &str,
+        body: Incoming,
+        request: &Request<'_>,
+        now: SystemTime,
+    ) -> Answer {
+        let answered = self.answer_registry(noun, method, rest, body, request, now).await;
+        match answered.map_err(|wrong| *wrong) {
+            Ok(answer) => answer,
+            Err(Wrong::Answer(answer)) => answer,
+            Err(Wrong::Problem(problem)) => problem.into(),
+        }
+    }
+
+    async fn answer_registry(
+        &self,
+        noun: Noun,
+        method: &Method,
+        rest: &str,
+        body: Incoming,
+        request: &Request<'_>,
+        now: SystemTime,
+    ) -> Answered {
+        let rest = percent::decode_text(rest, "path").map_err(|error| bad_request(&error.to_string()))?;
+        let parameters = Parameters::parse(request.query).map_err(|error| bad_request(&error.to_string()))?;
+        let caller = self.caller(request).await.map_err(|error| {
+            Box::new(Wrong::Answer(page::problem_of_caller(error, request.takes_credentials)))
+        })?;
+        let at = now.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_millis());
+        let at = u64::try_from(at).unwrap_or(u64::MAX);
+        let asking = Asking { request, caller, at, rest: rest.into_owned(), parameters };
+        let reads = *method == Method::GET || *method == Method::HEAD;
+        let answered = match (noun, reads) {
+            (Noun::Agencies, true) => self.list_agencies(&asking).await,
+            (Noun::Agencies, false) => self.make_agency(&asking, body).await,
+            (Noun::Agency, true) => self.show_agency(&asking).await,
+            (Noun::Agency, false) => self.change_agency(&asking, body).await,
+            (Noun::Registrants, true) => self.list_registrants(&asking).await,
+            (Noun::Registrants, false) => self.make_registrant(&asking, body).await,
+            (Noun::Registrant, true) => self.show_registrant(&asking).await,
+            (Noun::Registrant, false) => self.change_registrant(&asking, body).await,
+            (Noun::Prefixes, true) => self.list_allocated(&asking).await,
+            (Noun::Prefixes, false) => self.allocate_prefix(&asking, body).await,
+            (Noun::Prefix, true) => self.show_prefix(&asking).await,
+            (Noun::Prefix, false) => self.change_prefix(&asking, body).await,
+            (Noun::Tokens, true) => self.list_tokens(&asking).await,
+            (Noun::Tokens, false) => self.make_token(&asking, body).await,
+            (Noun::Token, _) => self.revoke_token(&asking).await,
+            (Noun::Names, true) => self.list_names(&asking).await,
+            (Noun::Names, false) => self.register_name(&asking, body).await,
+            (Noun::Batch, _) => self.register_many(asking, body).await,
+            (Noun::Name, true) => self.show_name(&asking).await,
+            (Noun::Name, false) if *method == Method::PUT => self.change_name(&asking, body).await,
+            (Noun::Name, false) => self.end_name(&asking).await,
+            (Noun::Transfers, true) => self.list_transfers(&asking).await,
+            (Noun::Transfers, false) => self.propose_transfer(&asking, body).await,
+            (Noun::Transfer, _) => self.show_transfer(&asking).await,
+            (Noun::Accept, _) => self.decide_transfer(&asking, true).await,
+            (Noun::Decline, _) => self.decide_transfer(&asking, false).await,
+        };
+        // Credentials that are not taken here were not looked at.
+        answered.map_err(|wrong| match *wrong {
+            Wrong::Problem(problem)
+                if problem.status() == StatusCode::UNAUTHORIZED && !request.takes_credentials =>
+            {
+                problem.with_status(StatusCode::FORBIDDEN).into()
+            }
+            wrong => Box::new(wrong),
+        })
+    }
+
+    /// A body as the form that is expected.
+    async fn form<T: DeserializeOwned>(&self, body: Incoming) -> Result<T, Box<Wrong>> {
+        let bytes = self.json_body(body).await?;
+        // A list would be taken for the members in their order.
+        if bytes.iter().find(|byte| !byte.is_ascii_whitespace()).is_some_and(|byte| *byte == b'[') {
+            return Err(bad_request("a list, where an object was expected"));
+        }
+        let mut reader = serde_json::Deserializer::from_slice(&bytes);
+        let form = serde_path_to_error::deserialize(&mut reader).map_err(|error| {
+            let pointer = pointer(error.path());
+            let problem = problem(StatusCode::BAD_REQUEST, "malformed", error.inner().to_string());
+            Box::<Wrong>::from(if pointer.is_empty() { problem } else { problem.pointer(pointer) })
+        })?;
+        reader.end().map_err(|error| problem(StatusCode::BAD_REQUEST, "malformed", error.to_string()))?;
+        Ok(form)
+    }
+
+    async fn json_body(&self, body: Incoming) -> Result<bytes::Bytes, Box<Wrong>> {
+        let read = self.bodies.read(body, BODY).await;
+        Ok(read.map_err(|error| problem(error.status(), error.code(), error.to_string()))?)
+    }
+}
+
+/// A place in a document, as a JSON pointer.
+fn pointer(path: &serde_path_to_error::Path) -> String {
+    use serde_path_to_error::Segment;
+    let mut pointer = String::new();
+    for segment in path {
+        match segment {
+            Segment::Seq { index } => pointer += &format!("/{index}"),
+            Segment::Map { key } => pointer += &format!("/{}", key.replace('~', "~0").replace('/', "~1")),
+            Segment::Enum { .. } | Segment::Unknown => {}
+        }
+    }
+    pointer
+}
+
+fn bad_request(why: &str) -> Box<Wrong> {
+    problem(StatusCode::BAD_REQUEST, "malformed", why).into()
+}
+
+/// Random bytes for what is new.
+fn random<const N: usize>() -> Result<[u8; N], Box<Wrong>> {
+    let mut bytes = [0; N];
+    match aws_lc_rs::rand::fill(&mut bytes) {
+        Ok(()) => Ok(bytes),
+        Err(_) => {
+            let detail = "the system has no randomness";
+            Err(problem(StatusCode::INTERNAL_SERVER_ERROR, "no-randomness", detail).into())
+        }
+    }
+}
+
+/// Why the registry did not do something.
+pub(super) fn problem_of(refusal: &Refusal) -> Box<Problem<'static>> {
+    if let Some(error) = &refusal.failure {
+        tracing::error!(%error, "the store failed");
+    }
+    let mut problem = problem(status_of(refusal.reason), refusal.code, refusal.detail.clone());
+    if let Some(pointer) = &refusal.pointer {
+        problem = problem.pointer(&**pointer);
+    }
+    if let Some(hint) = &refusal.hint {
+        problem = problem.hint(&**hint);
+    }
+    if let Some((name, since)) = &refusal.existing {
+        problem = problem.member("existing", &**name);
+        if let Some(since) = since {
+            problem = problem.member("since", date(*since));
+        }
+    }
+    if !refusal.faults.is_empty() {
+        problem = problem.member("faults", json!(refusal.faults));
+    }
+    problem
+}
+
+const fn status_of(reason: Reason) -> StatusCode {
+    match reason {
+        Reason::Malformed => StatusCode::BAD_REQUEST,
+        Reason::Unknown => StatusCode::UNAUTHORIZED,
+        Reason::Forbidden => StatusCode::FORBIDDEN,
+        Reason::NotFound => StatusCode::NOT_FOUND,
+        Reason::Conflict => StatusCode::CONFLICT,
+        Reason::Gone => StatusCode::GONE,
+        Reason::Precondition => StatusCode::PRECONDITION_FAILED,
+        Reason::Invalid => StatusCode::UNPROCESSABLE_ENTITY,
+        Reason::Full => StatusCode::INSUFFICIENT_STORAGE,
+        Reason::Busy => StatusCode::SERVICE_UNAVAILABLE,
+        Reason::Failed => StatusCode::INTERNAL_SERVER_ERROR,
+    }
+}
+
+/// Something new, where it is, and its revision.
+fn created(body: &impl Serialize, revision: Option<u64>, path: &str, headers: &HeaderMap) -> Answer {
+    let mut response = tagged(StatusCode::CREATED, body, revision.unwrap_or_default(), headers);
+    if let Ok(path) = HeaderValue::try_from(path) {
+        response.headers_mut().insert(LOCATION, path);
+    }
+    caching::forbid(response.headers_mut());
+    response
+}
+
+/// Something that is there, for who asked.
+fn shown(body: &impl Serialize, revision: u64, asking: &Asking<'_>) -> Answer {
+    let mut response = tagged(StatusCode::OK, body, revision, asking.request.headers);
+    if asking.caller != Caller::Anonymous {
+        caching::forbid(response.headers_mut());
+    }
+    response
+}
+
+/// A part of a list.
+#[derive(Serialize)]
+struct ListJson<T> {
+    items: Vec<T>,
+    /// What to ask for as `after`, if there is more.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next: Option<String>,
+}
+
+fn listed<T: Serialize>(items: Vec<T>, next: Option<String>) -> Answer {
+    let json = serde_json::to_vec(&ListJson { items, next }).unwrap_or_default();
+    let mut response = answer(StatusCode::OK, answer::JSON, json);
+    response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    response
+}
+
+/// Steps that a request may cost.
+const fn work() -> Work {
+    Work::new(WORK)
+}
+
+/// The header by which a request is known that is sent twice.
+const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+
+/// What all operations have.
+fn common(doing: Doing, needs_token: bool) -> Doing {
+    let doing = doing.group("Registry").credentials(needs_token);
+    let doing = wrong(doing, StatusCode::BAD_REQUEST, "Not understood");
+    let doing = wrong(doing, StatusCode::UNAUTHORIZED, "A token is needed, or not right")
+        .header("WWW-Authenticate", "Which are taken");
+    let doing =
+        wrong(doing, StatusCode::FORBIDDEN, "Who asks may not do this, or credentials are not taken here");
+    let doing = wrong(doing, StatusCode::INTERNAL_SERVER_ERROR, "The store failed");
+    wrong(doing, StatusCode::SERVICE_UNAVAILABLE, "There is too much to do")
+}
+
+/// What those have that change something.
+fn writes(doing: Doing) -> Doing {
+    let doing = wrong(common(doing, true), StatusCode::NOT_FOUND, "There is no such thing");
+    let doing = wrong(doing, StatusCode::CONFLICT, "Something else is there already");
+    let doing = wrong(doing, StatusCode::GONE, "It has been ended");
+    let doing = wrong(doing, StatusCode::PRECONDITION_FAILED, "It is not what `If-Match` says");
+    let doing =
+        wrong(doing, StatusCode::UNPROCESSABLE_ENTITY, "Understood, and not right: the problem says where");
+    let doing = wrong(doing, StatusCode::REQUEST_TIMEOUT, "The body did not come in time");
+    let doing = wrong(doing, StatusCode::PAYLOAD_TOO_LARGE, "The body is too large");
+    wrong(
+        doing,
+        StatusCode::INSUFFICIENT_STORAGE,
+        "There is no room: on the disk, or by the quota of the prefix",
+    )
+}
+
+fn wrong(doing: Doing, status: StatusCode, about: &str) -> Doing {
+    doing.answer(status, about).json::<ProblemJson<'_>>("application/problem+json")
+}
+
+/// What lists are asked with.
+fn pages(doing: Doing) -> Doing {
+    doing.in_query("after", "Only what comes after this: what `next` said", text()).in_query(
+        "limit",
+        "At most so many: from 1 to 1,000, and 100 unless told otherwise",
+        count(),
+    )
+}
+
+const JSON: &str = "application/json";

@@ -1,0 +1,234 @@
+//! `/api/v1/dois`: names, one at a time.
+
+use http::StatusCode;
+use hyper::body::Incoming;
+use serde::Serialize;
+use serde_json::value::RawValue;
+use tendot_proto::Value;
+use tendot_registry::doi::{Draft, NameChange, NameEnd, NameItem, NewName, Registered};
+use tendot_store::Store;
+use utoipa::openapi::{HttpMethod, Required};
+
+use super::form::{NameChangeForm, NameForm, NameListForm, NewNameForm};
+use super::receipt::Receipt;
+use super::{
+    Answered, Asking, JSON, Wrong, common, created, date, listed, pages, random, shown, work, writes, wrong,
+};
+use crate::http::api::Condition;
+use crate::http::describe::{Described, Doing, text};
+use crate::http::{Http, redirect};
+
+/// A name as it is told.
+#[derive(Serialize)]
+pub(in crate::http) struct NameJson<'a> {
+    name: &'a str,
+    state: &'static str,
+    registrant: &'a str,
+    agency: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    url: Option<&'a str>,
+    values: &'a [Value<'static>],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    metadata: Option<&'a RawValue>,
+    created: String,
+    updated: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ended: Option<String>,
+    /// What who registers it should know.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    warnings: Vec<String>,
+}
+
+impl<'a> NameJson<'a> {
+    pub(in crate::http) fn of(name: &'a Registered) -> Self {
+        Self {
+            name: &name.name,
+            state: name.state.name(),
+            registrant: &name.registrant,
+            agency: &name.agency,
+            url: name.url(),
+            values: &name.values,
+            metadata: name.metadata.as_deref(),
+            created: date(name.created),
+            updated: date(name.updated),
+            ended: name.ended.map(date),
+            warnings: name.notes.iter().map(ToString::to_string).collect(),
+        }
+    }
+}
+
+/// A name in a list.
+#[derive(Serialize)]
+struct ItemJson<'a> {
+    name: &'a str,
+    state: &'static str,
+    registrant: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    url: Option<&'a str>,
+    updated: String,
+}
+
+impl<'a> ItemJson<'a> {
+    fn of(item: &'a NameItem) -> Self {
+        Self {
+            name: &item.name,
+            state: item.state.name(),
+            registrant: &item.registrant,
+            url: item.url.as_deref(),
+            updated: date(item.updated),
+        }
+    }
+}
+
+impl<S: Store + 'static> Http<S> {
+    pub(super) async fn list_names(&self, asking: &Asking<'_>) -> Answered {
+        let (after, limit) = asking.page()?;
+        let (prefix, registrant) = (asking.parameters.get("prefix"), asking.parameters.get("registrant"));
+        let mut work = work();
+        let names =
+            self.registry.names(prefix, registrant, after, limit, &asking.caller, asking.at, &mut work);
+        let names = names.await?;
+        Ok(listed(names.items.iter().map(ItemJson::of).collect(), names.next))
+    }
+
+    pub(super) async fn register_name(&self, asking: &Asking<'_>, body: Incoming) -> Answered {
+        let bytes = self.json_body(body).await?;
+        let receipt = Receipt::asked(&self.registry, asking, &bytes).await?;
+        if let Some(answer) = receipt.as_ref().map(|receipt| receipt.given(asking.at)).transpose()?.flatten()
+        {
+            return Ok(answer);
+        }
+        let answered = self.register(asking, Draft::from_json(&bytes)?, receipt.as_ref()).await;
+        if answered.is_err() && receipt.is_some() {
+            // The same request may have been faster.
+            let receipt = Receipt::asked(&self.registry, asking, &bytes).await?;
+            if let Some(answer) = receipt.map(|receipt| receipt.given(asking.at)).transpose()?.flatten() {
+                return Ok(answer);
+            }
+        }
+        answered
+    }
+
+    async fn register(&self, asking: &Asking<'_>, draft: Draft, receipt: Option<&Receipt>) -> Answered {
+        let task = NewName { draft, random: random()? };
+        let mut work = work();
+        if asking.parameters.is_on("dry-run") {
+            let done = self.registry.rehearse(&task, &asking.caller, asking.at, &mut work).await?;
+            return Ok(shown(&NameJson::of(&done), 0, asking));
+        }
+        let beside = |done: &Registered| {
+            receipt.map(|receipt| receipt.edits(&NameJson::of(done), asking.at)).unwrap_or_default()
+        };
+        let carried =
+            self.registry.carry_out_with(&task, &asking.caller, asking.at, &mut work, beside).await?;
+        let path = path_of(&carried.done.name);
+        let headers = asking.request.headers;
+        Ok(created(&NameJson::of(&carried.done), carried.revision, &path, headers))
+    }
+
+    pub(super) async fn show_name(&self, asking: &Asking<'_>) -> Answered {
+        let found = self.registry.registered(&asking.rest, &asking.caller, asking.at, &mut work()).await?;
+        Ok(shown(&NameJson::of(&found), found.revision, asking))
+    }
+
+    pub(super) async fn change_name(&self, asking: &Asking<'_>, body: Incoming) -> Answered {
+        let bytes = self.json_body(body).await?;
+        let mut draft = Draft::from_json(&bytes)?;
+        if asking.condition()? == Condition::Absent {
+            draft.name = Some(draft.name.unwrap_or_else(|| asking.rest.as_str().into()));
+            return self.register(asking, draft, None).await.map_err(precondition);
+        }
+        let expect = asking.expected()?;
+        let task = NameChange { name: asking.rest.as_str().into(), draft, expect };
+        let mut work = work();
+        if asking.parameters.is_on("dry-run") {
+            let done = self.registry.rehearse(&task, &asking.caller, asking.at, &mut work).await?;
+            return Ok(shown(&NameJson::of(&done), 0, asking));
+        }
+        let carried = self.registry.carry_out(&task, &asking.caller, asking.at, &mut work).await?;
+        let revision = carried.revision.unwrap_or(carried.done.revision);
+        Ok(shown(&NameJson::of(&carried.done), revision, asking))
+    }
+
+    pub(super) async fn end_name(&self, asking: &Asking<'_>) -> Answered {
+        let task = NameEnd { name: asking.rest.as_str().into(), expect: asking.expected()? };
+        let carried = self.registry.carry_out(&task, &asking.caller, asking.at, &mut work()).await?;
+        Ok(shown(&NameJson::of(&carried.done), carried.revision.unwrap_or_default(), asking))
+    }
+}
+
+/// Where a name is told of.
+fn path_of(name: &str) -> String {
+    format!("/api/v1/dois{}", redirect::own_path(name))
+}
+
+/// What was to be there only if nothing was.
+fn precondition(wrong: Box<Wrong>) -> Box<Wrong> {
+    match *wrong {
+        Wrong::Problem(problem) if problem.status() == StatusCode::CONFLICT => {
+            problem.with_status(StatusCode::PRECONDITION_FAILED).into()
+        }
+        wrong => Box::new(wrong),
+    }
+}
+
+const DRY: &str = "Tells what would be done, and does nothing";
+
+pub(super) fn describe() -> Described {
+    let get = pages(common(Doing::new("Names of a prefix or a registrant"), false))
+        .about(
+            "In the order of their names. There may be fewer than were asked for, and yet more to come, as long as there is \
+             `next`. Names that are only reserved are told to those concerned.",
+        )
+        .in_query("prefix", "Only those under this prefix", text())
+        .in_query("registrant", "Only those of the registrant with this id", text())
+        .answer(StatusCode::OK, "The names")
+        .json::<NameListForm>(JSON);
+    let get = wrong(get, StatusCode::NOT_FOUND, "There is no such prefix or registrant");
+    let post = writes(Doing::new("Registers a new name"))
+        .about(
+            "The name that is given, or a new one under a prefix. It resolves as soon as it is answered. A name that exists in \
+             other letter case exists. With `Idempotency-Key`, the same request gets the same answer for 24 hours.",
+        )
+        .in_query("dry-run", DRY, text())
+        .body::<NewNameForm>(JSON, "The name, where it leads, and what it is about", Required::True)
+        .answer(StatusCode::CREATED, "The name")
+        .json::<NameForm>(JSON)
+        .header("Location", "Where it is told of")
+        .header("ETag", "Its revision")
+        .answer(StatusCode::OK, "What would be registered (`dry-run`)")
+        .json::<NameForm>(JSON);
+    Described::read(get).and(HttpMethod::Post, post)
+}
+
+pub(super) fn describe_one() -> Described {
+    let path = |doing: Doing| {
+        doing.in_path("name", "A name, with the slashes that it has, percent-encoded or not", text())
+    };
+    let get = path(common(Doing::new("A name: its record, metadata, state, registrant and times"), false))
+        .answer(StatusCode::OK, "The name")
+        .json::<NameForm>(JSON)
+        .header("ETag", "Its revision")
+        .answer(StatusCode::NOT_MODIFIED, "The client has it already (`If-None-Match`)");
+    let get = wrong(get, StatusCode::NOT_FOUND, "There is no such name");
+    let put = path(writes(Doing::new("Changes a name")))
+        .about(
+            "What is given replaces what was there, what is not given stays. With `If-Match`, only if nobody else has changed \
+             it; with `If-None-Match: *` it is registered if it is not there.",
+        )
+        .in_query("dry-run", DRY, text())
+        .body::<NameChangeForm>(JSON, "What is to be otherwise", Required::True)
+        .answer(StatusCode::OK, "The name as it is now")
+        .json::<NameForm>(JSON)
+        .header("ETag", "Its revision")
+        .answer(StatusCode::CREATED, "The name, which is new")
+        .json::<NameForm>(JSON)
+        .header("Location", "Where it is told of")
+        .header("ETag", "Its revision");
+    let delete = path(writes(Doing::new("Ends a name")))
+        .about("It does not resolve any more, is never given again, and its history stays.")
+        .answer(StatusCode::OK, "The name as it was, and that it has ended")
+        .json::<NameForm>(JSON)
+        .header("ETag", "Its revision");
+    Described::read(get).and(HttpMethod::Put, put).and(HttpMethod::Delete, delete)
+}

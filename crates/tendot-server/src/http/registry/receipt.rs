@@ -1,0 +1,129 @@
+//! Requests that are sent twice: what was answered is noted with what was done, in one change, so that the second time the
+//! same is answered and nothing is done.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use http::StatusCode;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use tendot_registry::party::fingerprint;
+use tendot_registry::{Refusal, Registry};
+use tendot_store::{Edit, Store, StoreError};
+use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard};
+use tokio::time::timeout;
+
+use super::names::NameJson;
+use super::{Asking, IDEMPOTENCY_KEY, Wrong, bad_request};
+use crate::http::answer::{self, Answer, answer};
+use crate::http::caching;
+use crate::http::page::problem;
+
+/// How long a key is kept, in milliseconds.
+pub(super) const KEPT: u64 = 24 * 60 * 60 * 1_000;
+
+/// Bytes of a key at most.
+const LONGEST: usize = 255;
+
+/// Notes of receipts begin so.
+pub(super) const NOTES: &str = "receipt/";
+
+/// A key, by who uses it, and what was sent with it.
+pub(super) struct Receipt {
+    note: String,
+    body: String,
+    /// What is noted under it.
+    before: Option<Box<[u8]>>,
+}
+
+/// What is noted.
+#[derive(Deserialize, Serialize)]
+struct Noted {
+    at: u64,
+    body: String,
+    answer: Box<RawValue>,
+}
+
+/// The note of a key, if the request has one. Keys of different people are different keys.
+pub(super) fn note_of(asking: &Asking<'_>) -> Result<Option<String>, Box<Wrong>> {
+    let mut keys = asking.request.headers.get_all(IDEMPOTENCY_KEY).iter();
+    let (Some(key), None) = (keys.next(), keys.next()) else {
+        return match asking.request.headers.contains_key(IDEMPOTENCY_KEY) {
+            true => Err(bad_request("there are several `Idempotency-Key` headers")),
+            false => Ok(None),
+        };
+    };
+    let key = key.to_str().unwrap_or_default().trim();
+    if key.is_empty() || key.len() > LONGEST {
+        return Err(bad_request("`Idempotency-Key` has 1 to 255 visible ASCII characters"));
+    }
+    let id = fingerprint(format!("{}\0{key}", asking.caller).as_bytes()).map_err(Refusal::from)?;
+    Ok(Some(format!("{NOTES}{id}")))
+}
+
+impl Receipt {
+    /// The key of a request, if it has one.
+    pub(super) async fn asked<S: Store>(
+        registry: &Registry<S>,
+        asking: &Asking<'_>,
+        body: &[u8],
+    ) -> Result<Option<Self>, Box<Wrong>> {
+        let Some(note) = note_of(asking)? else { return Ok(None) };
+        let body = fingerprint(body).map_err(Refusal::from)?;
+        let before = registry.store().note(note.as_bytes()).await.map_err(failed)?;
+        Ok(Some(Self { note, body, before }))
+    }
+
+    /// What was answered to this request before, if it was.
+    pub(super) fn given(&self, at: u64) -> Result<Option<Answer>, Box<Wrong>> {
+        let noted = self.before.as_ref().and_then(|note| serde_json::from_slice::<Noted>(note).ok());
+        let Some(noted) = noted.filter(|noted| !is_over(noted.at, at)) else { return Ok(None) };
+        if noted.body != self.body {
+            return Err(reused());
+        }
+        let mut response = answer(StatusCode::CREATED, answer::JSON, noted.answer.get().to_owned());
+        caching::forbid(response.headers_mut());
+        Ok(Some(response))
+    }
+
+    /// Notes an answer.
+    pub(super) fn edits(&self, answer: &NameJson<'_>, at: u64) -> Vec<Edit> {
+        let Ok(answer) = serde_json::value::to_raw_value(answer) else { return Vec::new() };
+        let noted = Noted { at, body: self.body.clone(), answer };
+        let body = serde_json::to_vec(&noted).unwrap_or_default().into();
+        let key: Box<[u8]> = self.note.as_bytes().into();
+        vec![Edit::RequireNote { key: key.clone(), body: self.before.clone() }, Edit::PutNote { key, body }]
+    }
+}
+
+/// Who has a key under way here: one at a time.
+#[derive(Debug, Default)]
+pub(in crate::http) struct Turns(Mutex<HashMap<String, Arc<AsyncMutex<()>>>>);
+
+impl Turns {
+    /// The turn of a key, as soon as nobody else has it; none if that takes too long.
+    pub(super) async fn take(&self, key: &str, patience: Duration) -> Option<OwnedMutexGuard<()>> {
+        let turn = {
+            let mut turns = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            // What nobody waits for any more is only here.
+            turns.retain(|_, turn| Arc::strong_count(turn) > 1);
+            Arc::clone(turns.entry(key.to_owned()).or_default())
+        };
+        timeout(patience, turn.lock_owned()).await.ok()
+    }
+}
+
+/// Whether a key has been kept for long enough.
+pub(super) const fn is_over(noted: u64, now: u64) -> bool {
+    now >= noted.saturating_add(KEPT)
+}
+
+pub(super) fn reused() -> Box<Wrong> {
+    let detail = "this `Idempotency-Key` was used with another body";
+    problem(StatusCode::UNPROCESSABLE_ENTITY, "key-reused", detail).hint("a new request has a new key").into()
+}
+
+pub(super) fn failed(error: StoreError) -> Box<Wrong> {
+    Refusal::from(error).into()
+}

@@ -1,0 +1,73 @@
+//! Batches of deposits: new records with what the registry knows of them, into the embedded store and into PostgreSQL.
+
+use std::fs;
+use std::process::Command;
+
+use anyhow::{Result, ensure};
+
+use crate::bench_postgres::Postgres;
+use crate::bench_store::{measure, number, program, renew, with_commas};
+use crate::process::run;
+use crate::root;
+
+const RECORDS: &str = "1000000";
+
+/// Rounds, of which the middle one counts. Who is measured takes turns, so that all have the same noise.
+const ROUNDS: usize = 3;
+
+/// What is measured: a name, how the program is called, and how many transactions are under way.
+const SYSTEMS: [(&str, &str, &str); 4] = [
+    ("the store, two changes under way", "store", "2"),
+    ("the store, sixteen changes under way", "store", "16"),
+    ("PostgreSQL, row by row", "each", "1"),
+    ("PostgreSQL, pipelined, two transactions under way", "pipelined", "2"),
+];
+
+/// Measures and prints.
+#[allow(clippy::print_stdout, reason = "the report is what this command is for")]
+pub(crate) fn bench_batches() -> Result<()> {
+    run(Command::new("cargo")
+        .args(["build", "--release", "--bin=batches"])
+        .current_dir(root().join("bench")))?;
+    let folder = root().join("target/bench/batches");
+    for order in ["ascending", "random"] {
+        let mut rates = [const { Vec::new() }; SYSTEMS.len()];
+        let mut memory = [0_f64; SYSTEMS.len()];
+        let mut history = 0_f64;
+        for _ in 0..ROUNDS {
+            for (at, (_, system, under_way)) in SYSTEMS.iter().enumerate() {
+                renew(&folder)?;
+                // Where the user that PostgreSQL runs as can come.
+                let server = std::env::temp_dir().join(format!("tendot-batches-{}", std::process::id()));
+                let postgres = if *system == "store" { None } else { Some(Postgres::start(&server)?) };
+                let place = if postgres.is_some() { &server } else { &folder };
+                let mut command = program("batches");
+                command.arg(system).arg(place).args([RECORDS, order, under_way]);
+                let (measured, own) = measure(&mut command)?;
+                rates[at].push(number(&measured, "rate")?);
+                memory[at] = memory[at].max(own);
+                if postgres.is_none() {
+                    history = history.max(number(&measured, "history-microseconds")?);
+                }
+            }
+        }
+        fs::remove_dir_all(&folder)?;
+        println!("\n{RECORDS} records in {order} order, 1,000 a transaction: median of {ROUNDS} rounds\n");
+        let medians = rates.map(|mut rates| {
+            rates.sort_unstable_by(f64::total_cmp);
+            rates.get(ROUNDS / 2).copied().unwrap_or_default()
+        });
+        let [.., row_by_row, pipelined] = medians;
+        ensure!(row_by_row > 0.0 && pipelined > 0.0, "nothing was measured");
+        println!("| | records a second | of row by row | of pipelined | memory of its own |");
+        println!("|---|---:|---:|---:|---:|");
+        for (((name, ..), rate), memory) in SYSTEMS.iter().zip(medians).zip(memory) {
+            let rounded = with_commas(rate as u64);
+            let (one, two) = (rate / row_by_row, rate / pipelined);
+            println!("| {name} | {rounded} | {one:.2} | {two:.2} | {:.0} MB |", memory / 1e3);
+        }
+        println!("\nReading the history of one of them took {history:.0} µs at most, median of about 1,000.");
+    }
+    println!("\nMemory of PostgreSQL is that of its client.");
+    Ok(())
+}
