@@ -691,7 +691,7 @@ impl<S: Store> World<S> {
         if self.agencies.values().filter(|has_ended| !**has_ended).count() < 3 {
             self.new_agency(self.agencies.len());
         }
-        if self.prefixes.len() < 12 && step % 7 == 0 {
+        if self.prefixes.len() < 12 && step.is_multiple_of(7) {
             self.new_prefix(false);
         }
         ("parties", '+', '+')
