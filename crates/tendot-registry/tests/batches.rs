@@ -176,45 +176,41 @@ fn quota(stage: &impl Stage) {
 /// However many come at once, there are never more names than there may be, and not fewer.
 #[test]
 fn attack_d9_quota_at_once() {
-    at_once(&InMemory.scene());
-    at_once(&OnDisk::new().scene());
+    at_once(&InMemory.scene(), 60);
+    at_once(&OnDisk::new().scene(), 5);
 }
 
-fn at_once<S: Store>(scene: &Scene<S>) {
-    let policy = Some(Policy { quota: Some(10), ..Policy::default() });
-    scene.done(&PrefixChange { prefix: OTHER.into(), policy, expect: None });
-    let (one, registry, start) = (scene.caller('1'), &scene.registry, Barrier::new(16));
-    let outcomes: Vec<char> = std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..16)
-            .map(|thread| {
-                let (one, start) = (&one, &start);
-                scope.spawn(move || {
-                    start.wait();
-                    let name = |number| format!("{OTHER}/{thread}-{number}");
-                    let mut told = Vec::new();
-                    for number in 0..3 {
-                        let draft = deposit(&name(number), "https://a/");
-                        let new = tendot_registry::doi::NewName { draft, random: [0; 16] };
-                        let mut outcome = 'b';
-                        while outcome == 'b' {
-                            outcome = letter(&block_on(registry.carry_out(&new, one, NOW, &mut work())));
+fn at_once<S: Store>(scene: &Scene<S>, rounds: u64) {
+    const THREADS: u64 = 8;
+    let (one, registry) = (&scene.caller('1'), &scene.registry);
+    for round in 1..=rounds {
+        // Room for one more than the last time, and a crowd that wants it.
+        let policy = Some(Policy { quota: Some(round), ..Policy::default() });
+        scene.done(&PrefixChange { prefix: OTHER.into(), policy, expect: None });
+        let start = &Barrier::new(usize::try_from(THREADS).unwrap());
+        let outcomes: Vec<char> = std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..THREADS)
+                .map(|thread| {
+                    scope.spawn(move || {
+                        let draft = deposit(&format!("{OTHER}/{round}-{thread}"), "https://a/");
+                        start.wait();
+                        if thread.is_multiple_of(2) {
+                            let lines = lines(vec![draft]);
+                            let batch = registry.deposit(&lines, one, NOW, false, |_| Vec::new());
+                            return letter(&block_on(batch).unwrap().remove(0).result);
                         }
-                        told.push(outcome);
-                    }
-                    let drafts = (3..6).map(|number| deposit(&name(number), "https://a/")).collect();
-                    let lines = lines(drafts);
-                    let batch = block_on(registry.deposit(&lines, one, NOW, false, |_| Vec::new())).unwrap();
-                    told.extend(batch.iter().map(|line| letter(&line.result)));
-                    told
+                        let new = tendot_registry::doi::NewName { draft, random: [0; 16] };
+                        letter(&block_on(registry.carry_out(&new, one, NOW, &mut work())))
+                    })
                 })
-            })
-            .collect();
-        threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
-    });
-    let count = |letter| outcomes.iter().filter(|outcome| **outcome == letter).count();
-    assert_eq!((count('+'), count('f')), (10, 16 * 6 - 10), "{outcomes:?}");
-    let counted = block_on(registry.store().count_under(OTHER.as_bytes(), None, 1_000)).unwrap();
-    assert_eq!(counted.live, 10);
+                .collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+        });
+        let count = |letter| outcomes.iter().filter(|outcome| **outcome == letter).count();
+        assert_eq!((count('+'), count('f')), (1, 7), "{round}: {outcomes:?}");
+        let counted = block_on(registry.store().count_under(OTHER.as_bytes(), None, 1_000)).unwrap();
+        assert_eq!(counted.live, round);
+    }
 }
 
 /// What happens between the plan of a change and its commit, of a scene.
