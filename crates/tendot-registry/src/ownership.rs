@@ -5,7 +5,7 @@ use tendot_proto::{Handle, Value, Work};
 use tendot_store::Store;
 
 use crate::caller::Asker;
-use crate::doi::{Deposit, reached};
+use crate::doi::{Deposit, is_reserved, reached};
 use crate::party::{Allocation, Kind, Prefix, Registrant, Scope, read};
 use crate::permission::Needed;
 use crate::{Caller, Error, Refusal, Registry, Write};
@@ -50,6 +50,20 @@ impl<S: Store> Registry<S> {
             }
             Asker::Anonymous | Asker::Operator => Ok(()),
         }
+    }
+
+    /// Whether a write is for a name that is only reserved, of which who may not write it does not learn. Who wants to make a
+    /// name is told the same whether it is there or not.
+    pub(crate) async fn is_hidden(&self, write: &Write<'_>, work: &mut Work) -> Result<bool, Error> {
+        let name = match write {
+            Write::Delete { name, .. }
+            | Write::Add { name, .. }
+            | Write::Remove { name, .. }
+            | Write::Modify { name, .. } => name.to_str(),
+            Write::Create { .. } | Write::Home { .. } | Write::Unhome { .. } => return Ok(false),
+        };
+        let Ok(name) = name else { return Ok(false) };
+        Ok(self.get(name, work).await?.is_some_and(|entry| is_reserved(&entry)))
     }
 
     /// A token where no prefix is anybody's: only the operator's has rights.

@@ -7,6 +7,7 @@ use tendot_store::{Entry, State, Store};
 use super::change::by_index;
 use super::difference::{Difference, is_unchanged};
 use super::{Outcome, Plan, dated};
+use crate::doi::is_reserved;
 use crate::permission::{Needed, Right};
 use crate::validate::{check_indexes, check_name, check_record, check_value, is_mixed, other_forms};
 use crate::{Error, Note, Registry, price};
@@ -28,6 +29,11 @@ impl<S: Store> Registry<S> {
             None => self.plan_new(name, text, values, date, work).await,
             Some(entry) if entry.state == State::Tombstone => Err(Error::NotGivenAgain { name: entry.name }),
             Some(entry) if overwrite => self.plan_overwrite(name, &entry, values, date, work).await,
+            // That a name is reserved is told only to those who could have it.
+            Some(entry) if is_reserved(&entry) => {
+                let needed = Needed::right(self.right_to_create(name, work).await?);
+                Ok(Plan { needed, outcome: Err(Error::AlreadyExists { name: entry.name }) })
+            }
             Some(entry) => Err(Error::AlreadyExists { name: entry.name }),
         }
     }

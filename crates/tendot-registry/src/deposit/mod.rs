@@ -189,7 +189,12 @@ impl<S: Store> Registry<S> {
         for _ in 0..TRIES {
             let judge = self.judge();
             let plan = judge.plan(write, now.unix32(), work).await?;
-            judge.settle_over(write.name(), &plan.needed, Asker::of(caller), work).await?;
+            match judge.settle_over(write.name(), &plan.needed, Asker::of(caller), work).await {
+                Err(Error::NotAdministrator { .. }) if judge.is_hidden(write, work).await? => {
+                    return Err(Error::NotFound);
+                }
+                settled => settled?,
+            }
             judge.check_policy(write, now.unix.saturating_mul(1_000), work).await?;
             let Outcome { name, replaced, edit, locks_out, notes } = plan.outcome?;
             if locks_out && !write.is_forced() {
