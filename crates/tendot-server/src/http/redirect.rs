@@ -409,7 +409,7 @@ fn parameters(doing: Doing) -> Doing {
 #[serde(untagged)]
 #[expect(dead_code, reason = "only described")]
 enum ExplanationOrMetadata {
-    Explanation(Explanation),
+    Explanation(Box<Explanation>),
     Metadata(api::MetadataJson),
 }
 
