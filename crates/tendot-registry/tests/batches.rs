@@ -12,7 +12,7 @@ use tendot_registry::doi::{Draft, Line, is_minted};
 use tendot_registry::party::{Policy, PrefixChange, RegistrantChange, TokenEnd};
 use tendot_registry::transfer::{NewTransfer, What};
 use tendot_registry::{Caller, Registry, Task, Write};
-use tendot_store::{Edit, Embedded, Memory, Store};
+use tendot_store::{Edit, Store};
 
 fn name(suffix: &str) -> String {
     format!("{ONE}/{suffix}")
@@ -111,7 +111,7 @@ fn mixed(stage: &impl Stage) {
     }
     assert_eq!(logged, names);
     assert!(log.iter().all(|line| *line.by == *format!("registrant:{}", scene.id("A1"))));
-    check_whole(&scene);
+    check_whole(&scene.registry);
     // The same once more: minted names are new, all else is as it was.
     let again = told(&scene.batch(&lines, &one));
     let unchanged = again.iter().filter(|told| told.starts_with("unchanged")).count();
@@ -170,7 +170,7 @@ fn quota(stage: &impl Stage) {
     assert_eq!(batch(&["o", "p", "q"]), ["o", "p", "quota"]);
     set(1);
     assert_eq!(batch(&["q", "o"]), ["quota", "o"]);
-    check_whole(&scene);
+    check_whole(&scene.registry);
 }
 
 /// However many come at once, there are never more names than there may be, and not fewer.
@@ -233,20 +233,15 @@ fn forced(what: What, to: Box<str>) -> NewTransfer {
 /// Whoever loses a right while a batch is under way writes nothing by it, and each line gets its right answer.
 #[test]
 fn attack_p9_races() {
-    races(Memory::new);
-    let directory = tempfile::tempdir().unwrap();
-    let mut number = 0;
-    races(|| {
-        number += 1;
-        Embedded::open(&directory.path().join(number.to_string())).unwrap()
-    });
+    races(watched_in_memory);
+    races(watched_on_disk());
 }
 
-fn races<S: Store + 'static>(mut store: impl FnMut() -> S) {
+fn races<S: Store + 'static>(mut scene: impl FnMut() -> Scene<Watched<S>>) {
     let refused = |code: &str| [&*format!("refused {code}"); 3].map(str::to_owned);
     let all = ["created 10.71000/new", "updated 10.71000/x", "created 10.71000/p"].map(str::to_owned);
     let mut attempt = |role: char, event: Event<'_, S>, expected: [String; 3]| {
-        let scene = Scene::new(Watched::new(store()));
+        let scene = scene();
         let caller = scene.caller(role);
         let event = event(&scene);
         let before = scene.changes();
@@ -262,7 +257,7 @@ fn races<S: Store + 'static>(mut store: impl FnMut() -> S) {
         let written = log.iter().filter(|line| *line.by == *by).count();
         let done = expected.iter().filter(|told| !told.starts_with("refused")).count();
         assert_eq!(written, done, "{role}: {log:?}");
-        check_whole(&scene);
+        check_whole(&scene.registry);
     };
     attempt('1', &|_| Box::new(|_| {}), all.clone());
     attempt(

@@ -5,7 +5,7 @@ use tendot_proto::{Handle, Work};
 use tendot_store::{Edit, Entry, Expect, Store};
 
 use super::{Outcome, Plan};
-use crate::doi::is_reserved;
+use crate::doi::{Deposit, is_reserved, owned_key};
 use crate::party::{Prefix, read};
 use crate::permission::Needed;
 use crate::{Error, Reason, Refusal, Registry};
@@ -22,17 +22,25 @@ impl<S: Store> Registry<S> {
         let handle = Handle::from(&*name);
         let right = self.right_over(handle, &entry.values, AdminPermissions::DELETE_HANDLE, work).await?;
         let expect = Expect::Revision(entry.revision);
+        let is_allocated = handle.is_prefix_handle() && !entry.registration.is_empty();
         let edit = if for_ever || self.is_permanent(handle, &entry, work).await? {
             Edit::Tombstone { name: name.clone(), expect }
         } else {
             Edit::Remove { name: name.clone(), expect }
         };
-        let is_allocated = handle.is_prefix_handle() && !entry.registration.is_empty();
+        // Who had it under another's prefix is not to be told of it any more.
+        let owner = match &edit {
+            Edit::Remove { .. } if !is_allocated => Deposit::of(&entry)?.owner,
+            _ => None,
+        };
+        let key = owner.map(|owner| owned_key(&owner, &entry.name)).transpose()?;
+        let beside = key.map(|key| Edit::RemoveNote { key: key.into() });
         let outcome = if is_allocated {
             let detail = "the prefix has been given to a registrant, and names under it go by its record";
             Err(Error::Policy(Box::new(Refusal::new(Reason::Conflict, "allocated", detail))))
         } else {
-            Ok(Outcome { name, replaced: true, edit: Some(edit), locks_out: false, notes: Vec::new() })
+            let (edit, notes) = (Some(edit), Vec::new());
+            Ok(Outcome { name, replaced: true, edit, beside, locks_out: false, notes })
         };
         Ok(Plan { needed: Needed::right(right), outcome })
     }

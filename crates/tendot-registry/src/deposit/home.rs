@@ -26,7 +26,8 @@ impl<S: Store> Registry<S> {
         let is_homed = self.store.is_homed(prefix.as_bytes()).await?;
         let edit = if home { Edit::Home { prefix } } else { Edit::Unhome { prefix } };
         let edit = (home != is_homed).then_some(edit);
-        let outcome = Outcome { name, replaced: is_homed, edit, locks_out: false, notes: Vec::new() };
+        let notes = Vec::new();
+        let outcome = Outcome { name, replaced: is_homed, edit, beside: None, locks_out: false, notes };
         Ok(Plan { needed: Needed::Server, outcome: Ok(outcome) })
     }
 }

@@ -102,7 +102,7 @@ impl Plan for NameChange {
         if self.draft.name.as_deref().is_some_and(|given| !same(given)) {
             return Err(Refusal::invalid("other-name", "/name", "a name can't be changed into another"));
         }
-        let group = allocation.group_of(&owner.id).unwrap_or(GROUP);
+        let group = allocation.group_of(Deposit::of(&entry)?.owner.as_deref());
         let limits = &judge.settings.limits;
         let drawn = draw(
             &Drawing { allocation: &allocation, group, limits, at },

@@ -5,6 +5,7 @@ use serde_json::value::RawValue;
 use tendot_proto::Value;
 
 use super::Stage;
+use super::once::Once;
 use crate::Refusal;
 use crate::metadata::Kernel;
 
@@ -66,7 +67,8 @@ impl Draft {
         let form: Form<'_> =
             serde_json::from_slice(json).map_err(|error| Refusal::malformed(error.to_string()))?;
         let values = form.values.map(|raw| {
-            serde_json::from_str(raw.get())
+            serde_json::from_str::<Once>(raw.get())
+                .and_then(|Once| serde_json::from_str(raw.get()))
                 .map_err(|error| Refusal::malformed(format!("the values: {error}")).at("/values"))
         });
         let metadata = form.metadata.map(|raw| match raw.get() {

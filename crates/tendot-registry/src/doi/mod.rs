@@ -8,6 +8,7 @@ mod deposit;
 mod draft;
 mod draw;
 mod list;
+mod once;
 mod quota;
 mod secrecy;
 mod suffix;

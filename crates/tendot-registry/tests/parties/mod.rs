@@ -22,6 +22,7 @@ use tendot_registry::transfer::{NewTransfer, What};
 use tendot_registry::{Caller, Carried, Identity, Reason, Refusal, Registry, Settings, Task};
 use tendot_store::{Embedded, Memory, Store};
 pub use watched::Watched;
+#[allow(unused_imports, reason = "each test uses a part of it")]
 pub use whole::check_whole;
 
 /// When everything is asked for.
@@ -97,7 +98,26 @@ impl Stage for OnDisk {
     }
 }
 
-fn copy_folder(from: &Path, to: &Path) {
+/// Scenes where something happens before a commit, in memory.
+pub fn watched_in_memory() -> Scene<Watched<Memory>> {
+    Scene::new(Watched::new(Memory::new()))
+}
+
+/// The same on disk.
+pub fn watched_on_disk() -> impl FnMut() -> Scene<Watched<Embedded>> {
+    let directory = tempfile::tempdir().unwrap();
+    drop(Scene::new(Embedded::open(&directory.path().join("0")).unwrap()));
+    let mut number = 0;
+    move || {
+        number += 1;
+        let copy = directory.path().join(number.to_string());
+        fs::create_dir(&copy).unwrap();
+        copy_folder(&directory.path().join("0"), &copy);
+        InMemory.scene().over(Watched::new(Embedded::open(&copy).unwrap()))
+    }
+}
+
+pub fn copy_folder(from: &Path, to: &Path) {
     for entry in fs::read_dir(from).unwrap() {
         let entry = entry.unwrap();
         if entry.file_type().unwrap().is_file() {
@@ -166,6 +186,13 @@ pub fn letter<T>(outcome: &Result<T, Refusal>) -> char {
 }
 
 impl<S: Store> Scene<S> {
+    /// The same of another store, in which it was made before.
+    pub fn over<T: Store>(self, store: T) -> Scene<T> {
+        let registry = Registry::new(store, Settings::default());
+        let Self { ids, tokens, callers, random, .. } = self;
+        Scene { registry, ids, tokens, callers, random }
+    }
+
     /// - agency alpha with registrants A1 and A2; A1 has [`ONE`] and [`OTHER`], A2 has [`TWO`]
     /// - agency beta with registrant B1, who has [`THREE`]
     /// - agency gamma, which has ended; its registrant G1 is with beta

@@ -5,16 +5,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use pollster::block_on;
 use serde_json::Value as Json;
 use tendot_proto::record::{Admin, ValueList};
-use tendot_registry::Caller;
+use tendot_registry::{Caller, Registry};
 use tendot_store::{Entry, Key, State, Store};
 
-use super::{NOW, Scene, work};
+use super::{NOW, work};
 
 /// Everything fits together: agencies, registrants, prefixes, their records, names that were given away and where that is
 /// noted. Told is the number of names.
 #[track_caller]
-pub fn check_whole<S: Store>(scene: &Scene<S>) -> usize {
-    let registry = &scene.registry;
+pub fn check_whole<S: Store>(registry: &Registry<S>) -> usize {
     let operator = &Caller::Operator;
     let (agencies, _) = block_on(registry.agencies(None, 1_000, &mut work())).unwrap();
     let ended: BTreeSet<_> =
