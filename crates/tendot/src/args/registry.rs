@@ -550,6 +550,10 @@ pub(crate) struct DoiImportArguments {
     /// By which the service knows the batch when it is sent again [default: made from the file's content]
     #[arg(long, value_name = "KEY", value_parser = NonEmptyStringValueParser::new())]
     pub(crate) key: Option<String>,
+
+    /// How often a file is sent again, without a further answer, when the connection is cut
+    #[arg(long, value_name = "N", default_value_t = 8)]
+    pub(crate) tries: u32,
 }
 
 /// A format of batches.

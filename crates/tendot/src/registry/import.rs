@@ -19,8 +19,7 @@ use crate::output::Output;
 use crate::store::{is_standard, progress};
 use crate::{Answer, Failure};
 
-/// How often it is tried again without another answer, and how long is waited before that, at first and at most.
-const TRIES: u32 = 8;
+/// How long is waited before it is tried again, at first and at most.
 const WAIT: Duration = Duration::from_millis(250);
 const LONGEST_WAIT: Duration = Duration::from_secs(15);
 
@@ -63,10 +62,19 @@ pub(crate) fn import(session: &Session, arguments: &DoiImportArguments) -> Resul
             (None, Some(file)) => Some(source.key(file)?),
             (None, None) => None,
         };
-        let run = Run { session, source, key: key.as_deref(), dry_run: arguments.dry_run, bar: &bar };
+        let run = Run {
+            session,
+            source,
+            key: key.as_deref(),
+            dry_run: arguments.dry_run,
+            tries: arguments.tries,
+            bar: &bar,
+        };
         if let Err(failure) = run.send(&mut report) {
             report.finish()?;
-            tell(format_args!("{} before that", report.counts));
+            if report.counts.lines > 0 {
+                tell(format_args!("{} before that", report.counts));
+            }
             return Err(failure);
         }
     }
@@ -154,6 +162,7 @@ struct Run<'a> {
     source: &'a Source,
     key: Option<&'a str>,
     dry_run: bool,
+    tries: u32,
     bar: &'a ProgressBar,
 }
 
@@ -170,14 +179,18 @@ impl Run<'_> {
             };
             is_first = false;
             tries = if taken > before { 1 } else { tries + 1 };
-            if self.source.file.is_none() || !failure.is_passing() || tries > TRIES {
-                return self.session.answered(Err(failure)).map_err(|failed| self.ended(failed));
+            if self.source.file.is_none() || !failure.is_passing() || tries > self.tries {
+                let is_passing = failure.is_passing();
+                return self.session.answered(Err(failure)).map_err(|failed| match is_passing {
+                    true => self.ended(failed),
+                    false => failed,
+                });
             }
-            let wait = WAIT.saturating_mul(1 << (tries - 1)).min(LONGEST_WAIT);
+            let wait = WAIT.saturating_mul(1 << (tries - 1).min(16)).min(LONGEST_WAIT);
             let why = escaped(&failure.to_string());
-            let wait_seconds = wait.as_secs_f64();
+            let (wait_seconds, most) = (wait.as_secs_f64(), self.tries);
             self.bar.suspend(|| {
-                tell_warning(&format!("{why}; again in {wait_seconds} s, {tries} of {TRIES} times"));
+                tell_warning(&format!("{why}; again in {wait_seconds} s, {tries} of {most} times"));
             });
             std::thread::sleep(wait);
             self.bar.set_position(begun);

@@ -100,7 +100,7 @@ impl Session {
         let mut output = Output::new();
         let mut table = Table::new(noun);
         let mut left = limit.unwrap_or(u64::MAX);
-        let mut after: Option<String> = None;
+        let (mut after, mut is_empty): (Option<String>, _) = (None, true);
         loop {
             let count = left.min(PAGE).to_string();
             let mut query: Vec<_> =
@@ -111,6 +111,7 @@ impl Session {
             let page: Page = serde_json::from_slice(&reply.body).map_err(|error| self.no_answer(&error))?;
             let items = &page.items[..page.items.len().min(usize::try_from(left).unwrap_or(usize::MAX))];
             left -= items.len() as u64;
+            is_empty &= items.is_empty();
             if self.json {
                 items.iter().try_for_each(|item| output.line(item.get()))?;
             } else {
@@ -126,6 +127,9 @@ impl Session {
                 _ => None,
             };
             if left == 0 || after.is_none() {
+                if is_empty {
+                    tell("there are none");
+                }
                 return Ok(Answer::Yes);
             }
         }
@@ -195,15 +199,23 @@ impl Session {
     }
 
     fn problem(&self, problem: &RegistryProblem) -> Failure {
-        let failure = Failure::new(told(problem));
-        let failure = match &problem.hint {
-            Some(hint) => failure.hint(escaped(hint)),
-            None if matches!(problem.status, 401 | 403) && !self.client.has_token() => failure.hint(NO_TOKEN),
-            None if problem.status == 401 => {
-                failure.hint("`--token` or TENDOT_TOKEN has one that is not known there, or no longer")
+        // The service's own advice is about its interface.
+        let hint = match (&*problem.code, problem.status) {
+            (_, 401 | 403) if !self.client.has_token() => Some(NO_TOKEN.into()),
+            (_, 401) => {
+                Some("`--token` or TENDOT_TOKEN has one that is not known there, or no longer".into())
             }
-            None => failure,
+            ("already-registered", _) => problem
+                .existing
+                .as_ref()
+                .map(|name| format!("`tendot doi set '{}'` changes it", escaped(name))),
+            ("key-reused", _) => {
+                Some("the file has changed, or another one was sent with this `--key`".into())
+            }
+            _ => problem.hint.as_deref().map(escaped),
         };
+        let failure = Failure::new(told(problem));
+        let failure = hint.into_iter().fold(failure, Failure::hint);
         match problem.status {
             404 | 409 | 410 | 412 | 422 => failure.refusal(),
             _ => failure,
