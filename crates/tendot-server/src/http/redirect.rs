@@ -93,6 +93,13 @@ impl<S: Store> Http<S> {
             return self.explain(name, parameters, request, now, &mut search).await;
         }
         let way = self.way(name, parameters, request, now, &mut search, &mut |_| {}).await;
+        if let Some(tally) = &self.tally {
+            match &way {
+                Ok(_) if search.heard.is_none() => tally.resolved(&self.registry, name).await,
+                Err(LookupError::Here(error)) => tally.failed(&self.registry, name, error).await,
+                _ => {}
+            }
+        }
         match way {
             Ok(Way::There(answer)) if !shows => answer,
             Ok(Way::NotServed(says)) if !shows => page::not_served(name, says, request),
