@@ -51,10 +51,10 @@ pub fn fingerprint(name: &Key) -> u64 {
 
 /// What is noted of a name that was resolved. Days are counted from 1970 on.
 #[derive(Deserialize, Serialize)]
-struct Resolved {
-    count: u64,
-    first: u32,
-    last: u32,
+pub(super) struct Resolved {
+    pub(super) count: u64,
+    pub(super) first: u32,
+    pub(super) last: u32,
 }
 
 /// What is noted of a name that was not found.
@@ -246,19 +246,12 @@ impl<S: Store> Registry<S> {
         }
     }
 
-    /// Whether a name was ever resolved, as far as that has been noted.
-    pub(super) async fn was_resolved(&self, prefix: &str, name: &Key) -> Result<bool, Refusal> {
-        Ok(self.store.note(&key(RESOLVED, prefix, fingerprint(name))).await?.is_some())
-    }
-
-    /// How often a name was resolved, and on which days since 1970 first and last; none if it never was, as far as that has
-    /// been noted.
-    pub async fn resolutions(&self, name: &str) -> Result<Option<(u64, u32, u32)>, Refusal> {
-        let Some((prefix, _)) = name.split_once('/') else { return Ok(None) };
-        let Ok(name) = Key::new(name) else { return Ok(None) };
-        let note = self.store.note(&key(RESOLVED, prefix, fingerprint(&name))).await?;
-        let noted: Option<Resolved> = read(note.as_deref());
-        Ok(noted.map(|noted| (noted.count, noted.first, noted.last)))
+    /// What is noted of the resolutions of a name; none if it was never resolved.
+    pub(super) async fn resolved(&self, prefix: &str, name: &Key) -> Result<Option<Resolved>, Refusal> {
+        let note = self.store.note(&key(RESOLVED, prefix, fingerprint(name))).await?;
+        // That there is one tells enough.
+        let unread = || Resolved { count: 1, first: 0, last: 0 };
+        Ok(note.map(|note| read(Some(&note)).unwrap_or_else(unread)))
     }
 }
 

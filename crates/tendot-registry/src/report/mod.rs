@@ -20,7 +20,9 @@ const LOOKED_AT: usize = 1_000;
 /// A report of a prefix.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Report {
-    /// Names that are registered and were never resolved.
+    /// Names that are registered and were resolved.
+    Resolved,
+    /// Names that are registered and never were.
     NeverResolved,
     /// Names that were asked for and not found.
     Failed,
@@ -33,6 +35,17 @@ pub enum Report {
 /// A line of a report.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Finding {
+    /// A name that was resolved.
+    Resolved {
+        /// As it was first spelled.
+        name: Box<str>,
+        /// How often.
+        count: u64,
+        /// The first day, counted from 1970 on.
+        first: u32,
+        /// The last day.
+        last: u32,
+    },
     /// A name that was never resolved.
     NeverResolved {
         /// As it was first spelled.
@@ -95,6 +108,8 @@ pub struct Summary {
     pub ended: u64,
     /// Those that resolve and ever were resolved.
     pub resolved: u64,
+    /// How often all of these were.
+    pub resolutions: u64,
     /// Those that resolve and never were.
     pub never_resolved: u64,
     /// Names that were asked for and not found.
@@ -114,6 +129,7 @@ impl Summary {
         self.reserved += other.reserved;
         self.ended += other.ended;
         self.resolved += other.resolved;
+        self.resolutions = self.resolutions.saturating_add(other.resolutions);
         self.never_resolved += other.never_resolved;
         self.failed += other.failed;
         self.failures += other.failures;
@@ -179,8 +195,13 @@ impl<S: Store> Registry<S> {
                 NameState::Tombstone => summary.ended += 1,
                 NameState::Registered => {
                     summary.registered += 1;
-                    let was_resolved = self.was_resolved(reader.prefix(), &looked.key).await?;
-                    *(if was_resolved { &mut summary.resolved } else { &mut summary.never_resolved }) += 1;
+                    match self.resolved(reader.prefix(), &looked.key).await? {
+                        None => summary.never_resolved += 1,
+                        Some(noted) => {
+                            summary.resolved += 1;
+                            summary.resolutions = summary.resolutions.saturating_add(noted.count);
+                        }
+                    }
                 }
             }
             summary.links += looked.links.len() as u64;
@@ -206,7 +227,7 @@ impl<S: Store> Registry<S> {
             return self.report_failed(&reader, after, limit).await;
         }
         let is_wanted = |looked: &Looked| match report {
-            Report::NeverResolved => looked.state == NameState::Registered,
+            Report::Resolved | Report::NeverResolved => looked.state == NameState::Registered,
             Report::Links => !looked.links.is_empty(),
             _ => !looked.name.is_ascii() && looked.state != NameState::Tombstone,
         };
@@ -221,8 +242,18 @@ impl<S: Store> Registry<S> {
             match report {
                 Report::Links => items.extend(looked.links),
                 Report::Confusable => items.extend(self.confusable(&looked).await?),
-                _ if self.was_resolved(reader.prefix(), &looked.key).await? => {}
-                _ => items.push(Finding::NeverResolved { name: looked.name, created: looked.created }),
+                _ => {
+                    let noted = self.resolved(reader.prefix(), &looked.key).await?;
+                    let (name, created) = (looked.name, looked.created);
+                    items.extend(match noted {
+                        Some(figures::Resolved { count, first, last }) => {
+                            Some(Finding::Resolved { name, count, first, last })
+                                .filter(|_| report == Report::Resolved)
+                        }
+                        None => Some(Finding::NeverResolved { name, created })
+                            .filter(|_| report == Report::NeverResolved),
+                    });
+                }
             }
         }
         Ok(Findings { items, next })
@@ -335,7 +366,8 @@ impl Finding {
     /// The name that it is about.
     pub const fn name(&self) -> &str {
         match self {
-            Self::NeverResolved { name, .. }
+            Self::Resolved { name, .. }
+            | Self::NeverResolved { name, .. }
             | Self::Failed { name, .. }
             | Self::Link { name, .. }
             | Self::Confusable { name, .. } => name,

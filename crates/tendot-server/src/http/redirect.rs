@@ -167,8 +167,10 @@ impl<S: Store> Http<S> {
         });
         let seconds = caching::seconds(took_part.clone(), now);
         caching::keep_heard(response.headers_mut(), seconds, search.heard, now);
-        // Nobody had a choice, and so it is the same for all.
-        if let Some(version) = version.filter(|_| namespace.is_none() && read.is_empty())
+        // Nobody had a choice, and so it is the same for all. What the prefix says is of the same version, but not the record
+        // of its locations.
+        let is_alone = namespace.as_ref().is_none_or(|namespace| namespace.locations().is_none());
+        if let Some(version) = version.filter(|_| is_alone && read.is_empty())
             && search.heard.is_none()
             && caching::is_steady(took_part)
         {

@@ -39,7 +39,7 @@ pub(super) enum Route {
 
 /// All paths; the first that fits is taken, and the page has them from the last on. A part in braces, at the end, stands
 /// for all the rest; elsewhere for anything up to a slash.
-pub(super) const ROUTES: [(&str, Route); 47] = [
+pub(super) const ROUTES: [(&str, Route); 48] = [
     ("/static/style.css", Route::Style),
     ("/favicon.svg", Route::Icon),
     ("/favicon.ico", Route::Icon),
@@ -62,6 +62,7 @@ pub(super) const ROUTES: [(&str, Route); 47] = [
     ("/api/v1/reports/{prefix}/links", Route::Registry(Noun::Report(Report::Links))),
     ("/api/v1/reports/{prefix}/failed", Route::Registry(Noun::Report(Report::Failed))),
     ("/api/v1/reports/{prefix}/never-resolved", Route::Registry(Noun::Report(Report::NeverResolved))),
+    ("/api/v1/reports/{prefix}/resolved", Route::Registry(Noun::Report(Report::Resolved))),
     ("/api/v1/reports/{prefix}", Route::Registry(Noun::Summary)),
     ("/api/v1/transfers/{id}/decline", Route::Registry(Noun::Decline)),
     ("/api/v1/transfers/{id}/accept", Route::Registry(Noun::Accept)),

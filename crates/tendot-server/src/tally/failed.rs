@@ -56,3 +56,24 @@ impl Failed {
         taken.flat_map(|part| part.names.into_values()).collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn made_up_names() {
+        let (failed, long) = (Failed::new(), "x".repeat(2_000));
+        for fingerprint in 0..1_000_000 {
+            let name = if fingerprint % 16 == 0 { &*long } else { "10.1/x" };
+            failed.add(Counted { fingerprint, prefix: 0 }, name, 1);
+        }
+        failed.add(Counted { fingerprint: 1, prefix: 0 }, "10.1/x", 1);
+        let taken = failed.take();
+        let bytes: usize = taken.iter().map(|(_, name, _)| name.len()).sum();
+        assert_eq!((taken.len(), bytes / BYTES), (15 * NAMES + BYTES / 2_000, 1));
+        assert_eq!(failed.dropped(), 1_000_000 - taken.len() as u64);
+        assert_eq!(taken.iter().filter(|(_, _, count)| *count == 2).count(), 1);
+        assert!(failed.take().is_empty());
+    }
+}

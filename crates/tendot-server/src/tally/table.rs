@@ -125,3 +125,113 @@ impl Counter {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+    use std::sync::atomic::AtomicBool;
+    use std::time::Instant;
+
+    use super::*;
+
+    fn name(fingerprint: u64) -> Counted {
+        Counted { fingerprint, prefix: (fingerprint % 7) as u32 }
+    }
+
+    /// Spread as those of names are, and all of them different.
+    fn spread(number: u64) -> u64 {
+        number.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_right(32)
+    }
+
+    /// Many threads count, few names and many, while others take out what was counted: nothing is lost or counted twice, and
+    /// nothing for another name.
+    #[test]
+    fn counts_are_exact() {
+        const THREADS: u64 = 8;
+        const COUNTS: u64 = 60_000;
+        let (table, is_over) = (Table::new(), AtomicBool::new(false));
+        let mut found: HashMap<u64, u64> = HashMap::new();
+        std::thread::scope(|scope| {
+            let counting: Vec<_> = (0..THREADS)
+                .map(|thread| {
+                    let table = &table;
+                    scope.spawn(move || {
+                        for number in 0..COUNTS {
+                            // One that all have, some that many have, and each its own.
+                            let one = [0, number % 64, thread << 32 | number % 3_000][number as usize % 3];
+                            table.add(name(spread(one)), 1).expect("there is room");
+                        }
+                    })
+                })
+                .collect();
+            let taking: Vec<_> = (0..2)
+                .map(|_| {
+                    scope.spawn(|| {
+                        let mut taken = Vec::new();
+                        while !is_over.load(Ordering::Relaxed) {
+                            taken.extend(table.take());
+                        }
+                        taken
+                    })
+                })
+                .collect();
+            counting.into_iter().for_each(|thread| thread.join().unwrap());
+            is_over.store(true, Ordering::Relaxed);
+            let taken = taking.into_iter().flat_map(|thread| thread.join().unwrap());
+            for (one, count) in taken.chain(table.take()) {
+                assert_eq!(one, name(one.fingerprint));
+                *found.entry(one.fingerprint).or_default() += count;
+            }
+        });
+        let mut expected: HashMap<u64, u64> = HashMap::new();
+        for thread in 0..THREADS {
+            for number in 0..COUNTS {
+                let one = [0, number % 64, thread << 32 | number % 3_000][number as usize % 3];
+                *expected.entry(spread(one)).or_default() += 1;
+            }
+        }
+        assert_eq!(found, expected);
+        assert!(table.take().is_empty());
+    }
+
+    #[test]
+    fn there_is_only_so_much_room() {
+        let table = Table::new();
+        let mut is_filling = 0;
+        let counted = (0..10 * GROUPS as u64 * WAYS as u64)
+            .filter_map(|number| table.add(name(spread(number)), 1))
+            .inspect(|is_many| is_filling += u32::from(*is_many))
+            .count();
+        assert!(counted <= GROUPS * WAYS, "{counted}");
+        assert_eq!((table.take().len(), is_filling), (counted, 1));
+        assert_eq!(table.add(name(1), 5), Some(false));
+        assert!(table.add_again(name(1)) && !table.add_again(name(2)));
+        assert_eq!(table.take(), [(name(1), 6)]);
+    }
+
+    /// `cargo test --release -p tendot-server --lib -- --nocapture what_a_count_costs`
+    #[test]
+    fn what_a_count_costs() {
+        const COUNTS: u64 = 1_000_000;
+        let (table, plain) = (Table::new(), AtomicU64::new(0));
+        let measure = |threads: u64, count: &(dyn Fn(u64) + Sync)| {
+            let begun = Instant::now();
+            std::thread::scope(|scope| {
+                for thread in 0..threads {
+                    scope.spawn(move || (0..COUNTS).for_each(|number| count(thread << 32 | number)));
+                }
+            });
+            begun.elapsed().as_nanos() as f64 / COUNTS as f64
+        };
+        for threads in [1, 2] {
+            let addition = measure(threads, &|_| _ = plain.fetch_add(1, Ordering::Relaxed));
+            let one = measure(threads, &|_| _ = table.add(name(1), 1));
+            let many = measure(threads, &|number| _ = table.add(name(spread(number % 15_000)), 1));
+            println!(
+                "{threads} threads: one name {one:.1} ns, 15,000 names {many:.1} ns, an addition {addition:.1} ns"
+            );
+        }
+        let sum: u64 = table.take().iter().map(|(_, count)| count).sum();
+        assert_eq!((sum, plain.into_inner()), (6 * COUNTS, 3 * COUNTS));
+    }
+}

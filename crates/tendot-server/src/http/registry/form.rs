@@ -12,5 +12,5 @@ in_file!(SCHEMAS: AgencyForm "Agency", AgencyListForm "AgencyList", NewAgencyFor
     MadeTokenForm "MadeToken", TokenListForm "TokenList", NewTokenForm "NewToken", NameForm "Name",
     NameListForm "NameList", NewNameForm "NewName", NameChangeForm "NameChange", BatchLineForm "BatchLine",
     TransferForm "Transfer", TransferListForm "TransferList", NewTransferForm "NewTransfer",
-    ReportForm "Report", NeverResolvedForm "NeverResolved", FailedNameForm "FailedName", OddLinkForm "OddLink",
+    ReportForm "Report", ResolvedNameForm "ResolvedName", NeverResolvedForm "NeverResolved", FailedNameForm "FailedName", OddLinkForm "OddLink",
     ConfusableNameForm "ConfusableName");

@@ -11,7 +11,9 @@ use tendot_registry::{Caller, Refusal, Registry};
 use tendot_store::Store;
 use tokio::sync::Semaphore;
 
-use super::form::{ConfusableNameForm, FailedNameForm, NeverResolvedForm, OddLinkForm, ReportForm};
+use super::form::{
+    ConfusableNameForm, FailedNameForm, NeverResolvedForm, OddLinkForm, ReportForm, ResolvedNameForm,
+};
 use super::{Answered, Asking, JSON, bad_request, common, work, wrong};
 use crate::http::answer::{self, Answer, answer};
 use crate::http::api::{date, number};
@@ -38,6 +40,7 @@ struct SummaryJson<'a> {
     reserved: u64,
     ended: u64,
     resolved: u64,
+    resolutions: u64,
     #[serde(rename = "never-resolved")]
     never_resolved: u64,
     failed: u64,
@@ -52,6 +55,12 @@ struct SummaryJson<'a> {
 #[derive(Serialize)]
 #[serde(untagged)]
 enum LineJson<'a> {
+    Resolved {
+        name: &'a str,
+        count: u64,
+        first: String,
+        last: String,
+    },
     NeverResolved {
         name: &'a str,
         created: String,
@@ -82,6 +91,9 @@ enum LineJson<'a> {
 impl<'a> LineJson<'a> {
     fn of(finding: &'a Finding) -> Self {
         match finding {
+            Finding::Resolved { name, count, first, last } => {
+                Self::Resolved { name, count: *count, first: day(*first), last: day(*last) }
+            }
             Finding::NeverResolved { name, created } => Self::NeverResolved { name, created: date(*created) },
             Finding::Failed { name, count, first, last, state } => Self::Failed {
                 name,
@@ -103,6 +115,9 @@ impl<'a> LineJson<'a> {
     /// As a row of a table, in the order of [`columns`].
     fn fields(&self) -> Vec<String> {
         match self {
+            Self::Resolved { name, count, first, last } => {
+                vec![(*name).into(), count.to_string(), first.clone(), last.clone()]
+            }
             Self::NeverResolved { name, created } => vec![(*name).into(), created.clone()],
             Self::Failed { name, count, first, last, state } => vec![
                 (*name).into(),
@@ -130,6 +145,7 @@ fn day(day: u32) -> String {
 
 const fn columns(report: Report) -> &'static str {
     match report {
+        Report::Resolved => "name,count,first,last\r\n",
         Report::NeverResolved => "name,created\r\n",
         Report::Failed => "name,count,first,last,state\r\n",
         Report::Links => "name,index,data,code,detail\r\n",
@@ -237,6 +253,7 @@ impl<S: Store + 'static> Http<S> {
             reserved: summary.reserved,
             ended: summary.ended,
             resolved: summary.resolved,
+            resolutions: summary.resolutions,
             never_resolved: summary.never_resolved,
             failed: summary.failed,
             failures: summary.failures,
@@ -317,6 +334,10 @@ pub(super) fn describe_summary() -> Described {
 
 pub(super) fn describe(report: Report) -> Described {
     let (summary, about) = match report {
+        Report::Resolved => (
+            "Names that were resolved",
+            "How often, by HTTP or the native protocol, and on which days first and last.",
+        ),
         Report::NeverResolved => (
             "Names that were never resolved",
             "Those that are registered and that nobody has asked for, by HTTP or the native protocol, since the service counts.",
@@ -343,6 +364,7 @@ pub(super) fn describe(report: Report) -> Described {
         .in_query("limit", "At most so many lines, and all of those of the last name; all unless told otherwise", count())
         .answer(StatusCode::OK, "The lines, made while they are sent");
     let get = match report {
+        Report::Resolved => get.json::<ResolvedNameForm>(LINES),
         Report::NeverResolved => get.json::<NeverResolvedForm>(LINES),
         Report::Failed => get.json::<FailedNameForm>(LINES),
         Report::Links => get.json::<OddLinkForm>(LINES),
