@@ -20,6 +20,7 @@ use tendot_store::{Key, State, Store, Version};
 use super::answer::Answer;
 use super::request::Request;
 use super::{Http, caching};
+use crate::tally::Counted;
 
 /// Paths and bodies that are longer are rare, and would take the place of many.
 const LONGEST_PATH: usize = 512;
@@ -52,6 +53,8 @@ struct One {
     version: Version,
     seconds: u64,
     status: StatusCode,
+    /// As what it is counted, if it is.
+    counted: Option<Counted>,
     headers: Headers,
     /// The values of the headers, and the body.
     bytes: Bytes,
@@ -89,6 +92,9 @@ impl<S: Store> Http<S> {
         let one = self.kept.as_ref().filter(|_| is_plain)?.0.get(request.uri().path())?;
         if !self.registry.store().versions()?.is_current(one.version) {
             return None;
+        }
+        if let (Some(tally), Some(counted)) = (&self.tally, one.counted) {
+            tally.count(counted);
         }
         let mut response = Response::new(Bytes::new());
         *response.status_mut() = one.status;
@@ -129,7 +135,12 @@ impl<S: Store> Http<S> {
             return response;
         }
         if let Some((headers, bytes)) = in_one_piece(&response) {
-            let one = One { version, seconds: lasting.seconds, status: response.status(), headers, bytes };
+            let counted = match &self.tally {
+                Some(tally) => tally.of(&self.registry, &key).await,
+                None => None,
+            };
+            let (seconds, status) = (lasting.seconds, response.status());
+            let one = One { version, seconds, status, counted, headers, bytes };
             kept.0.insert(path.into(), Arc::new(one));
         }
         response

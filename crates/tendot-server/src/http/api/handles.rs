@@ -76,6 +76,13 @@ impl<S: Store> Http<S> {
         }
         let version = self.version(&name, request);
         let found = self.look_up(&query, &caller, &mut Search::new(request, &parameters)).await;
+        if let Some(tally) = self.tally.as_ref().filter(|_| !is_known) {
+            match &found {
+                Ok((Resolution::Values(_), None)) => tally.resolved(&self.registry, &name).await,
+                Err(LookupError::Here(error)) => tally.failed(&self.registry, &name, error).await,
+                _ => {}
+            }
+        }
         let heard = match &found {
             Ok((_, heard)) => *heard,
             Err(error) => error.heard(),
