@@ -19,6 +19,7 @@ use tendot_store::{Key, State, Store, Version};
 
 use super::answer::Answer;
 use super::request::Request;
+use super::negotiate::{self, Wanted};
 use super::{Http, caching};
 use crate::tally::Counted;
 
@@ -31,6 +32,8 @@ const LARGEST_BODY: usize = 8 << 10;
 pub(super) struct Lasting {
     pub(super) record: (Key, Version),
     pub(super) seconds: u64,
+    /// Whether it is only for those who do not want metadata instead.
+    pub(super) has_metadata: bool,
 }
 
 /// The answers, by path.
@@ -52,6 +55,7 @@ struct Headers {
 struct One {
     version: Version,
     seconds: u64,
+    has_metadata: bool,
     status: StatusCode,
     /// As what it is counted, if it is.
     counted: Option<Counted>,
@@ -91,6 +95,9 @@ impl<S: Store> Http<S> {
         let is_plain = is_read && can_be_kept(request.uri().query(), request.headers());
         let one = self.kept.as_ref().filter(|_| is_plain)?.0.get(request.uri().path())?;
         if !self.registry.store().versions()?.is_current(one.version) {
+            return None;
+        }
+        if one.has_metadata && negotiate::metadata_or_page(request.headers()) != Wanted::None {
             return None;
         }
         if let (Some(tally), Some(counted)) = (&self.tally, one.counted) {
@@ -139,8 +146,9 @@ impl<S: Store> Http<S> {
                 Some(tally) => tally.of(&self.registry, &key).await,
                 None => None,
             };
-            let (seconds, status) = (lasting.seconds, response.status());
-            let one = One { version, seconds, status, counted, headers, bytes };
+            let Lasting { seconds, has_metadata, .. } = lasting;
+            let status = response.status();
+            let one = One { version, seconds, has_metadata, status, counted, headers, bytes };
             kept.0.insert(path.into(), Arc::new(one));
         }
         response

@@ -184,14 +184,14 @@ impl<S: Store> Http<S> {
         });
         let seconds = caching::seconds(took_part.clone(), now);
         caching::keep_heard(response.headers_mut(), seconds, search.heard, now);
-        // Nobody had a choice, not even of metadata, and so it is the same for all. What the prefix says is of the same version,
-        // but not the record of its locations.
+        // Nobody had a choice but between this and metadata, and so it is the same for all who want this. What the prefix says
+        // is of the same version, but not the record of its locations.
         let is_alone = namespace.as_ref().is_none_or(|namespace| namespace.locations().is_none());
-        if let Some(version) = version.filter(|_| is_alone && read.is_empty() && !has_metadata)
+        if let Some(version) = version.filter(|_| is_alone && read.is_empty())
             && search.heard.is_none()
             && caching::is_steady(took_part)
         {
-            response.extensions_mut().insert(Lasting { record: version, seconds });
+            response.extensions_mut().insert(Lasting { record: version, seconds, has_metadata });
         }
         vary(response.headers_mut(), &candidates);
         if has_metadata {

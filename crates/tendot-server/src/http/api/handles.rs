@@ -112,7 +112,7 @@ impl<S: Store> Http<S> {
         let seconds = caching::seconds(&values, now);
         caching::keep_heard(response.headers_mut(), seconds, heard, now);
         if let Some(version) = version.filter(|_| heard.is_none() && caching::is_steady(&values)) {
-            response.extensions_mut().insert(Lasting { record: version, seconds });
+            response.extensions_mut().insert(Lasting { record: version, seconds, has_metadata: false });
         }
         let body = response.body().clone();
         caching::tag(response, &body, request.headers)
