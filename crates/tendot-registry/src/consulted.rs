@@ -18,13 +18,16 @@ pub(crate) struct Consulted<'s, S> {
     found: Mutex<Found>,
 }
 
+/// What stood in a note, if there was one.
+type Body = Option<Box<[u8]>>;
+
 /// Sets of what was found, not maps: of a record that changed between two lookups both states are required, which no
 /// store can meet.
 #[derive(Debug, Default)]
 struct Found {
     records: BTreeSet<(Key, Option<u64>)>,
     prefixes: BTreeSet<(Key, bool)>,
-    notes: BTreeSet<(Box<[u8]>, Option<Box<[u8]>>)>,
+    notes: BTreeSet<(Box<[u8]>, Body)>,
 }
 
 impl<'s, S: Store> Consulted<'s, S> {

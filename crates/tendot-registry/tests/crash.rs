@@ -46,7 +46,7 @@ fn writes_until_it_is_killed() {
         let names = (0..LINES).map(|number| name(number).into()).collect();
         give(&scene.registry, What::Names(names), scene.id("A2"), round, 1);
         say(&format!("names {round}"));
-        let to = scene.id(if round % 2 == 0 { "B1" } else { "A1" });
+        let to = scene.id(if round.is_multiple_of(2) { "B1" } else { "A1" });
         give(&scene.registry, What::Prefix(OTHER.into()), to, round, 2);
         say(&format!("prefix {round}"));
         let code = agency(round);
@@ -170,7 +170,7 @@ fn check(directory: &Path, done: &BTreeSet<String>) -> usize {
     }
     let moves = transfers.iter().filter(|held| matches!(held.it.what, What::Prefix(_))).count();
     let there = block_on(registry.prefix(OTHER, &mut work())).unwrap().it.agency;
-    assert_eq!(&*there, if moves % 2 == 0 { "alpha" } else { "beta" });
+    assert_eq!(&*there, if moves.is_multiple_of(2) { "alpha" } else { "beta" });
     let said = done.iter().filter(|done| done.starts_with("prefix")).count();
     assert!(moves >= said);
     assert_eq!(registry.store().verify(|_| {}).unwrap().damage, [""; 0]);

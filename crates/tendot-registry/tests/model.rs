@@ -47,7 +47,7 @@ fn run(store: impl Store, steps: u64) {
     for step in 0..steps {
         world.now = START + step * 500;
         world.step(step);
-        if step % (steps / 10) == steps / 10 - 1 {
+        if step % (steps / 5) == steps / 5 - 1 {
             world.compare();
         }
     }
@@ -471,8 +471,14 @@ impl<S: Store> World<S> {
                     Some(NameState::Reserved) | None => {}
                 }
                 self.known(actor)?;
+                if let Some(there) = &there {
+                    // Taken, which only those are told who have it; keys have to be in the prefix's record, too.
+                    let is_key = matches!(actor, Actor::Key(_));
+                    let is_told = self.is_for(actor, &self.owner(&prefix, there))
+                        && (!is_key || self.is_for(actor, holder));
+                    return Err(if is_told { 'c' } else { '-' });
+                }
                 self.is_for(actor, holder).then_some(()).ok_or('-')?;
-                there.is_none().then_some(()).ok_or('c')?;
                 return self.has_room(&prefix).then_some(()).ok_or('f');
             }
             if kind == 1 && !is_public {
@@ -685,7 +691,7 @@ impl<S: Store> World<S> {
         if self.agencies.values().filter(|has_ended| !**has_ended).count() < 3 {
             self.new_agency(self.agencies.len());
         }
-        if self.prefixes.len() < 12 && step % 7 == 0 {
+        if self.prefixes.len() < 12 && step.is_multiple_of(7) {
             self.new_prefix(false);
         }
         ("parties", '+', '+')

@@ -40,6 +40,10 @@ const LOOKED_AT: usize = 10_000;
 impl<S: Store> Registry<S> {
     /// Names under a prefix, of a registrant, or both, in the order of their keys; names that are only reserved are told only
     /// to those concerned. There may be fewer than were asked for, and yet more to come.
+    #[allow(
+        clippy::too_many_arguments,
+        reason = "which names, as whom and when: none of them stands for another"
+    )]
     pub async fn names(
         &self,
         prefix: Option<&str>,

@@ -91,12 +91,12 @@ impl Quotas {
                 _ => {}
             }
         }
-        let has_room = |(prefix, come): (&Box<str>, &u64)| {
+        let has_room = |(prefix, come): (&str, u64)| {
             counts.prefixes.get(prefix).is_none_or(|counted| {
-                counted.names.saturating_add(counted.claimed).saturating_add(*come) <= counted.quota
+                counted.names.saturating_add(counted.claimed).saturating_add(come) <= counted.quota
             })
         };
-        if !claim.come.iter().all(has_room) {
+        if !claim.come.iter().map(|(prefix, come)| (&**prefix, *come)).all(has_room) {
             // Nothing was claimed: nothing is to be given back.
             claim.come.clear();
             return None;

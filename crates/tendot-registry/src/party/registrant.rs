@@ -115,9 +115,8 @@ impl Plan for NewRegistrant {
         work: &mut Work,
     ) -> Result<Planned<Registrant>, Refusal> {
         standing.check(Scope::Administer)?;
-        let code = match (&self.agency, &standing.role) {
-            (Some(code), _) | (None, Acting::Agency(code)) => code,
-            _ => return Err(Refusal::invalid("missing", "/agency", "a registrant has an agency")),
+        let ((Some(code), _) | (None, Acting::Agency(code))) = (&self.agency, &standing.role) else {
+            return Err(Refusal::invalid("missing", "/agency", "a registrant has an agency"));
         };
         let agency = judge.held::<Agency>(Kind::Agency, code, work).await?.ok_or_else(|| {
             Refusal::invalid("no-such-agency", "/agency", format!("there is no agency `{code}`"))
