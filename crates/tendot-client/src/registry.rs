@@ -158,6 +158,14 @@ pub enum RegistryError {
         /// What is wrong.
         why: String,
     },
+    /// Somebody said no who is not the registry: a proxy before it, or a limit.
+    #[error("{base} answered with status {status}")]
+    Status {
+        /// Who was asked.
+        base: String,
+        /// As in HTTP.
+        status: StatusCode,
+    },
     /// What was to be sent cannot be read.
     #[error("{0}")]
     Source(io::Error),
@@ -357,7 +365,7 @@ impl RegistryClient {
         let status = response.status();
         match self.body(response).await.map(|body| serde_json::from_slice::<RegistryProblem>(&body)) {
             Ok(Ok(problem)) if problem.status == status.as_u16() => RegistryError::Problem(problem.into()),
-            Ok(_) => self.answer(format!("status {status}")),
+            Ok(_) => RegistryError::Status { base: self.base.clone(), status },
             Err(error) => error,
         }
     }
@@ -393,10 +401,15 @@ impl RegistryError {
     pub fn is_passing(&self) -> bool {
         match self {
             Self::Cut { .. } | Self::Unreachable { .. } => true,
-            Self::Problem(problem) => matches!(problem.status, 408 | 429 | 502 | 503 | 504),
+            Self::Problem(problem) => is_passing(problem.status),
+            Self::Status { status, .. } => is_passing(status.as_u16()),
             _ => false,
         }
     }
+}
+
+const fn is_passing(status: u16) -> bool {
+    matches!(status, 408 | 429 | 502 | 503 | 504)
 }
 
 fn json(body: &impl Serialize) -> Bytes {

@@ -205,10 +205,11 @@ impl Session {
             (_, 401) => {
                 Some("`--token` or TENDOT_TOKEN has one that is not known there, or no longer".into())
             }
-            ("already-registered", _) => problem
-                .existing
-                .as_ref()
-                .map(|name| format!("`tendot doi set '{}'` changes it", escaped(name))),
+            ("already-registered", _) => {
+                let existing = problem.existing.as_ref().filter(|_| problem.hint.is_some());
+                existing.map(|name| format!("`tendot doi set '{}'` changes it", escaped(name)))
+            }
+            ("missing", _) if problem.hint.is_some() => Some("with `--reserve` it may come later".into()),
             ("key-reused", _) => {
                 Some("the file has changed, or another one was sent with this `--key`".into())
             }
