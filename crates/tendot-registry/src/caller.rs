@@ -95,16 +95,22 @@ pub(crate) enum Asker<'a> {
     Anonymous,
     /// The index may be 0 if it is a claim: which key will prove it is not known yet.
     Handle(&'a Reference<'a>),
-    Token(&'a Caller),
+    /// At a time in milliseconds since 1970; 0 for the one at which the token was shown.
+    Token(&'a Caller, u64),
     Operator,
 }
 
 impl<'a> Asker<'a> {
     pub(crate) const fn of(caller: &'a Caller) -> Self {
+        Self::at(caller, 0)
+    }
+
+    /// The same, of who has waited since.
+    pub(crate) const fn at(caller: &'a Caller, at: u64) -> Self {
         match caller {
             Caller::Anonymous => Self::Anonymous,
             Caller::Handle(Identity(reference)) => Self::Handle(reference),
-            Caller::Token(_) => Self::Token(caller),
+            Caller::Token(_) => Self::Token(caller, at),
             Caller::Operator => Self::Operator,
         }
     }

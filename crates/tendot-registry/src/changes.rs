@@ -1,6 +1,7 @@
 use tendot_proto::Work;
 use tendot_store::{EditKind, Key, Logged, Store};
 
+use crate::doi::Secrecy;
 use crate::history::told_by;
 use crate::{Caller, Error, Registry, price};
 
@@ -93,7 +94,7 @@ impl<S: Store> Registry<S> {
     ) -> Result<Changes, Error> {
         let limit = limit.max(1);
         work.spend(price::LOOKUP.saturating_add(price::names(limit)))?;
-        let is_operator = *caller == Caller::Operator;
+        let is_operator = self.is_operator(caller, work).await?;
         let from = after.sequence.saturating_sub(u64::from(after.within.is_some()));
         let lines = self.store.changes(from, limit).await?;
         let mut changes =
@@ -104,11 +105,7 @@ impl<S: Store> Registry<S> {
                 changes.next = Cursor::after(line.sequence);
                 // The place was none of ours if this line has only one name.
                 let item = told(line, is_operator).filter(|_| within.is_none());
-                let Some(item) = item else { continue };
-                let is_record = item.subject == Subject::Record;
-                if is_operator || !is_record || !self.is_secret(&item.name).await? {
-                    changes.items.push(item);
-                }
+                changes.items.extend(item);
                 continue;
             }
             changes.is_end = false;
@@ -117,7 +114,21 @@ impl<S: Store> Registry<S> {
             }
             break;
         }
+        self.drop_reserved(&mut changes.items, caller).await?;
         Ok(changes)
+    }
+
+    /// Leaves out names that are only reserved, unless who asks is concerned.
+    async fn drop_reserved(&self, items: &mut Vec<Changed>, caller: &Caller) -> Result<(), Error> {
+        let mut secrecy = Secrecy::new(caller);
+        let mut may_know = Vec::with_capacity(items.len());
+        for item in &*items {
+            let is_record = item.subject == Subject::Record;
+            may_know.push(!is_record || self.may_know(&item.name, &mut secrecy).await?);
+        }
+        let mut may_know = may_know.into_iter();
+        items.retain(|_| may_know.next().unwrap_or_default());
+        Ok(())
     }
 
     /// The names of an import.

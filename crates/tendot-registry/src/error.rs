@@ -2,6 +2,7 @@ use tendot_proto::{Exhausted, HandleError};
 use tendot_store::{CommitError, StoreError};
 
 use crate::Refusal;
+use crate::party::RESERVED;
 use crate::validate::InvalidValue;
 
 /// Why something was not done. Nothing of it was.
@@ -33,6 +34,9 @@ pub enum Error {
         /// What came instead.
         name: Box<str>,
     },
+    /// What is under this prefix is the registry's own, and no record.
+    #[error("nothing under `{RESERVED}` is a record: it is the registry's own")]
+    Reserved,
     /// Names under this prefix are not kept here.
     #[error("names under `{prefix}` are not kept here")]
     NotResponsible {

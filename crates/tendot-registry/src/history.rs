@@ -1,13 +1,110 @@
-use tendot_proto::{Handle, Permissions, Reference, Work};
-use tendot_store::{Before, History, Key, Order, Store};
+//! What ever happened to a name: its own changes, with what was there before and after, and prefixes that changed hands with
+//! it.
 
+use serde_json::value::RawValue;
+use tendot_proto::{Handle, Permissions, Reference, Value, Work};
+use tendot_store::{Before, EditKind, Entry, Key, Logged, Order, Past, State, Store};
+
+use crate::doi::{Deposit, NameState, Secrecy, Stage};
+use crate::metadata::Kernel;
+use crate::party::{self, Prefix};
 use crate::{Caller, Error, Registry, price};
 
+/// Some of what ever happened to a name.
+#[derive(Clone, Debug, Default)]
+pub struct Events {
+    /// In the order that was asked for.
+    pub items: Vec<Event>,
+    /// The number to go on after, or before, if there is more.
+    pub next: Option<u64>,
+}
+
+/// Something that happened to a name.
+#[derive(Clone, Debug)]
+pub struct Event {
+    /// The line of the log that tells of it.
+    pub sequence: u64,
+    /// When, in milliseconds since 1970.
+    pub at: u64,
+    /// By whom; empty if that is not told.
+    pub by: Box<str>,
+    /// What happened.
+    pub what: Happening,
+}
+
+/// What happened to a name.
+#[derive(Clone, Debug)]
+pub enum Happening {
+    /// It changed.
+    Changed {
+        /// How.
+        kind: EditKind,
+        /// What was there before.
+        before: Then,
+        /// What was there after.
+        after: Then,
+    },
+    /// Its prefix changed hands, and the name with it.
+    Transferred {
+        /// Who had it.
+        from: Holder,
+        /// Who got it.
+        to: Holder,
+    },
+}
+
+/// What was under a name at a time.
+#[derive(Clone, Debug)]
+pub enum Then {
+    /// Nothing was.
+    Nothing,
+    /// This was.
+    Record(Box<Snapshot>),
+    /// Nobody knows any more.
+    Unknown,
+}
+
+/// A name as it was, for who asks.
+#[derive(Clone, Debug)]
+pub struct Snapshot {
+    /// How far it had come.
+    pub state: NameState,
+    /// Values that could be read then.
+    pub values: Vec<Value<'static>>,
+    /// Its metadata, as kernel JSON.
+    pub metadata: Option<Box<RawValue>>,
+    /// The id of the registrant who had it, if anybody did.
+    pub registrant: Option<Box<str>>,
+}
+
+impl Snapshot {
+    /// The title that its metadata gave it.
+    pub fn title(&self) -> Option<String> {
+        let kernel = Kernel::from_json(self.metadata.as_ref()?.get().as_bytes()).ok()?;
+        Some(kernel.title().to_owned())
+    }
+}
+
+/// Who has a prefix.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Holder {
+    /// The registrant's id.
+    pub registrant: Box<str>,
+    /// The code of its agency.
+    pub agency: Box<str>,
+}
+
+/// Changes of a prefix that are looked at for one answer, in pieces of so many.
+const PIECE: usize = 100;
+const PIECES: usize = 4;
+
 impl<S: Store> Registry<S> {
-    /// What ever changed under a name that is kept here, also if it has ended or was removed: at most `limit` changes.
+    /// What ever happened to a name that is kept here, also if it has ended or was removed: at most `limit` events. There may
+    /// be fewer, and yet more to come.
     ///
-    /// Of names that are only reserved, or never were more, only the operator is told. Of what was there before, everybody gets the values that everybody could read then, and the operator those that
-    /// anybody could. Who made a change is told to everybody if it is a handle's identity or a part of this program.
+    /// Of what was there, everybody gets the values that everybody could read then, and the operator those that anybody
+    /// could; what was only reserved is for those concerned. Who made a change is told to everybody if it is a handle's
+    /// identity, a party or a part of this program.
     pub async fn history(
         &self,
         name: Handle<'_>,
@@ -15,33 +112,251 @@ impl<S: Store> Registry<S> {
         limit: usize,
         caller: &Caller,
         work: &mut Work,
-    ) -> Result<History, Error> {
+    ) -> Result<Events, Error> {
         name.check_bytes()?;
         let full = name.with_slash();
         let name = Handle::new(&full);
         self.check_responsible(name, work).await?;
-        // The line and the record that was there, and twice for the name itself.
-        let lookups = u32::try_from(limit).unwrap_or(u32::MAX).saturating_add(2);
+        // The line and the record that was there, once for the name itself, and for what came before and after.
+        let lookups = u32::try_from(limit).unwrap_or(u32::MAX).saturating_add(4);
         work.spend(price::LOOKUP.saturating_mul(lookups))?;
-        let key = name.to_str().ok().and_then(|name| Key::new(name).ok()).ok_or(Error::NotFound)?;
-        let mut history = self.store.history(&key, order, limit).await?;
-        let begins =
-            matches!(order, Order::OldestFirst { after: 0 } | Order::NewestFirst { before: u64::MAX });
-        if history.items.is_empty() && begins {
+        let text = name.to_str().map_err(|_| Error::NotFound)?;
+        let key = Key::new(text).map_err(|_| Error::NotFound)?;
+        let mut secrecy = Secrecy::new(caller);
+        let Some(first) = self.store.history(&key, OLDEST, 1).await?.items.into_iter().next() else {
+            return Err(Error::NotFound);
+        };
+        if !self.may_know(text, &mut secrecy).await? {
             return Err(Error::NotFound);
         }
-        let is_operator = *caller == Caller::Operator;
-        if !is_operator && self.is_secret(name.to_str().unwrap_or_default()).await? {
-            return Err(Error::NotFound);
+        let own = self.store.history(&key, order, limit).await?;
+        let (mut changes, mut next) = (own.items, own.next);
+        let is_rising = matches!(order, Order::OldestFirst { .. });
+        if !is_rising {
+            changes.reverse();
         }
-        let readable = if is_operator { Permissions::ADMIN_READ.0 } else { 0 } | Permissions::PUBLIC_READ.0;
-        for past in &mut history.items {
-            if let Before::Record(entry) = &mut past.before {
-                entry.values.retain(|value| value.permissions.0 & readable != 0);
+        let last = match order {
+            _ if !changes.is_empty() => changes.last().map_or(0, |last| last.line.sequence),
+            Order::OldestFirst { after } => after,
+            Order::NewestFirst { before } => before.saturating_sub(1),
+        };
+        let end = self.state_after(&key, last).await?;
+        let prefix = self.timeline(name, first.line.sequence, order, next, work).await?;
+        next = match (next, prefix.cut) {
+            (Some(own), Some(cut)) => Some(if is_rising { own.min(cut) } else { own.max(cut) }),
+            (own, cut) => own.or(cut),
+        };
+        let teller = Teller {
+            is_operator: self.is_operator(caller, work).await?,
+            is_concerned: self.may_see_reserved(text, &mut secrecy, work).await?,
+            prefix,
+        };
+        let mut items = teller.tell(changes, end);
+        items.retain(|event| match next {
+            Some(next) if is_rising => event.sequence <= next,
+            Some(next) => event.sequence >= next,
+            None => true,
+        });
+        if !is_rising {
+            items.reverse();
+        }
+        if items.len() > limit {
+            items.truncate(limit);
+            next = items.last().map(|last| last.sequence);
+        }
+        Ok(Events { items, next })
+    }
+
+    /// What was under a name after one of its changes.
+    async fn state_after(&self, key: &Key, sequence: u64) -> Result<Before, Error> {
+        let following = self.store.history(key, Order::OldestFirst { after: sequence }, 1).await?;
+        if let Some(following) = following.items.into_iter().next() {
+            return Ok(following.before);
+        }
+        Ok(self.store.get(key).await?.map_or(Before::Nothing, Before::Record))
+    }
+
+    /// Who had the prefix of a name, since the name came to be, in the part of its history that is asked for: up to `bound`.
+    async fn timeline(
+        &self,
+        name: Handle<'_>,
+        birth: u64,
+        order: Order,
+        bound: Option<u64>,
+        work: &mut Work,
+    ) -> Result<Timeline, Error> {
+        let mut timeline = Timeline::default();
+        let Ok(prefix) = std::str::from_utf8(name.prefix()) else { return Ok(timeline) };
+        if !party::is_prefix(prefix) {
+            return Ok(timeline);
+        }
+        let Ok(key) = Key::new(&format!("0.NA/{prefix}")) else { return Ok(timeline) };
+        let (mut order, bound) = match order {
+            Order::OldestFirst { after } => {
+                (Order::OldestFirst { after: after.max(birth) }, bound.unwrap_or(u64::MAX))
             }
-            past.line.by = told_by(std::mem::take(&mut past.line.by), is_operator);
+            newest @ Order::NewestFirst { .. } => (newest, bound.unwrap_or_default().max(birth)),
+        };
+        // Newest first, the end of the part is where it begins.
+        if let Order::NewestFirst { before } = order {
+            timeline.end = holder(&self.state_after(&key, before.saturating_sub(1)).await?);
         }
-        Ok(history)
+        for piece in 1..=PIECES {
+            work.spend(price::LOOKUP)?;
+            let history = self.store.history(&key, order, PIECE).await?;
+            for past in history.items {
+                work.spend(price::LOOKUP)?;
+                let (sequence, before) = (past.line.sequence, holder(&past.before));
+                match order {
+                    Order::OldestFirst { .. } if sequence > bound => {
+                        timeline.end = before;
+                        return Ok(timeline);
+                    }
+                    Order::NewestFirst { .. } if sequence < bound => {
+                        timeline.turns.reverse();
+                        return Ok(timeline);
+                    }
+                    _ => timeline.turns.push((past.line, before)),
+                }
+            }
+            let Some(next) = history.next else { break };
+            if piece == PIECES {
+                timeline.cut = Some(next);
+            }
+            order = match order {
+                Order::OldestFirst { .. } => Order::OldestFirst { after: next },
+                Order::NewestFirst { .. } => Order::NewestFirst { before: next },
+            };
+        }
+        match order {
+            Order::OldestFirst { after } => {
+                let last = timeline.turns.last().map_or(after, |(line, _)| line.sequence);
+                timeline.end = holder(&self.state_after(&key, last).await?);
+            }
+            Order::NewestFirst { .. } => timeline.turns.reverse(),
+        }
+        Ok(timeline)
+    }
+}
+
+/// From the beginning.
+const OLDEST: Order = Order::OldestFirst { after: 0 };
+
+/// Who had a prefix, before each of its changes, the oldest first.
+#[derive(Debug, Default)]
+struct Timeline {
+    turns: Vec<(Logged, Option<Holder>)>,
+    /// Who had it after the last of them.
+    end: Option<Holder>,
+    /// How far was looked, if not to the end.
+    cut: Option<u64>,
+}
+
+impl Timeline {
+    /// Who had it at a change.
+    fn at(&self, sequence: u64) -> Option<&Holder> {
+        let later = self.turns.iter().find(|(line, _)| line.sequence > sequence);
+        later.map_or(&self.end, |(_, before)| before).as_ref()
+    }
+
+    /// When it changed hands, from whom and to whom.
+    fn transfers(&self) -> impl Iterator<Item = (&Logged, &Holder, &Holder)> {
+        self.turns.iter().enumerate().filter_map(|(number, (line, before))| {
+            let after = self.turns.get(number + 1).map_or(&self.end, |(_, after)| after);
+            let (from, to) = (before.as_ref()?, after.as_ref()?);
+            (from != to).then_some((line, from, to))
+        })
+    }
+}
+
+/// Who had a prefix, by what was its record.
+fn holder(record: &Before) -> Option<Holder> {
+    let Before::Record(entry) = record else { return None };
+    let Prefix { registrant, agency, .. } = party::read(entry).ok()?;
+    Some(Holder { registrant, agency })
+}
+
+/// How a history is told to somebody.
+struct Teller {
+    is_operator: bool,
+    /// Whether they may see what was only reserved.
+    is_concerned: bool,
+    prefix: Timeline,
+}
+
+impl Teller {
+    /// Changes of the name itself, the oldest first, and what was there after the last; with those of its prefix.
+    fn tell(&self, changes: Vec<Past>, end: Before) -> Vec<Event> {
+        let follows = self.own_holders(&changes, &end);
+        let transfers = self.prefix.transfers().filter(|(line, ..)| {
+            let later = follows.iter().find(|(sequence, _)| *sequence > line.sequence);
+            later.or(follows.last()).is_none_or(|(_, follows)| *follows)
+        });
+        let mut events: Vec<Event> = transfers
+            .map(|(line, from, to)| {
+                self.event(line.clone(), Happening::Transferred { from: from.clone(), to: to.clone() })
+            })
+            .collect();
+        let mut changes = changes.into_iter().peekable();
+        while let Some(past) = changes.next() {
+            let sequence = past.line.sequence;
+            let after = changes.peek().map_or(&end, |next| &next.before);
+            let what = Happening::Changed {
+                kind: past.line.kind,
+                before: self.then(&past.before, sequence),
+                after: self.then(after, sequence),
+            };
+            events.push(self.event(past.line, what));
+        }
+        events.sort_by_key(|event| event.sequence);
+        events
+    }
+
+    /// Up to each change, and after the last, whether the name was with its prefix: names that were given to others are not.
+    fn own_holders(&self, changes: &[Past], end: &Before) -> Vec<(u64, bool)> {
+        let follows = |state: &Before| match state {
+            Before::Record(entry) => Deposit::of(entry).is_ok_and(|deposit| deposit.owner.is_none()),
+            Before::Nothing => false,
+            Before::Unknown => true,
+        };
+        let known = changes.iter().map(|past| (past.line.sequence, follows(&past.before)));
+        known.chain([(u64::MAX, follows(end))]).collect()
+    }
+
+    fn event(&self, line: Logged, what: Happening) -> Event {
+        let by = told_by(line.by, self.is_operator);
+        Event { sequence: line.sequence, at: line.at, by, what }
+    }
+
+    fn then(&self, record: &Before, sequence: u64) -> Then {
+        match record {
+            Before::Nothing => Then::Nothing,
+            Before::Unknown => Then::Unknown,
+            Before::Record(entry) => Then::Record(Box::new(self.snapshot(entry, sequence))),
+        }
+    }
+
+    fn snapshot(&self, entry: &Entry, sequence: u64) -> Snapshot {
+        // The record of a prefix has another registration.
+        let prefix = party::read::<Prefix>(entry).ok();
+        let deposit = Deposit::of(entry).ok();
+        let stage = deposit.as_ref().map_or(Stage::Registered, |deposit| deposit.state);
+        let is_told = stage == Stage::Registered || self.is_concerned;
+        let readable =
+            if self.is_operator { Permissions::ADMIN_READ.0 } else { 0 } | Permissions::PUBLIC_READ.0;
+        let values = entry.values.iter().filter(|value| is_told && value.permissions.0 & readable != 0);
+        let (owner, metadata) = deposit.map(|deposit| (deposit.owner, deposit.metadata)).unwrap_or_default();
+        let of_prefix = || self.prefix.at(sequence).map(|holder| holder.registrant.clone());
+        Snapshot {
+            state: match (entry.state, stage) {
+                (State::Tombstone, _) => NameState::Tombstone,
+                (State::Live, Stage::Reserved) => NameState::Reserved,
+                (State::Live, Stage::Registered) => NameState::Registered,
+            },
+            values: values.cloned().collect(),
+            metadata: metadata.filter(|_| is_told),
+            registrant: prefix.map(|prefix| prefix.registrant).or(owner).or_else(of_prefix),
+        }
     }
 }
 
@@ -67,7 +382,7 @@ fn is_for_all(by: &str) -> bool {
 mod tests {
     use pollster::block_on;
     use tendot_proto::Value;
-    use tendot_store::{Change, Edit, Expect, Memory, Past};
+    use tendot_store::{Change, Edit, Expect, Memory};
 
     use super::*;
     use crate::Settings;
@@ -117,8 +432,10 @@ mod tests {
             let (name, order) = (Handle::from("10.1/x"), Order::OldestFirst { after: 0 });
             let mut work = Work::new(1_000);
             let history = block_on(registry.history(name, order, 10, &caller, &mut work)).unwrap();
-            let told = |past: Past| match past.before {
-                Before::Record(entry) => entry.values.iter().map(|value| value.data.to_vec()).collect(),
+            let told = |event: Event| match event.what {
+                Happening::Changed { before: Then::Record(was), .. } => {
+                    was.values.iter().map(|value| value.data.to_vec()).collect()
+                }
                 _ => Vec::new(),
             };
             let items = history.items.into_iter().map(told);
@@ -151,12 +468,12 @@ mod tests {
         let told = |caller: &Caller| {
             let items = history("10.1/X", 0, caller).unwrap().items.into_iter();
             items
-                .map(|past| match past.before {
-                    Before::Record(entry) => {
-                        let indexes = entry.values.iter().map(|value| value.index).collect();
-                        (past.line.by.into_string(), indexes)
+                .map(|event| match event.what {
+                    Happening::Changed { before: Then::Record(was), .. } => {
+                        let indexes = was.values.iter().map(|value| value.index).collect();
+                        (event.by.into_string(), indexes)
                     }
-                    _ => (past.line.by.into_string(), Vec::new()),
+                    _ => (event.by.into_string(), Vec::new()),
                 })
                 .collect::<Vec<(String, Vec<u32>)>>()
         };

@@ -38,6 +38,7 @@ pub use caller::{Caller, Identity};
 pub use changes::{Changed, Changes, Cursor, Subject};
 pub use deposit::{Done, Note, Write};
 pub use error::Error;
+pub use history::{Event, Events, Happening, Holder, Snapshot, Then};
 pub use list::{Count, Page};
 pub use neighbours::{Neighbours, Said};
 pub use operation::Operation;

@@ -1,8 +1,10 @@
 use tendot_proto::record::AdminPermissions;
 use tendot_proto::{Handle, Work};
-use tendot_store::{Key, State, Store};
+use tendot_store::{Entry, Key, State, Store};
 
 use crate::caller::Asker;
+use crate::doi::is_reserved;
+use crate::party::RESERVED;
 use crate::party::Scope;
 use crate::permission::Needed;
 use crate::{Caller, Error, Registry, price};
@@ -25,6 +27,16 @@ pub struct Count {
     pub next: Option<Box<str>>,
 }
 
+/// Parties that are counted out; of more, the rest is counted as names.
+const OWN: usize = 100_000;
+
+/// A name that was come by.
+struct Listed {
+    name: Box<str>,
+    /// Whether it resolves.
+    is_shown: bool,
+}
+
 /// A list, before it is known whether who asks may have it.
 pub(crate) struct Listing {
     pub(crate) needed: Needed,
@@ -36,8 +48,8 @@ pub(crate) struct Listing {
 
 impl<S: Store> Registry<S> {
     /// The names under a prefix, which is given as `0.NA/10.1000` or `10.1000`; or as `0.NA/0.NA/10.1000` the records of
-    /// all prefixes derived from it. At most `limit` of them, after `after`, which is what they cost. Tombstones are left
-    /// out.
+    /// all prefixes derived from it. At most `limit` of them, after `after`, which is what they cost. Names that have
+    /// ended or are only reserved are left out.
     pub async fn list(
         &self,
         prefix: Handle<'_>,
@@ -52,7 +64,7 @@ impl<S: Store> Registry<S> {
         let start = std::str::from_utf8(&listing.start).ok().and_then(|start| Key::new(start).ok());
         let after = after.and_then(|after| Key::new(after).ok()).max(start);
         work.spend(price::names(limit))?;
-        let listed = self.store.list(&listing.prefix, after.as_ref(), limit).await?;
+        let listed = self.listed(&listing.prefix, after.as_ref(), limit, work).await?;
         let begins = |name: &str| {
             let start = name.as_bytes().get(..listing.start.len());
             start.is_some_and(|start| start.eq_ignore_ascii_case(&listing.start))
@@ -61,8 +73,46 @@ impl<S: Store> Registry<S> {
         let next = listed.last().filter(|last| full && begins(&last.name)).map(|last| last.name.clone());
         // What another server of the site keeps is listed there.
         let is_ours = |name: &str| begins(name) && self.is_in_share(Handle::from(name));
-        let live = listed.into_iter().filter(|listed| listed.state == State::Live && is_ours(&listed.name));
-        Ok(Page { names: live.map(|listed| listed.name).collect(), next })
+        let shown = listed.into_iter().filter(|listed| listed.is_shown && is_ours(&listed.name));
+        Ok(Page { names: shown.map(|listed| listed.name).collect(), next })
+    }
+
+    /// The next names under a prefix. Only where the registry gave the prefix to somebody can names be reserved, and only
+    /// there whole records are read for that.
+    async fn listed(
+        &self,
+        prefix: &[u8],
+        after: Option<&Key>,
+        limit: usize,
+        work: &mut Work,
+    ) -> Result<Vec<Listed>, Error> {
+        if !self.is_given(prefix, work).await? {
+            let listed = self.store.list(prefix, after, limit).await?.into_iter();
+            let shown = |listed: &tendot_store::Listed| listed.state == State::Live;
+            return Ok(listed.map(|one| Listed { is_shown: shown(&one), name: one.name }).collect());
+        }
+        let mut listed = Vec::new();
+        let visit = |entry: &Entry| {
+            let is_shown = entry.state == State::Live && !is_reserved(entry);
+            listed.push(Listed { name: entry.name.clone(), is_shown });
+            listed.len() < limit
+        };
+        if limit > 0 {
+            self.store.visit(Some(prefix), after, visit).await?;
+        }
+        Ok(listed)
+    }
+
+    async fn is_given(&self, prefix: &[u8], work: &mut Work) -> Result<bool, Error> {
+        let Ok(prefix) = std::str::from_utf8(prefix) else { return Ok(false) };
+        Ok(self.prefix_entry(prefix, work).await?.is_some())
+    }
+
+    /// How many names there are, without what is the registry's own; none if that would have to be counted.
+    pub async fn size(&self) -> Result<Option<u64>, Error> {
+        let Some(size) = self.store.size().await? else { return Ok(None) };
+        let own = self.store.count_under(RESERVED.as_bytes(), None, OWN).await?;
+        Ok(Some(size.saturating_sub(own.live)))
     }
 
     /// How many names [`list`](Self::list) would give: of the next `limit` after `after`. Who asks for all of them goes on at
@@ -76,8 +126,9 @@ impl<S: Store> Registry<S> {
         work: &mut Work,
     ) -> Result<Count, Error> {
         let listing = self.listing(prefix, work).await?;
-        // What is counted without being looked at may be another server's.
-        if !listing.start.is_empty() || self.settings.share.is_some() {
+        // What is counted without being looked at may be another server's, or only reserved.
+        let is_allocated = self.is_given(&listing.prefix, work).await?;
+        if !listing.start.is_empty() || self.settings.share.is_some() || is_allocated {
             let page = self.list(prefix, after, limit, caller, work).await?;
             return Ok(Count { names: page.names.len() as u64, next: page.next });
         }
@@ -114,7 +165,7 @@ impl<S: Store> Registry<S> {
         work: &mut Work,
     ) -> Result<(), Error> {
         let name = format!("{}/", homed(prefix)?);
-        self.settle_over(Some(Handle::from(&*name)), needed, asker, (Scope::Read, 0), work).await
+        self.settle_over(Some(Handle::from(&*name)), needed, asker, Scope::Read, work).await
     }
 
     pub(crate) async fn listing(&self, prefix: Handle<'_>, work: &mut Work) -> Result<Listing, Error> {

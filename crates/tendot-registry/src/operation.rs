@@ -52,6 +52,6 @@ impl<S: Store> Registry<S> {
             Operation::ListHomed => None,
         };
         // The scope is one of tokens, and a claim is none.
-        self.settle_over(name, &needed, Asker::Handle(claim), (Scope::Read, 0), work).await
+        self.settle_over(name, &needed, Asker::Handle(claim), Scope::Read, work).await
     }
 }

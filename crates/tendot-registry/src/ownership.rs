@@ -11,13 +11,13 @@ use crate::permission::Needed;
 use crate::{Caller, Error, Refusal, Registry, Write};
 
 impl<S: Store> Registry<S> {
-    /// Whether who asks has what is needed over a name, at a time in milliseconds since 1970. A token has to be for `scope`.
+    /// Whether who asks has what is needed over a name. A token has to be for `scope`.
     pub(crate) async fn settle_over(
         &self,
         name: Option<Handle<'_>>,
         needed: &Needed,
         asker: Asker<'_>,
-        (scope, at): (Scope, u64),
+        scope: Scope,
         work: &mut Work,
     ) -> Result<(), Error> {
         if matches!(needed, Needed::Nothing | Needed::Proof)
@@ -31,7 +31,7 @@ impl<S: Store> Registry<S> {
         };
         let Some(owner) = owner else { return self.settle(needed, asker, work).await };
         match asker {
-            Asker::Token(caller) => {
+            Asker::Token(caller, at) => {
                 let standing = self.standing(caller, at, work).await.map_err(failure)?;
                 standing.check_for(&owner, scope).map_err(|_| not_administrator(caller))?;
                 let prefix = name.map(|name| Handle::new(name.prefix()).to_string()).unwrap_or_default();
@@ -61,17 +61,37 @@ impl<S: Store> Registry<S> {
         &self,
         needed: &Needed,
         caller: &Caller,
+        at: u64,
         work: &mut Work,
     ) -> Result<(), Error> {
-        let standing = self.standing(caller, 0, work).await.map_err(failure)?;
+        let standing = self.standing(caller, at, work).await.map_err(failure)?;
         if matches!(needed, Needed::Proof) {
             return Ok(());
         }
         standing.check_operator().map_err(|_| not_administrator(caller))
     }
 
+    /// Whether it is the operator, also by a token.
+    pub(crate) async fn is_operator(&self, caller: &Caller, work: &mut Work) -> Result<bool, Error> {
+        match caller {
+            Caller::Operator => Ok(true),
+            Caller::Token(token) if token.is_operator() => {
+                match self.settle_server(&Needed::Server, caller, 0, work).await {
+                    Ok(()) => Ok(true),
+                    Err(Error::Policy(_) | Error::NotAdministrator { .. }) => Ok(false),
+                    Err(error) => Err(error),
+                }
+            }
+            _ => Ok(false),
+        }
+    }
+
     /// Who has a name, if its prefix was given to somebody.
-    async fn owner_of(&self, name: Handle<'_>, work: &mut Work) -> Result<Option<Registrant>, Error> {
+    pub(crate) async fn owner_of(
+        &self,
+        name: Handle<'_>,
+        work: &mut Work,
+    ) -> Result<Option<Registrant>, Error> {
         let (Ok(text), Ok(prefix)) = (name.to_str(), std::str::from_utf8(name.prefix())) else {
             return Ok(None);
         };
@@ -122,7 +142,7 @@ impl<S: Store> Registry<S> {
     }
 }
 
-fn failure(refusal: Refusal) -> Error {
+pub(crate) fn failure(refusal: Refusal) -> Error {
     match refusal.failure {
         Some(error) => Error::Store(error),
         None => Error::Policy(Box::new(refusal)),

@@ -44,7 +44,7 @@ impl<S: Store> Registry<S> {
         let who = match (asker, needed) {
             (Asker::Operator, _) | (_, Needed::Nothing) => return Ok(()),
             (Asker::Anonymous, _) => return Err(Error::NeedsAuthentication),
-            (Asker::Token(caller), _) => return self.settle_server(needed, caller, work).await,
+            (Asker::Token(caller, at), _) => return self.settle_server(needed, caller, at, work).await,
             (Asker::Handle(who), _) => who,
         };
         let settings = &self.settings;

@@ -159,7 +159,7 @@ impl From<Error> for Refusal {
                 let refusal = Self::new(Reason::Conflict, "confusable", detail).at("/name");
                 Self { existing: Some((with, None)), ..refusal }
             }
-            Error::Name(_) | Error::InvisibleCharacter { .. } | Error::NotPrefix { .. } => {
+            Error::Name(_) | Error::InvisibleCharacter { .. } | Error::NotPrefix { .. } | Error::Reserved => {
                 Self::invalid("bad-name", "/name", detail)
             }
             Error::Value(_) | Error::DuplicateIndex { .. } | Error::ValueExists { .. } | Error::NoValues => {

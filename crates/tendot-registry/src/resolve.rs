@@ -1,9 +1,9 @@
 use tendot_proto::record::AdminPermissions;
 use tendot_proto::{Handle, Permissions, Value, Work};
-use tendot_store::{Entry, State, Store};
+use tendot_store::{State, Store};
 
 use crate::caller::Asker;
-use crate::doi::is_reserved;
+use crate::doi::{has_metadata, is_reserved};
 use crate::party::Scope;
 use crate::permission::{Needed, having};
 use crate::{Caller, Error, Registry, price};
@@ -66,7 +66,7 @@ pub enum Resolution {
 /// Where a name led to.
 pub(crate) enum Found {
     /// To a record; before it is known whether who asks may have it.
-    Here { values: Vec<Value<'static>>, needed: Needed },
+    Here { values: Vec<Value<'static>>, needed: Needed, has_metadata: bool },
     /// To another service.
     Elsewhere(Vec<Value<'static>>),
 }
@@ -81,12 +81,21 @@ impl<S: Store> Registry<S> {
         caller: &Caller,
         work: &mut Work,
     ) -> Result<Resolution, Error> {
+        self.resolve_described(query, caller, work).await.map(|(resolution, _)| resolution)
+    }
+
+    /// The same, and whether there is metadata of the name, see [`Registry::registered`]: this takes no further lookup.
+    pub async fn resolve_described(
+        &self,
+        query: &Query<'_>,
+        caller: &Caller,
+        work: &mut Work,
+    ) -> Result<(Resolution, bool), Error> {
         match self.find(query, work).await? {
-            Found::Elsewhere(values) => Ok(Resolution::Referral(values)),
-            Found::Here { values, needed } => {
-                self.settle_over(Some(query.name), &needed, Asker::of(caller), (Scope::Read, 0), work)
-                    .await?;
-                Ok(Resolution::Values(values))
+            Found::Elsewhere(values) => Ok((Resolution::Referral(values), false)),
+            Found::Here { values, needed, has_metadata } => {
+                self.settle_over(Some(query.name), &needed, Asker::of(caller), Scope::Read, work).await?;
+                Ok((Resolution::Values(values), has_metadata))
             }
         }
     }
@@ -98,10 +107,14 @@ impl<S: Store> Registry<S> {
         let name = Handle::new(&full);
         self.check_responsible(name, work).await?;
         let text = name.to_str().unwrap_or_default();
+        let mut is_described = false;
         let values = match self.get(text, work).await? {
             // A name that is only reserved is for nobody yet.
             Some(entry) if is_reserved(&entry) => return Err(Error::NotFound),
-            Some(Entry { state: State::Live, values, .. }) => values,
+            Some(entry) if entry.state == State::Live => {
+                is_described = has_metadata(&entry);
+                entry.values
+            }
             Some(_) => return Err(Error::Tombstone),
             None => {
                 if query.refer
@@ -112,12 +125,17 @@ impl<S: Store> Registry<S> {
                 self.by_template(text, work).await?.ok_or(Error::NotFound)?
             }
         };
-        read(query, values, work)
+        let (values, needed) = read(query, values, work)?;
+        Ok(Found::Here { values, needed, has_metadata: is_described })
     }
 }
 
 /// The selected values that can be read at all, and what is needed to read them.
-fn read(query: &Query<'_>, mut values: Vec<Value<'static>>, work: &mut Work) -> Result<Found, Error> {
+fn read(
+    query: &Query<'_>,
+    mut values: Vec<Value<'static>>,
+    work: &mut Work,
+) -> Result<(Vec<Value<'static>>, Needed), Error> {
     work.spend(price::selection(values.len(), query.indexes.len().saturating_add(query.types.len())))?;
     if query.public_only {
         values.retain(|value| value.permissions.is_public() && query.selects(value));
@@ -138,8 +156,8 @@ fn read(query: &Query<'_>, mut values: Vec<Value<'static>>, work: &mut Work) -> 
     some(values, needed)
 }
 
-fn some(values: Vec<Value<'static>>, needed: Needed) -> Result<Found, Error> {
-    if values.is_empty() { Err(Error::NoValues) } else { Ok(Found::Here { values, needed }) }
+fn some(values: Vec<Value<'static>>, needed: Needed) -> Result<(Vec<Value<'static>>, Needed), Error> {
+    if values.is_empty() { Err(Error::NoValues) } else { Ok((values, needed)) }
 }
 
 #[cfg(test)]
@@ -161,8 +179,8 @@ mod tests {
     }
 
     fn outcome(query: &Query<'_>) -> Result<(Vec<u32>, &'static str), String> {
-        let found = read(query, values(), &mut Work::new(1_000)).map_err(|error| error.to_string())?;
-        let Found::Here { values, needed } = found else { panic!("a record is here") };
+        let (values, needed) =
+            read(query, values(), &mut Work::new(1_000)).map_err(|error| error.to_string())?;
         let needed = match needed {
             Needed::Nothing => "nothing",
             Needed::Proof => "proof",

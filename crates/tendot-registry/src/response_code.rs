@@ -20,7 +20,8 @@ impl Error {
             Self::Name(_)
             | Self::InvisibleCharacter { .. }
             | Self::Confusable { .. }
-            | Self::NotPrefix { .. } => ResponseCode::INVALID_HANDLE,
+            | Self::NotPrefix { .. }
+            | Self::Reserved => ResponseCode::INVALID_HANDLE,
             Self::NotResponsible { .. } | Self::OtherServer => ResponseCode::SERVER_NOT_RESPONSIBLE,
             Self::NotFound | Self::Tombstone => ResponseCode::HANDLE_NOT_FOUND,
             Self::AlreadyExists { .. } | Self::NotGivenAgain { .. } => ResponseCode::HANDLE_ALREADY_EXISTS,

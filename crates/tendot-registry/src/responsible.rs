@@ -3,6 +3,7 @@
 use tendot_proto::{Handle, Work};
 use tendot_store::Store;
 
+use crate::party::is_reserved_prefix;
 use crate::{Error, Registry, price};
 
 /// How many dots of a prefix are gone up. Nobody derives prefixes that deep, and each costs a lookup.
@@ -12,6 +13,10 @@ impl<S: Store> Registry<S> {
     /// Whether a name, which has a slash, is kept by our site: its prefix is homed, or it is the record of a prefix that is
     /// derived from one of which all derived prefixes are.
     pub(crate) async fn is_responsible(&self, name: Handle<'_>, work: &mut Work) -> Result<bool, Error> {
+        // What is kept under the registry's own prefix are no names, whoever says that it is homed.
+        if is_reserved_prefix(name.prefix()) {
+            return Ok(false);
+        }
         if self.is_homed(name.prefix(), work).await? {
             return Ok(true);
         }
@@ -86,6 +91,9 @@ mod tests {
         check(&homed, "/", false);
         check(&["0.NA"], "0.NA/10.5555", true);
         check(&["0.NA"], "10.5555/x", false);
+        check(&["0.TENDOT"], "0.TENDOT/agency/a", false);
+        check(&["0.TENDOT"], "0.tendot/agency/a", false);
+        check(&["0.TENDOTS"], "0.TENDOTS/x", true);
         check(&["0.NA/1"], &format!("0.NA/1{}", ".1".repeat(16)), true);
         check(&["0.NA/1"], &format!("0.NA/1{}", ".1".repeat(17)), false);
     }

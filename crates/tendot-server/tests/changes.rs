@@ -350,6 +350,8 @@ fn followers_end_with_the_service() {
     stream.read_exact(&mut begin).unwrap();
     let begun = Instant::now();
     drop(service.end.take());
+    // Less than the next sign of life takes.
+    stream.set_read_timeout(Some(10 * SECOND)).unwrap();
     let read = rest(&mut stream);
     assert!(read.ends_with("0\r\n\r\n"), "{read}");
     assert!(begun.elapsed() < 4 * SECOND, "{:?}", begun.elapsed());

@@ -2,9 +2,10 @@
 
 use tendot_proto::record::AdminPermissions;
 use tendot_proto::{Handle, Work};
-use tendot_store::{Edit, Expect, Store};
+use tendot_store::{Edit, Entry, Expect, Store};
 
 use super::{Outcome, Plan};
+use crate::doi::{Deposit, is_reserved, owned_key};
 use crate::party::{Prefix, read};
 use crate::permission::Needed;
 use crate::{Error, Reason, Refusal, Registry};
@@ -21,29 +22,43 @@ impl<S: Store> Registry<S> {
         let handle = Handle::from(&*name);
         let right = self.right_over(handle, &entry.values, AdminPermissions::DELETE_HANDLE, work).await?;
         let expect = Expect::Revision(entry.revision);
-        let edit = if for_ever || self.is_permanent(handle, work).await? {
+        let is_allocated = handle.is_prefix_handle() && !entry.registration.is_empty();
+        let edit = if for_ever || self.is_permanent(handle, &entry, work).await? {
             Edit::Tombstone { name: name.clone(), expect }
         } else {
             Edit::Remove { name: name.clone(), expect }
         };
-        let is_allocated = handle.is_prefix_handle() && !entry.registration.is_empty();
+        // Who had it under another's prefix is not to be told of it any more.
+        let owner = match &edit {
+            Edit::Remove { .. } if !is_allocated => Deposit::of(&entry)?.owner,
+            _ => None,
+        };
+        let key = owner.map(|owner| owned_key(&owner, &entry.name)).transpose()?;
+        let beside = key.map(|key| Edit::RemoveNote { key: key.into() });
         let outcome = if is_allocated {
             let detail = "the prefix has been given to a registrant, and names under it go by its record";
             Err(Error::Policy(Box::new(Refusal::new(Reason::Conflict, "allocated", detail))))
         } else {
-            Ok(Outcome { name, replaced: true, edit: Some(edit), locks_out: false, notes: Vec::new() })
+            let (edit, notes) = (Some(edit), Vec::new());
+            Ok(Outcome { name, replaced: true, edit, beside, locks_out: false, notes })
         };
         Ok(Plan { needed: Needed::right(right), outcome })
     }
 
-    /// By the settings, or since the registry gave the prefix to somebody, and not just to try things out.
-    async fn is_permanent(&self, name: Handle<'_>, work: &mut Work) -> Result<bool, Error> {
+    /// By the settings, or since it was registered, or the registry gave its prefix to somebody; not if that was just to try
+    /// things out, and not if nobody ever could resolve the name.
+    async fn is_permanent(&self, name: Handle<'_>, entry: &Entry, work: &mut Work) -> Result<bool, Error> {
         let prefixes = &self.settings.permanent_prefixes;
         if prefixes.iter().any(|prefix| prefix.as_bytes().eq_ignore_ascii_case(name.prefix())) {
             return Ok(true);
         }
-        let Ok(prefix) = std::str::from_utf8(name.prefix()) else { return Ok(false) };
-        let Some(entry) = self.prefix_entry(prefix, work).await? else { return Ok(false) };
-        Ok(!read::<Prefix>(&entry)?.test)
+        if is_reserved(entry) {
+            return Ok(false);
+        }
+        let prefix = std::str::from_utf8(name.prefix()).unwrap_or_default();
+        match self.prefix_entry(prefix, work).await? {
+            Some(record) => Ok(!read::<Prefix>(&record)?.test),
+            None => Ok(!entry.registration.is_empty()),
+        }
     }
 }

@@ -5,7 +5,7 @@ use tendot_store::{Edit, Store};
 
 use super::{Outcome, Plan};
 use crate::list::homed;
-use crate::party::RESERVED;
+use crate::party::is_reserved_prefix;
 use crate::permission::Needed;
 use crate::{Error, Registry, price};
 
@@ -19,14 +19,15 @@ impl<S: Store> Registry<S> {
         let name: Box<str> = prefix.to_string().into();
         let prefix = homed(prefix)?;
         // Parties are no names.
-        if prefix.rsplit('/').next().is_some_and(|last| last.eq_ignore_ascii_case(RESERVED)) {
-            return Err(Error::NotPrefix { name });
+        if prefix.rsplit('/').next().is_some_and(|last| is_reserved_prefix(last.as_bytes())) {
+            return Err(Error::Reserved);
         }
         work.spend(price::LOOKUP)?;
         let is_homed = self.store.is_homed(prefix.as_bytes()).await?;
         let edit = if home { Edit::Home { prefix } } else { Edit::Unhome { prefix } };
         let edit = (home != is_homed).then_some(edit);
-        let outcome = Outcome { name, replaced: is_homed, edit, locks_out: false, notes: Vec::new() };
+        let notes = Vec::new();
+        let outcome = Outcome { name, replaced: is_homed, edit, beside: None, locks_out: false, notes };
         Ok(Plan { needed: Needed::Server, outcome: Ok(outcome) })
     }
 }

@@ -174,6 +174,8 @@ struct Outcome {
     replaced: bool,
     /// None if everything is already as it should be.
     edit: Option<Edit>,
+    /// What else goes with it.
+    beside: Option<Edit>,
     /// Whether the record was administered, and no longer is.
     locks_out: bool,
     notes: Vec<Note>,
@@ -192,18 +194,19 @@ impl<S: Store> Registry<S> {
             let judge = self.judge();
             let plan = judge.plan(write, now.unix32(), work).await?;
             let at = now.unix.saturating_mul(1_000);
-            let standard = (Scope::Deposit, at);
-            judge.settle_over(write.name(), &plan.needed, Asker::of(caller), standard, work).await?;
+            let asker = Asker::at(caller, at);
+            judge.settle_over(write.name(), &plan.needed, asker, Scope::Deposit, work).await?;
             if let Ok(outcome) = &plan.outcome {
                 judge.check_policy(write, &outcome.name, at, work).await?;
             }
-            let Outcome { name, replaced, edit, locks_out, notes } = plan.outcome?;
+            let Outcome { name, replaced, edit, beside, locks_out, notes } = plan.outcome?;
             if locks_out && !write.is_forced() {
                 return Err(Error::LockedOut);
             }
             let Some(edit) = edit else { return Ok(Done { name, replaced, revision: None, notes }) };
             let mut edits = judge.store.requirements();
             edits.push(edit);
+            edits.extend(beside);
             // Others were faster in taking the room that there was.
             let Some(claim) = self.quotas.claim(&edits) else { continue };
             let change = Change { by: caller.to_string().into(), at, edits };
@@ -270,6 +273,7 @@ impl Outcome {
             name: name.clone(),
             replaced: there.is_some(),
             edit: Some(Edit::Put { name, values, expect }),
+            beside: None,
             locks_out: is_left && there.is_some_and(|entry| is_administered(&entry.values)),
             notes: if is_left { vec![Note::NoAdministrator] } else { Vec::new() },
         }
@@ -277,7 +281,7 @@ impl Outcome {
 
     /// Everything is as it should be.
     const fn unchanged(name: Box<str>) -> Self {
-        Self { name, replaced: true, edit: None, locks_out: false, notes: Vec::new() }
+        Self { name, replaced: true, edit: None, beside: None, locks_out: false, notes: Vec::new() }
     }
 }
 

@@ -291,9 +291,6 @@ impl<S: Store> Batch<'_, S> {
                 (entry, revision)
             }
         };
-        if let Some(entry) = there.as_ref().filter(|entry| entry.state == State::Tombstone) {
-            return Err(taken(entry)?);
-        }
         let mut notes = Vec::new();
         let group = match &there {
             None => {
@@ -304,8 +301,9 @@ impl<S: Store> Batch<'_, S> {
                 GROUP
             }
             Some(entry) => {
-                let owner = Deposit::of(entry)?.owner;
-                let owner = match owner {
+                let given = Deposit::of(entry)?.owner;
+                let group = allocation.group_of(given.as_deref());
+                let owner = match given {
                     None => &allocation.holder,
                     Some(id) => match self.owners.entry(id) {
                         Slot::Occupied(slot) => slot.into_mut(),
@@ -317,12 +315,16 @@ impl<S: Store> Batch<'_, S> {
                     },
                 };
                 // Of names that are only reserved others do not learn, unless they could have made them.
-                if is_reserved(entry) && !self.standing.is_for(owner) {
+                let is_ended = entry.state == State::Tombstone;
+                if (is_reserved(entry) || is_ended) && !self.standing.is_for(owner) {
                     self.standing.check_for(&allocation.holder, Scope::Deposit)?;
                     return Err(taken(entry)?);
                 }
                 self.standing.check_for(owner, Scope::Deposit)?;
-                allocation.group_of(&owner.id).unwrap_or(GROUP)
+                if is_ended {
+                    return Err(taken(entry)?);
+                }
+                group
             }
         };
         if there.is_none() {

@@ -6,7 +6,7 @@ use tendot_store::{Edit, Entry, Expect, State, Store};
 
 use super::draw::Drawing;
 use super::{Deposit, Draft, Registered, Stage, draw, is_reserved, owned_key, quota, shown, suffix};
-use crate::party::{Allocation, GROUP, Kind, Registrant, Scope, Standing, check_revision};
+use crate::party::{Allocation, GROUP, Kind, Registrant, Scope, Standing, check_revision, is_prefix};
 use crate::refusal::Reason;
 use crate::task::Planned;
 use crate::task::sealed::Plan;
@@ -102,7 +102,7 @@ impl Plan for NameChange {
         if self.draft.name.as_deref().is_some_and(|given| !same(given)) {
             return Err(Refusal::invalid("other-name", "/name", "a name can't be changed into another"));
         }
-        let group = allocation.group_of(&owner.id).unwrap_or(GROUP);
+        let group = allocation.group_of(Deposit::of(&entry)?.owner.as_deref());
         let limits = &judge.settings.limits;
         let drawn = draw(
             &Drawing { allocation: &allocation, group, limits, at },
@@ -258,7 +258,7 @@ impl<S: Store> Registry<S> {
         let deposit = Deposit::of(&entry)?;
         let owner = self.owner(&allocation, deposit.owner.as_deref(), work).await?;
         // Of names that are only reserved others do not learn.
-        if deposit.state == Stage::Reserved && !standing.is_for(&owner) {
+        if deposit.state == Stage::Reserved && !standing.may_see_under(prefix, &owner) {
             return Err(no_such());
         }
         standing.check_for(&owner, Scope::Deposit)?;
@@ -292,6 +292,10 @@ impl<S: Store> Registry<S> {
         is_planned: impl Fn(&str) -> bool + Send + Sync,
         work: &mut Work,
     ) -> Result<Box<str>, Refusal> {
+        if !is_prefix(prefix) {
+            let detail = format!("`{prefix}` is no prefix of DOI names");
+            return Err(Refusal::invalid("bad-prefix", "/prefix", detail));
+        }
         let random = u128::from_be_bytes(*random);
         for number in 0..TRIES {
             let bits = (random >> 64) as u64 ^ (random as u64).wrapping_mul(number);

@@ -5,6 +5,7 @@ use serde_json::value::RawValue;
 use tendot_proto::Value;
 
 use super::Stage;
+use super::once::Once;
 use crate::Refusal;
 use crate::metadata::Kernel;
 
@@ -59,10 +60,15 @@ fn given<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<&'de RawVa
 impl Draft {
     /// Reads it; what is wrong is told with its place.
     pub fn from_json(json: &[u8]) -> Result<Self, Refusal> {
+        // A list would be taken for the members in their order.
+        if json.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'[') {
+            return Err(Refusal::malformed("a list, where an object was expected"));
+        }
         let form: Form<'_> =
             serde_json::from_slice(json).map_err(|error| Refusal::malformed(error.to_string()))?;
         let values = form.values.map(|raw| {
-            serde_json::from_str(raw.get())
+            serde_json::from_str::<Once>(raw.get())
+                .and_then(|Once| serde_json::from_str(raw.get()))
                 .map_err(|error| Refusal::malformed(format!("the values: {error}")).at("/values"))
         });
         let metadata = form.metadata.map(|raw| match raw.get() {

@@ -1,14 +1,16 @@
 //! Names that are registered: what is sent for them, what is kept of them, and what becomes of them.
 //!
 //! `draft` is what is sent; `draw` makes a record of it, under the rules of its prefix; `deposit` registers, changes and ends
-//! one name, `batch` many; `suffix` makes new names; `list` finds them.
+//! one name, `batch` many; `suffix` makes new names; `list` finds them; `secrecy` says who may know of those that are reserved.
 
 mod batch;
 mod deposit;
 mod draft;
 mod draw;
 mod list;
+mod once;
 mod quota;
+mod secrecy;
 mod suffix;
 
 pub use batch::{Line, LineOutcome, LineStatus};
@@ -18,14 +20,15 @@ pub(crate) use draw::{Drawn, draw};
 pub(crate) use list::owned_key;
 pub use list::{NameItem, Names};
 pub(crate) use quota::{Quotas, reached};
+pub(crate) use secrecy::Secrecy;
 pub use suffix::is_minted;
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use tendot_proto::{Value, Work};
-use tendot_store::{Before, Entry, Key, Order, State, Store};
+use tendot_store::{Entry, Key, Order, State, Store};
 
-use crate::metadata::{Facts, Format, Kernel};
+use crate::metadata::{Facts, Format, Kernel, Summary};
 use crate::party::{Kind, Registrant, Standing};
 use crate::{Caller, Error, Note, Refusal, Registry, party, price};
 
@@ -70,8 +73,16 @@ pub struct Issue {
 const RESERVED: &[u8] = br#"{"state":"reserved""#;
 
 /// Whether a name does not resolve yet.
-pub(crate) fn is_reserved(entry: &Entry) -> bool {
+pub fn is_reserved(entry: &Entry) -> bool {
     entry.registration.starts_with(RESERVED)
+}
+
+/// Whether there is metadata of a name, by how what is kept of it begins: metadata comes last, and what is before it is short.
+pub(crate) fn has_metadata(entry: &Entry) -> bool {
+    const BEFORE: usize = 256;
+    let kept = &*entry.registration;
+    let beginning = kept.get(..BEFORE).unwrap_or(kept);
+    beginning.starts_with(br#"{"state":"#) && memchr::memmem::find(beginning, br#","metadata":{"#).is_some()
 }
 
 /// A name, and all that is known of it.
@@ -134,13 +145,22 @@ impl Registered {
 
     /// Its metadata in a format; none if there is none.
     pub fn metadata_as(&self, format: Format) -> Option<String> {
+        self.with_kernel(|kernel, facts| format.write(kernel, facts, self.url()))
+    }
+
+    /// Its metadata in few words; none if there is none.
+    pub fn summary(&self) -> Option<Summary> {
+        self.with_kernel(Summary::of)
+    }
+
+    fn with_kernel<T>(&self, make: impl FnOnce(&Kernel, &Facts<'_>) -> T) -> Option<T> {
         let kernel = Kernel::from_json(self.metadata.as_ref()?.get().as_bytes()).ok()?;
         let issue = self.issue.unwrap_or(Issue { number: 1, at: self.created });
         let day = i64::try_from(issue.at).ok().and_then(|at| jiff::Timestamp::from_millisecond(at).ok());
         let day = day.unwrap_or_default().to_zoned(jiff::tz::TimeZone::UTC).date().to_string();
         let agency = self.agency.to_ascii_uppercase();
         let facts = Facts { name: &self.name, agency: &agency, issue_date: &day, issue_number: issue.number };
-        Some(format.write(&kernel, &facts, self.url()))
+        Some(make(&kernel, &facts))
     }
 }
 
@@ -188,18 +208,6 @@ impl<S: Store> Registry<S> {
         let mut registered = shown(entry, deposit, &owner, &standing);
         registered.ended = ended;
         Ok(registered)
-    }
-
-    /// Whether nobody but those concerned is to know of a name: it is only reserved, or never was more.
-    pub(crate) async fn is_secret(&self, name: &str) -> Result<bool, Error> {
-        let Ok(key) = Key::new(name) else { return Ok(false) };
-        if let Some(entry) = self.store.get(&key).await? {
-            return Ok(is_reserved(&entry));
-        }
-        let history = self.store.history(&key, Order::NewestFirst { before: u64::MAX }, 1).await?;
-        Ok(
-            matches!(history.items.first().map(|past| &past.before), Some(Before::Record(entry)) if is_reserved(entry)),
-        )
     }
 
     /// When a name was last changed.

@@ -53,6 +53,11 @@ impl Quotas {
         (names, commits)
     }
 
+    /// A prefix may have as many names as it likes.
+    fn forget(&self, prefix: &str) {
+        self.lock().prefixes.remove(prefix);
+    }
+
     /// What was counted since there had been so many changes, unless there were more.
     fn set(&self, prefix: &str, names: u64, quota: u64, at: u64, commits: u64) -> bool {
         let mut counts = self.lock();
@@ -148,8 +153,11 @@ impl Drop for Claim<'_> {
 impl<S: Store> Registry<S> {
     /// How many more names there may be under a prefix; none if that does not matter.
     pub(crate) async fn room(&self, allocation: &Allocation, at: u64) -> Result<Option<u64>, Refusal> {
-        let Some(quota) = allocation.prefix.policy.quota else { return Ok(None) };
         let prefix = &allocation.prefix.prefix;
+        let Some(quota) = allocation.prefix.policy.quota else {
+            self.quotas.forget(prefix);
+            return Ok(None);
+        };
         for _ in 0..TRIES {
             let (known, commits) = self.quotas.get(prefix, quota, at);
             if let Some(names) = known {

@@ -24,6 +24,6 @@ mod value;
 mod xml;
 
 pub use fault::{FaultCode, MetadataFault};
-pub use format::Format;
+pub use format::{Format, Summary};
 pub use kernel::{Facts, Kernel};
 pub use system::System;

@@ -12,7 +12,7 @@ mod token;
 pub use agency::{Agency, AgencyChange, Demand, Ended, NewAgency};
 use data_encoding::HEXLOWER;
 pub use prefix::Lookalikes;
-pub(crate) use prefix::{Allocation, GROUP};
+pub(crate) use prefix::{Allocation, GROUP, is_prefix};
 pub use prefix::{NewPrefix, Policy, Prefix, PrefixChange, Range};
 pub use registrant::{NewRegistrant, Registrant, RegistrantChange};
 use serde::Serialize;
@@ -28,6 +28,11 @@ use crate::{Error, Refusal, Registry, price};
 
 /// The prefix under which parties are kept.
 pub const RESERVED: &str = "0.TENDOT";
+
+/// Whether a prefix is the one under which parties are kept.
+pub fn is_reserved_prefix(prefix: &[u8]) -> bool {
+    prefix.eq_ignore_ascii_case(RESERVED.as_bytes())
+}
 
 /// What kind of thing is kept under the reserved prefix.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]

@@ -259,12 +259,10 @@ impl Allocation {
         self.prefix.policy.confusable == Some(Lookalikes::Refuse)
     }
 
-    /// The group of the administrators of somebody who has names here.
-    pub(crate) fn group_of(&self, registrant: &str) -> Option<u32> {
-        if *self.prefix.registrant == *registrant {
-            return Some(GROUP);
-        }
-        self.prefix.groups.get(registrant).copied()
+    /// The group of the administrators of a name that was given to somebody, or was not. Who then got the prefix, too, keeps
+    /// the name when the prefix goes on to another.
+    pub(crate) fn group_of(&self, owner: Option<&str>) -> u32 {
+        owner.and_then(|owner| self.prefix.groups.get(owner)).copied().unwrap_or(GROUP)
     }
 }
 

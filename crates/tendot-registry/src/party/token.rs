@@ -275,11 +275,12 @@ impl<S: Store> Registry<S> {
     ) -> Result<(Vec<Held<Token>>, Option<String>), Refusal> {
         let standing = self.standing(caller, at, work).await?;
         standing.check(Scope::Administer)?;
-        // Whose registrants an agency has is asked once for all of its tokens.
+        standing.check_all_prefixes()?;
+        // For which registrants they act is asked once for all tokens.
         let mut own = std::collections::HashSet::new();
-        if let Acting::Agency(code) = &standing.role {
+        if matches!(standing.role, Acting::Agency(_) | Acting::Handle(_)) {
             self.visit_held(Kind::Registrant, None, |held: Held<Registrant>| {
-                if held.it.agency.eq_ignore_ascii_case(code) {
+                if standing.is_for(&held.it) {
                     own.insert(held.it.id);
                 }
                 true
@@ -289,7 +290,7 @@ impl<S: Store> Registry<S> {
         let is_own = |token: &Token| match (&standing.role, token.role, &token.subject) {
             (Acting::Operator, ..) => true,
             (Acting::Agency(code), Role::Agency, Some(subject)) => code.eq_ignore_ascii_case(subject),
-            (Acting::Agency(_), Role::Registrant, Some(subject)) => own.contains(subject),
+            (Acting::Agency(_) | Acting::Handle(_), Role::Registrant, Some(subject)) => own.contains(subject),
             (Acting::Registrant(id), Role::Registrant, Some(subject)) => id == subject,
             _ => false,
         };

@@ -2,6 +2,7 @@ use tendot_proto::{Handle, Value};
 
 use super::url;
 use super::value::{InvalidValue, ValueFault, check_form, check_indexes};
+use crate::party::is_reserved_prefix;
 use crate::{Error, Limits};
 
 /// What is wrong with a record that is brought in from elsewhere, or what is only odd.
@@ -21,6 +22,7 @@ use crate::{Error, Limits};
 ///     "the value at index 1 is a URL that has the scheme `javascript`, which is not taken",
 /// );
 /// assert!(check("https://example.org/\r\nSet-Cookie: a=1").is_err());
+/// assert!(check_import(Handle::from("0.TENDOT/agency/a"), &[], &Limits::default()).is_err());
 /// ```
 pub fn check_import(
     name: Handle<'_>,
@@ -28,6 +30,9 @@ pub fn check_import(
     limits: &Limits,
 ) -> Result<Vec<InvalidValue>, Error> {
     name.check()?;
+    if is_reserved_prefix(name.prefix()) {
+        return Err(Error::Reserved);
+    }
     check_indexes(values, limits)?;
     let mut warnings = Vec::new();
     for value in values {

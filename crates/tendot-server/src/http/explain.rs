@@ -23,8 +23,9 @@ use super::{Http, name_pasted, negotiate, page};
 
 /// What `way` tells of what it does.
 pub(crate) enum Told<'t> {
-    /// The record was found, and these are its public values; and where they come from, if not from here.
-    Values(&'t [Value<'static>], Option<Heard>),
+    /// The record was found, and these are its public values; where they come from, if not from here; and whether there is
+    /// metadata of it.
+    Values(&'t [Value<'static>], Option<Heard>, bool),
     /// It only stands for another, that for the next, and so on.
     Aliases(&'t [String]),
     /// It could lead to one of these places.
@@ -47,6 +48,8 @@ pub struct Explanation {
     pub(crate) upstream: Option<Heard>,
     #[schema(value_type = Vec<ValueForm>)]
     pub(crate) values: Vec<Value<'static>>,
+    /// Whether there is metadata of the name here.
+    pub(crate) has_metadata: bool,
     pub(crate) aliases: Vec<String>,
     pub(crate) places: Vec<Place>,
     pub(crate) choice: Vec<Step>,
@@ -127,8 +130,9 @@ impl Explanation {
     /// Keeps what is told of one record, instead of what was told of the one before.
     fn hear(&mut self, told: Told<'_>) {
         match told {
-            Told::Values(values, heard) => {
+            Told::Values(values, heard, has_metadata) => {
                 self.values = values.to_vec();
+                self.has_metadata = has_metadata;
                 self.upstream = heard;
                 self.places.clear();
                 self.choice.clear();
@@ -369,6 +373,9 @@ impl<S: Store> Http<S> {
             Ok(_) => explained.add("record", "there is a record"),
         }
         explained.say_values();
+        if explained.has_metadata {
+            explained.add("metadata", "there is some, for who prefers it to a page by `Accept`");
+        }
         match way {
             Ok(Way::There(answer)) => {
                 for alias in aliases {
@@ -378,6 +385,15 @@ impl<S: Store> Http<S> {
                     explained.say_places();
                 }
                 explained.say_answer(answer);
+            }
+            Ok(Way::Metadata(media_type, _)) => {
+                explained.outcome = Outcome::Resolves;
+                explained.add("metadata", format!("`Accept` prefers `{media_type}`, which is answered here"));
+            }
+            Ok(Way::NotAcceptable) => {
+                let types: Vec<&str> = negotiate::media_types().map(|(_, media_type)| media_type).collect();
+                let advice = format!("ask for `*/*`, or one of {}", types.join(", "));
+                explained.add_wrong("metadata", "`Accept` names no type that it can be given as", advice);
             }
             Ok(Way::Endless(chain)) => {
                 let says =

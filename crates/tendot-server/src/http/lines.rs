@@ -460,27 +460,43 @@ mod tests {
         assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
     }
 
-    /// Each line is sent when the one before is answered.
+    /// Each line is sent when the one before is answered, also if they are compressed.
     #[tokio::test]
     async fn answered_while_they_come() {
-        let mut client = serve(LineLimits::default(), Duration::from_secs(5));
-        let head = "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n";
-        client.write_all(head.as_bytes()).await.unwrap();
-        let mut answer = String::new();
-        for number in 1..=100 {
-            client.write_all(b"4\r\nabc\n\r\n").await.unwrap();
-            let expected = format!("{number} 3\n");
-            let mut piece = [0; 256];
-            while !answer.contains(&expected) {
-                let read = client.read(&mut piece).await.unwrap();
-                assert!(read > 0, "{answer}");
-                answer += std::str::from_utf8(&piece[..read]).unwrap();
+        for coding in ["identity", "gzip"] {
+            let mut client = serve(LineLimits::default(), Duration::from_secs(5));
+            let head = format!(
+                "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\nContent-Encoding: {coding}\r\n\r\n"
+            );
+            client.write_all(head.as_bytes()).await.unwrap();
+            let mut answer = String::new();
+            let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
+            for number in 1..=100 {
+                encoder.write_all(b"abc\n").unwrap();
+                encoder.flush().unwrap();
+                let packed = mem::take(encoder.get_mut());
+                send(&mut client, if coding == "gzip" { &packed } else { b"abc\n" }).await;
+                let expected = format!("{number} 3\n");
+                let mut piece = [0; 256];
+                while !answer.contains(&expected) {
+                    let read = client.read(&mut piece).await.unwrap();
+                    assert!(read > 0, "{answer}");
+                    answer += std::str::from_utf8(&piece[..read]).unwrap();
+                }
+            }
+            if coding == "gzip" {
+                send(&mut client, &encoder.finish().unwrap()).await;
+            }
+            client.write_all(b"0\r\n\r\n").await.unwrap();
+            while !answer.ends_with("\r\n0\r\n\r\n") {
+                answer.push(char::from(client.read_u8().await.unwrap()));
             }
         }
-        client.write_all(b"0\r\n\r\n").await.unwrap();
-        while !answer.ends_with("\r\n0\r\n\r\n") {
-            answer.push(char::from(client.read_u8().await.unwrap()));
-        }
+    }
+
+    async fn send(client: &mut DuplexStream, chunk: &[u8]) {
+        let begin = format!("{:x}\r\n", chunk.len());
+        client.write_all(&[begin.as_bytes(), chunk, b"\r\n"].concat()).await.unwrap();
     }
 
     /// Who reads nothing before all is sent, as most do, is not cut off, though it takes longer than an answer may wait; and

@@ -5,7 +5,7 @@
 //! (`rate.rs`), and what about: `route.rs` has all paths, which `describe.rs` and `openapi.rs` tell of. A name's redirect is in `redirect.rs`,
 //! with `form.rs` (how names are written in paths), `places.rs` and `location.rs` (which of several places wins),
 //! `negotiate.rs` (what the client would rather have), `address.rs` (what is redirected to) and `link.rs` (what else is
-//! said of the thing); `explain.rs` tells why it led there, and `near.rs` what may have been meant. Names are looked up in
+//! said of the thing; `metadata.rs` answers with metadata itself); `explain.rs` tells why it led there, and `near.rs` what may have been meant. Names are looked up in
 //! `search.rs`, those that are not kept here by way of `upstream.rs`, and by what they say in `reverse.rs`. A record as JSON is in `api/`, and what people see in
 //! `page/`. What is sent along is read in `body.rs`, or line by line in `lines.rs`; an answer is there (`answer.rs`), or made
 //! while it is sent (`stream.rs`, `spool.rs`), as for those who follow what changes (`followers.rs`).
@@ -34,6 +34,7 @@ mod lines;
 mod link;
 mod listen;
 mod location;
+mod metadata;
 mod metrics;
 mod near;
 mod negotiate;
@@ -146,6 +147,8 @@ pub struct Http<S> {
     /// For lists, which may take longer.
     lists: Semaphore,
     followers: Followers,
+    /// Batches that are under way.
+    turns: registry::Turns,
     /// Whether requests are answered as they should be.
     ready: AtomicBool,
 }
@@ -182,6 +185,7 @@ impl<S: Store + 'static> Http<S> {
             cores: Arc::new(Semaphore::new(std::thread::available_parallelism().map_or(1, usize::from))),
             lists: Semaphore::new(LISTS),
             followers: Followers::new(),
+            turns: registry::Turns::default(),
             ready: AtomicBool::new(false),
         }
     }
@@ -486,6 +490,7 @@ impl<S: Store + 'static> Http<S> {
             Route::Site => self.get_site(request),
             Route::Reverse | Route::ReverseUnder => self.reverse(rest, request).await,
             Route::History => self.get_history(rest, request).await,
+            Route::Metadata => self.get_metadata(rest, request, now).await,
             Route::Changes => self.get_changes(request).await,
             // They have a way of their own.
             Route::Registry(_) => api::unknown(&Method::GET, rest),

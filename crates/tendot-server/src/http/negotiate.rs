@@ -1,8 +1,10 @@
 //! What a browser or a program would rather have, from the headers it sends.
 
 use std::borrow::Cow;
+use std::cmp::Reverse;
 
 use http::header::{ACCEPT, ACCEPT_LANGUAGE, HeaderMap, HeaderName, USER_AGENT};
+use tendot_registry::metadata::Format;
 
 /// Entries of a header that are read; what comes after them counts for nothing.
 const ENTRIES: usize = 32;
@@ -59,6 +61,74 @@ pub(crate) fn wishes(headers: &HeaderMap) -> Vec<Wish<'_>> {
     wishes
 }
 
+/// What of a name's metadata somebody wants.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Wanted {
+    /// None: to be led on, or a page.
+    None,
+    /// This, sent as this type.
+    Format(Format, &'static str),
+    /// Something that cannot be given, and nothing else.
+    Impossible,
+}
+
+/// What the headers want of metadata, where a name also leads somewhere: it has to be wanted more than what people look at.
+pub(crate) fn metadata_or_page(headers: &HeaderMap) -> Wanted {
+    let ranges = ranges(headers, &ACCEPT);
+    let for_people = ranges.iter().filter(|(range, _)| is_for_people(range));
+    let page = for_people.map(|(_, quality)| *quality).max().unwrap_or_default();
+    match best(&ranges, media_types()) {
+        _ if ranges.is_empty() => Wanted::None,
+        Some((quality, format, media_type)) if quality > page => Wanted::Format(format, media_type),
+        _ if page > 0 => Wanted::None,
+        _ => Wanted::Impossible,
+    }
+}
+
+/// What the headers want of metadata, where there is nothing else: JSON, if it is all the same.
+pub(crate) fn metadata(headers: &HeaderMap) -> Wanted {
+    const JSON: (Format, &str) = (Format::KernelJson, "application/json");
+    let ranges = ranges(headers, &ACCEPT);
+    match best(&ranges, std::iter::once(JSON).chain(media_types())) {
+        _ if ranges.is_empty() => Wanted::Format(JSON.0, JSON.1),
+        Some((_, format, media_type)) => Wanted::Format(format, media_type),
+        None => Wanted::Impossible,
+    }
+}
+
+/// All types that metadata can be given as.
+pub(crate) fn media_types() -> impl Iterator<Item = (Format, &'static str)> {
+    Format::ALL.into_iter().flat_map(|format| format.media_types().iter().map(move |one| (format, *one)))
+}
+
+/// The type that is wanted most, with its quality: of several, the one that is named, and named first; else the first.
+fn best(
+    ranges: &[(&str, u16)],
+    types: impl Iterator<Item = (Format, &'static str)>,
+) -> Option<(u16, Format, &'static str)> {
+    let wanted = types.enumerate().filter_map(|(number, (format, media_type))| {
+        // What is said of a type itself holds, whatever is said of its like (RFC 9110, 12.5.1).
+        let fits = ranges.iter().enumerate().filter_map(|(place, (range, quality))| {
+            Some((nearness(range, media_type)?, Reverse(place), *quality))
+        });
+        let (nearness, place, quality) = fits.max()?;
+        (quality > 0).then_some(((quality, nearness, place, Reverse(number)), format, media_type))
+    });
+    wanted
+        .max_by_key(|(order, ..)| *order)
+        .map(|((quality, ..), format, media_type)| (quality, format, media_type))
+}
+
+/// How near a range comes to a type: the type itself, its like, or anything.
+fn nearness(range: &str, media_type: &str) -> Option<u8> {
+    if range.eq_ignore_ascii_case(media_type) {
+        return Some(2);
+    }
+    let kind = range.strip_suffix("/*")?;
+    let is_like = media_type.split('/').next().is_some_and(|own| own.eq_ignore_ascii_case(kind));
+    if kind == "*" { Some(0) } else { is_like.then_some(1) }
+}
+
 /// Whether who asks would rather have JSON than a page.
 pub(crate) fn prefers_json(headers: &HeaderMap) -> bool {
     let is_json = |range: &str| {
@@ -93,8 +163,16 @@ fn is_for_people(range: &str) -> bool {
 
 /// The entries of a header with their qualities in thousandths, the best first; none that is not wanted at all.
 fn entries<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Vec<(&'a str, u16)> {
+    let mut entries = ranges(headers, name);
+    entries.retain(|(_, quality)| *quality > 0);
+    entries.sort_by_key(|(_, quality)| Reverse(*quality));
+    entries
+}
+
+/// The same as they stand there, with those that are not wanted.
+fn ranges<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Vec<(&'a str, u16)> {
     let lines = headers.get_all(name).iter().filter_map(|line| line.to_str().ok());
-    let mut entries: Vec<(&str, u16)> = lines
+    lines
         .flat_map(|line| line.split(','))
         .take(ENTRIES)
         .filter_map(|entry| {
@@ -108,10 +186,7 @@ fn entries<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Vec<(&'a str, u16)>
                 .unwrap_or(1.0);
             Some((range, (quality * 1_000.0) as u16))
         })
-        .filter(|(_, quality)| *quality > 0)
-        .collect();
-    entries.sort_by_key(|(_, quality)| std::cmp::Reverse(*quality));
-    entries
+        .collect()
 }
 
 #[cfg(test)]
@@ -153,6 +228,50 @@ mod tests {
         for (accept, json) in expected {
             let headers = HeaderMap::from_iter([(ACCEPT, accept.parse().unwrap())]);
             assert_eq!(prefers_json(&headers), json, "{accept}");
+        }
+    }
+
+    #[test]
+    fn metadata_is_wanted() {
+        let (bibtex, kernel) = ("application/x-bibtex", "application/vnd.doi.kernel+json");
+        for (accept, expected, alone) in [
+            ("", "page", "application/json"),
+            ("*/*", "page", "application/json"),
+            ("text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8", "page", "application/xml"),
+            ("text/html", "page", "impossible"),
+            ("text/*", "page", "text/xml"),
+            ("image/png", "page", "impossible"),
+            ("application/json", "application/json", "application/json"),
+            ("application/json, text/plain, */*", "page", "application/json"),
+            ("application/json, */*;q=0.9", "application/json", "application/json"),
+            ("application/x-bibtex", bibtex, bibtex),
+            ("Application/X-BibTeX; charset=utf-8", bibtex, bibtex),
+            ("application/x-bibtex;q=0.5, text/html", "page", bibtex),
+            ("application/x-bibtex, text/html;q=0.5", bibtex, bibtex),
+            ("application/x-bibtex, text/html", "page", bibtex),
+            ("application/xml, application/x-bibtex", "application/xml", "application/xml"),
+            ("application/xml;q=0.3, application/x-bibtex;q=0.4", bibtex, bibtex),
+            ("application/*", kernel, "application/json"),
+            ("application/*, application/json;q=0", kernel, kernel),
+            ("application/*, application/vnd.doi.kernel+json;q=0", "application/json", "application/json"),
+            ("application/vnd.doi.kernel+json", kernel, kernel),
+            ("text/turtle", "impossible", "impossible"),
+            ("text/turtle, */*;q=0.1", "page", "application/json"),
+            ("application/json;q=0", "impossible", "impossible"),
+            ("application/json;q=0, */*;q=0.5", "page", kernel),
+            ("text/x-bibliography; style=apa, application/x-bibtex;q=0.5", bibtex, bibtex),
+        ] {
+            let headers = match accept {
+                "" => HeaderMap::new(),
+                accept => HeaderMap::from_iter([(ACCEPT, accept.parse().unwrap())]),
+            };
+            let told = |wanted| match wanted {
+                Wanted::None => "page",
+                Wanted::Format(_, media_type) => media_type,
+                Wanted::Impossible => "impossible",
+            };
+            assert_eq!(told(metadata_or_page(&headers)), expected, "{accept}");
+            assert_eq!(told(metadata(&headers)), alone, "{accept} alone");
         }
     }
 

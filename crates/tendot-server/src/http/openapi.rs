@@ -20,8 +20,9 @@ use super::describe::FOR_ALL;
 use super::route::ROUTES;
 
 /// The chapters of the page, in their order.
-const GROUPS: [(&str, &str); 6] = [
+const GROUPS: [(&str, &str); 7] = [
     ("Names", "Where a name leads, and who looks after it."),
+    ("Registry", "Agencies, registrants, prefixes, tokens, names with metadata, and who has them."),
     ("Records", "What is kept under a name, as JSON; as the interface of Handle.Net has it."),
     ("Sessions", "Who somebody is; as the interface of Handle.Net has it."),
     ("Operation", "For those who run the service."),

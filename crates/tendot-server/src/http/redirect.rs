@@ -11,6 +11,7 @@ use tendot_proto::record::{Locations, Namespace};
 use tendot_proto::{Handle, Value};
 use tendot_registry::{Caller, Query, Resolution};
 use tendot_store::Store;
+use utoipa::ToSchema;
 
 use super::address::BadAddress;
 use super::answer::{Answer, HTML, answer};
@@ -18,12 +19,12 @@ use super::describe::{Described, Doing, several, text};
 use super::explain::{Explanation, Listener, Told};
 use super::kept::Lasting;
 use super::location::{Asking, Candidate, Origin, choose};
-use super::negotiate::{Wish, wishes};
+use super::negotiate::{self, Wanted, Wish, wishes};
 use super::parameters::Parameters;
 use super::places::candidates;
 use super::request::Request;
 use super::search::{Heard, LookupError, Search};
-use super::{Http, address, caching, explain, form, link, page, percent};
+use super::{Http, address, api, caching, explain, form, link, metadata, page, percent};
 
 /// Names that an alias may lead through.
 const HOPS: usize = 10;
@@ -56,6 +57,10 @@ pub(crate) enum Way {
     NotServed(String),
     /// A name that stands for another, which stands for another, and so on.
     Endless(Vec<String>),
+    /// Its metadata is wanted instead, as this type, and this is it.
+    Metadata(&'static str, Answer),
+    /// Nothing is wanted that can be given.
+    NotAcceptable,
 }
 
 impl<S: Store> Http<S> {
@@ -104,6 +109,8 @@ impl<S: Store> Http<S> {
             Ok(Way::There(answer)) if !shows => answer,
             Ok(Way::NotServed(says)) if !shows => page::not_served(name, says, request),
             Ok(Way::Endless(chain)) if !shows => page::endless(name, &chain, request),
+            Ok(Way::Metadata(_, answer)) if !shows => answer,
+            Ok(Way::NotAcceptable) if !shows => metadata::not_acceptable(name),
             Ok(way) => self.record_page(name, parameters, &way, request, &mut search).await,
             Err(error) => self.no_way(name, &error, request, &mut search).await,
         }
@@ -121,7 +128,8 @@ impl<S: Store> Http<S> {
     ) -> Result<Way, LookupError> {
         let version = self.version(name, request);
         let (values, heard) = self.selected(name, parameters, search).await?;
-        told(Told::Values(&values, heard));
+        let has_metadata = search.has_metadata;
+        told(Told::Values(&values, heard, has_metadata));
         let action = parameters.get("action").unwrap_or("redirect");
         if !parameters.has("ignore_aliases")
             && let Some(alias) = alias_in(&values)
@@ -142,6 +150,15 @@ impl<S: Store> Http<S> {
         told(Told::Candidates(&candidates));
         if action == "showurls" {
             return Ok(Way::There(page::places(&candidates)));
+        }
+        if has_metadata && !shows_values(parameters) {
+            let way = self.metadata_instead(name, parameters, request, now, &candidates, search).await?;
+            if let Some(mut way) = way {
+                if let Way::Metadata(_, response) = &mut way {
+                    link::add(response.headers_mut(), &values, &read);
+                }
+                return Ok(way);
+            }
         }
         let chosen = if read.is_empty() {
             first_url(&candidates)
@@ -167,18 +184,51 @@ impl<S: Store> Http<S> {
         });
         let seconds = caching::seconds(took_part.clone(), now);
         caching::keep_heard(response.headers_mut(), seconds, search.heard, now);
-        // Nobody had a choice, and so it is the same for all. What the prefix says is of the same version, but not the record
-        // of its locations.
+        // Nobody had a choice, not even of metadata, and so it is the same for all. What the prefix says is of the same version,
+        // but not the record of its locations.
         let is_alone = namespace.as_ref().is_none_or(|namespace| namespace.locations().is_none());
-        if let Some(version) = version.filter(|_| is_alone && read.is_empty())
+        if let Some(version) = version.filter(|_| is_alone && read.is_empty() && !has_metadata)
             && search.heard.is_none()
             && caching::is_steady(took_part)
         {
             response.extensions_mut().insert(Lasting { record: version, seconds });
         }
         vary(response.headers_mut(), &candidates);
+        if has_metadata {
+            metadata::vary(response.headers_mut());
+        }
         link::add(response.headers_mut(), &values, &read);
         Ok(Way::There(caching::tag(response, address.as_bytes(), request.headers)))
+    }
+
+    /// Metadata of a name that has some, if it is wanted rather than the way on; none if it is not.
+    async fn metadata_instead(
+        &self,
+        name: &str,
+        parameters: &Parameters<'_>,
+        request: &Request<'_>,
+        now: SystemTime,
+        candidates: &[Candidate<'_>],
+        search: &mut Search<'_>,
+    ) -> Result<Option<Way>, LookupError> {
+        let (format, media_type) = match negotiate::metadata_or_page(request.headers) {
+            Wanted::None => return Ok(None),
+            // What is wanted may be elsewhere.
+            Wanted::Impossible => {
+                let is_for_programs = |candidate: &Candidate<'_>| {
+                    candidate.attribute("http_role") == Some("conneg")
+                        || candidate.attribute("media-type").is_some()
+                };
+                let leads_on = candidates.iter().any(is_for_programs);
+                return Ok((!leads_on).then_some(Way::NotAcceptable));
+            }
+            // That is how the explanation is wanted.
+            Wanted::Format(_, "application/json") if parameters.has("explain") => return Ok(None),
+            Wanted::Format(format, media_type) => (format, media_type),
+        };
+        let registered = self.registered(name, now, &mut search.work).await?;
+        let text = registered.and_then(|registered| registered.metadata_as(format));
+        Ok(text.map(|text| Way::Metadata(media_type, metadata::give(text, media_type, request.headers))))
     }
 
     /// The public values of a record, all or those that were asked for; and where they come from, if not from here.
@@ -316,7 +366,8 @@ pub(super) fn describe() -> Described {
     let get = Doing::new("Where a name leads")
         .about(
             "Redirects to the place that the record, the parameters and the client's wishes come to. `Accept`, \
-             `Accept-Language` and `User-Agent` count where the record has places for them.",
+             `Accept-Language` and `User-Agent` count where the record has places for them. Where there is metadata, \
+             `Accept` is answered with it if it is preferred to a page.",
         )
         .group("Names")
         .in_path(
@@ -362,6 +413,15 @@ fn parameters(doing: Doing) -> Doing {
         .in_query("action", "`showurls` for the places as XML, `showvalues` for the record", text())
 }
 
+/// An explanation, if one is asked for, or metadata.
+#[derive(ToSchema)]
+#[serde(untagged)]
+#[expect(dead_code, reason = "only described")]
+enum ExplanationOrMetadata {
+    Explanation(Box<Explanation>),
+    Metadata(api::MetadataJson),
+}
+
 /// What a request for a name may come to.
 pub(super) fn answers(doing: Doing) -> Doing {
     let problem = |doing: Doing, status, about: &str| {
@@ -373,11 +433,13 @@ pub(super) fn answers(doing: Doing) -> Doing {
     let doing = doing
         .answer(
             StatusCode::OK,
-            "The record or the explanation, if asked for, or if there is no place to lead to",
+            "The record or the explanation, if asked for, or if there is no place to lead to; metadata, if there is some \
+             and `Accept` prefers it",
         )
         .text("text/html")
-        .text("text/xml")
-        .json::<Explanation>("application/json");
+        .text("text/xml");
+    let is_new = |media_type: &str| !matches!(media_type, "application/json" | "text/xml");
+    let doing = api::describe_types(doing, is_new).json::<ExplanationOrMetadata>("application/json");
     let leads = [
         (StatusCode::MOVED_PERMANENTLY, "The name stands for another, or its record says so"),
         (StatusCode::FOUND, "The place"),
@@ -395,6 +457,9 @@ pub(super) fn answers(doing: Doing) -> Doing {
     let doing = problem(doing, StatusCode::BAD_REQUEST, "Not written as it should be, or not kept here");
     let doing =
         problem(doing, StatusCode::NOT_FOUND, "Not registered; `near` has names that may have been meant");
+    let doing = doing
+        .answer(StatusCode::NOT_ACCEPTABLE, "There is metadata, but not as any type that `Accept` names")
+        .json::<page::ProblemJson<'_>>("application/problem+json");
     let doing = problem(doing, StatusCode::GONE, "Ended, and not given again");
     let doing = problem(doing, StatusCode::INTERNAL_SERVER_ERROR, "The store failed");
     let doing = problem(doing, StatusCode::SERVICE_UNAVAILABLE, "It would cost more than a request may");

@@ -32,6 +32,7 @@ pub(super) enum Route {
     Reverse,
     ReverseUnder,
     History,
+    Metadata,
     Changes,
     Registry(Noun),
     Name,
@@ -39,7 +40,7 @@ pub(super) enum Route {
 
 /// All paths; the first that fits is taken, and the page has them from the last on. A part in braces, at the end, stands
 /// for all the rest; elsewhere for anything up to a slash.
-pub(super) const ROUTES: [(&str, Route); 48] = [
+pub(super) const ROUTES: [(&str, Route); 49] = [
     ("/static/style.css", Route::Style),
     ("/favicon.svg", Route::Icon),
     ("/favicon.ico", Route::Icon),
@@ -80,6 +81,7 @@ pub(super) const ROUTES: [(&str, Route); 48] = [
     ("/api/v1/agencies/{code}", Route::Registry(Noun::Agency)),
     ("/api/v1/agencies", Route::Registry(Noun::Agencies)),
     ("/api/v1/history/{name}", Route::History),
+    ("/api/v1/metadata/{name}", Route::Metadata),
     ("/api/verifications/{identity}", Route::Verifications),
     ("/api/sessions", Route::Sessions),
     ("/api/sessions/this", Route::Session),
@@ -181,6 +183,7 @@ impl Route {
             Self::Reverse => reverse::describe(),
             Self::ReverseUnder => reverse::describe_under(),
             Self::History => api::describe_history(),
+            Self::Metadata => api::describe_metadata(),
             Self::Changes => api::describe_changes(),
             Self::Registry(noun) => noun.describe(),
             Self::Name => redirect::describe(),
@@ -247,6 +250,7 @@ mod tests {
         check("/hrls", Some((Route::Name, "/hrls")));
         check("/api/v1/history/10.1//x", Some((Route::History, "10.1//x")));
         check("/api/v1/history", None);
+        check("/api/v1/metadata/10.1/x/y", Some((Route::Metadata, "10.1/x/y")));
         let failed = Route::Registry(Noun::Report(Report::Failed));
         check("/api/v1/reports/10.1/failed", Some((failed, "10.1")));
         check("/api/v1/reports/10.1", Some((Route::Registry(Noun::Summary), "10.1")));

@@ -34,6 +34,8 @@ pub(crate) struct Search<'r> {
     pub(crate) is_authoritative: bool,
     /// Where all that was asked for elsewhere and found comes from; none if all of it is kept here.
     pub(crate) heard: Option<Heard>,
+    /// Whether there is metadata of the name that was looked up last: here, that is.
+    pub(crate) has_metadata: bool,
     headers: &'r HeaderMap,
     questions: u32,
     until: Option<Instant>,
@@ -45,6 +47,7 @@ impl<'r> Search<'r> {
             work: Work::new(WORK),
             is_authoritative: parameters.is_on("auth"),
             heard: None,
+            has_metadata: false,
             headers: request.headers,
             questions: QUESTIONS,
             until: None,
@@ -152,8 +155,12 @@ impl<S: Store> Http<S> {
         caller: &Caller,
         search: &mut Search<'_>,
     ) -> Result<(Resolution, Option<Heard>), LookupError> {
-        match (self.registry.resolve(query, caller, &mut search.work).await, &self.foreign) {
-            (Ok(resolution), _) => Ok((resolution, None)),
+        search.has_metadata = false;
+        match (self.registry.resolve_described(query, caller, &mut search.work).await, &self.foreign) {
+            (Ok((resolution, has_metadata)), _) => {
+                search.has_metadata = has_metadata;
+                Ok((resolution, None))
+            }
             (Err(error @ (Error::NotResponsible { .. } | Error::OtherServer)), Some(foreign)) => {
                 // What is kept here has no part in this, and should not have to make room for it.
                 Box::pin(self.look_up_elsewhere(foreign, query, error, search)).await

@@ -3,7 +3,10 @@
 use std::io::{self, BufWriter, IsTerminal as _, Write};
 
 use indicatif::ProgressBar;
+use tendot_proto::Handle;
 use tendot_proto::record::Record;
+use tendot_registry::doi::is_reserved;
+use tendot_registry::party::is_reserved_prefix;
 use tendot_store::{Embedded, Entry, Key, State};
 
 use crate::args::{ExportArguments, ExportFormat};
@@ -55,7 +58,7 @@ fn export(
         let Some(last) = entries.last() else { break };
         after = Some(Key::new(&last.name).map_err(|error| Failure::new(error.to_string()))?);
         bar.inc(entries.len() as u64);
-        for entry in entries.into_iter().filter(|entry| entry.state == State::Live) {
+        for entry in entries.into_iter().filter(is_exported) {
             let written = match format {
                 ExportFormat::Jsonl => write_json(&mut output, entry),
                 ExportFormat::Csv => write_csv(&mut output, &entry, &mut left_out),
@@ -69,6 +72,12 @@ fn export(
         tell(format_args!("{left_out} records have no URL and were left out"));
     }
     Ok(())
+}
+
+/// What has ended stays behind, and so does what is no record, or not for everybody yet: brought in elsewhere, it would be.
+fn is_exported(entry: &Entry) -> bool {
+    let is_own = is_reserved_prefix(Handle::from(&*entry.name).prefix());
+    entry.state == State::Live && !is_own && !is_reserved(entry)
 }
 
 fn write_json(output: &mut impl Write, entry: Entry) -> io::Result<()> {

@@ -2,11 +2,16 @@
 
 use tendot_proto::record::Record;
 use tendot_proto::{Handle, Value, limits};
+use tendot_registry::Error;
+use tendot_registry::party::is_reserved_prefix;
 
 /// Checks a record. It is refused, with the reason, if it could break an answer; what is odd about it is given.
 pub(crate) fn check(record: &Record<'_>) -> Result<Vec<String>, String> {
     let handle = Handle::new(&record.handle);
     handle.check().map_err(|error| error.to_string())?;
+    if is_reserved_prefix(handle.prefix()) {
+        return Err(Error::Reserved.to_string());
+    }
     if record.values.len() > limits::VALUES {
         return Err(format!("{} values, at most {} are kept", record.values.len(), limits::VALUES));
     }
@@ -81,6 +86,10 @@ mod tests {
         check_one("10.1000/1", url("https://example.org/a b"), Ok(1));
         check_one("doi:10.1000/1", url("https://example.org/"), Ok(1));
         check_one("0.NA/10.1000", vec![], Ok(0));
+        let own = "nothing under `0.TENDOT` is a record: it is the registry's own";
+        check_one("0.TENDOT/agency/a", vec![], Err(own));
+        check_one("0.tendot/x", vec![], Err(own));
+        check_one("0.NA/0.TENDOT", vec![], Ok(0));
         check_one("10.1000", vec![], Err("the handle has no `/` between prefix and suffix"));
         check_one("/1", vec![], Err("the handle has nothing before its `/`"));
         check_one("10.1000/1", url("https://a/\r\nX: y"), Err("the URL at 1 has the character 0x0d"));

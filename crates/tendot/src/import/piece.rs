@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use tendot_proto::Handle;
 use tendot_proto::record::Record;
 use tendot_registry::Share;
+use tendot_registry::party::is_reserved_prefix;
 use tendot_store::{Batch, Key};
 
 use super::report::{REFUSED, WARNINGS};
@@ -65,7 +66,9 @@ impl Piece {
         match item {
             Item::Refused(reason) => self.refuse(line, || reason),
             Item::Home(prefix) if self.taken.homes => {
-                if prefix.is_empty() || prefix.contains('/') || Key::of_prefix(&prefix).is_err() {
+                let is_prefix =
+                    !prefix.is_empty() && !prefix.contains('/') && Key::of_prefix(&prefix).is_ok();
+                if !is_prefix || is_reserved_prefix(prefix.as_bytes()) {
                     self.refuse(line, || format!("`{}` is no prefix", shown(prefix.as_bytes())));
                 } else {
                     self.homes.insert(prefix.into());

@@ -15,6 +15,39 @@ use self::citation::Citation;
 use super::kernel::{Facts, Kernel};
 use super::system::System;
 
+/// What metadata says, in few words, for people.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Summary {
+    /// The title, with its subtitle.
+    pub title: String,
+    /// Those who made it, or at least took part: not who published it.
+    pub creators: Vec<String>,
+    /// Who published it.
+    pub publisher: Option<String>,
+    /// The type, in the words of the kernel.
+    pub kind: String,
+    /// When it was made, as it is written there.
+    pub date: Option<String>,
+}
+
+impl Summary {
+    pub(crate) fn of(kernel: &Kernel, facts: &Facts<'_>) -> Self {
+        let citation = Citation::new(kernel, facts, None);
+        let mut creators: Vec<String> = citation.authors().map(|agent| agent.name.to_owned()).collect();
+        if creators.is_empty() {
+            let others = citation.agents.iter().filter(|agent| agent.role != "Publisher");
+            creators = others.map(|agent| agent.name.to_owned()).collect();
+        }
+        Self {
+            title: citation.full_title(),
+            creators,
+            publisher: citation.publisher().map(str::to_owned),
+            kind: citation.kind_text.to_owned(),
+            date: citation.date.map(|(date, _)| date.to_owned()),
+        }
+    }
+}
+
 /// A form in which metadata is given.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum Format {

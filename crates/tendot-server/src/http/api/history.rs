@@ -4,9 +4,10 @@ use http::StatusCode;
 use http::header::{CACHE_CONTROL, HeaderValue};
 use jiff::Timestamp;
 use serde::Serialize;
+use serde_json::value::RawValue;
 use tendot_proto::{Handle, Value, Work};
-use tendot_registry::{Caller, Error};
-use tendot_store::{Before, EditKind, Order, Past, State, Store};
+use tendot_registry::{Caller, Error, Event, Happening, Holder, Then};
+use tendot_store::{EditKind, Order, Store};
 use utoipa::ToSchema;
 
 use super::form::ValueForm;
@@ -40,44 +41,91 @@ struct HistoryJson<'a> {
 struct Item<'a> {
     /// Its number in the log of the service; later ones have larger numbers.
     seq: u64,
-    /// `create`, `update`, `tombstone`, `remove`, or `import`: one of many that came to be or were changed together.
+    /// `create`, `update`, `tombstone`, `remove`, `import`: one of many that came to be or were changed together; or
+    /// `transfer`: the prefix changed hands, and the name with it.
     kind: &'static str,
     #[schema(format = DateTime)]
     at: String,
-    /// A handle's identity, such as `300:0.NA/10.5555`, `operator`, or a part of the service; null if that is not told.
+    /// `agency:CODE`, `registrant:ID`, a handle's identity, such as `300:0.NA/10.5555`, `operator`, or a part of the service;
+    /// null if that is not told.
     by: Option<&'a str>,
-    /// What was there before: null if nothing was; left out if that is not known any more.
+    /// What was there before: null if nothing was; left out if that is not known any more, and of a transfer.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<BeforeJson>)]
-    before: Option<Option<BeforeJson<'a>>>,
+    #[schema(value_type = Option<ThenJson>)]
+    before: Option<Option<ThenJson<'a>>>,
+    /// What was there after it, likewise.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<ThenJson>)]
+    after: Option<Option<ThenJson<'a>>>,
+    /// Who had the prefix before a transfer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    from: Option<HolderJson<'a>>,
+    /// Who got it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    to: Option<HolderJson<'a>>,
 }
 
 /// A record as it was, with the values that everybody could read then.
 #[derive(Serialize, ToSchema)]
 #[schema(as = HistoryRecord)]
-struct BeforeJson<'a> {
-    /// `live` or `tombstone`.
+struct ThenJson<'a> {
+    /// `reserved`, `registered` or `tombstone`.
     state: &'static str,
+    /// The id of the registrant who had it, if anybody did.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    registrant: Option<&'a str>,
     #[schema(value_type = Vec<ValueForm>)]
     values: &'a [Value<'static>],
+    /// Its metadata, as kernel JSON.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    metadata: Option<&'a RawValue>,
+}
+
+/// Who has a prefix.
+#[derive(Serialize, ToSchema)]
+#[schema(as = HistoryHolder)]
+struct HolderJson<'a> {
+    registrant: &'a str,
+    agency: &'a str,
 }
 
 impl<'a> Item<'a> {
-    fn of(past: &'a Past) -> Self {
-        Self {
-            seq: past.line.sequence,
-            kind: kind(past.line.kind),
-            at: date(past.line.at),
-            by: Some(&*past.line.by).filter(|by| !by.is_empty()),
-            before: match &past.before {
-                Before::Unknown => None,
-                Before::Nothing => Some(None),
-                Before::Record(entry) => Some(Some(BeforeJson {
-                    state: if entry.state == State::Live { "live" } else { "tombstone" },
-                    values: &entry.values,
-                })),
-            },
+    fn of(event: &'a Event) -> Self {
+        let item = Self {
+            seq: event.sequence,
+            kind: "transfer",
+            at: date(event.at),
+            by: Some(&*event.by).filter(|by| !by.is_empty()),
+            before: None,
+            after: None,
+            from: None,
+            to: None,
+        };
+        match &event.what {
+            Happening::Changed { kind: done, before, after } => {
+                Self { kind: kind(*done), before: then(before), after: then(after), ..item }
+            }
+            Happening::Transferred { from, to } => {
+                let holder = |holder: &'a Holder| {
+                    Some(HolderJson { registrant: &holder.registrant, agency: &holder.agency })
+                };
+                Self { from: holder(from), to: holder(to), ..item }
+            }
         }
+    }
+}
+
+fn then(then: &Then) -> Option<Option<ThenJson<'_>>> {
+    match then {
+        Then::Unknown => None,
+        Then::Nothing => Some(None),
+        Then::Record(was) => Some(Some(ThenJson {
+            state: was.state.name(),
+            registrant: was.registrant.as_deref(),
+            values: &was.values,
+            metadata: was.metadata.as_deref(),
+        })),
     }
 }
 
@@ -160,8 +208,10 @@ pub(crate) fn describe() -> Described {
     };
     let doing = Doing::new("All that ever changed under a name")
         .about(
-            "The oldest change first, each with what was there before: the values that everybody could read then, for the \
-             operator also those that administrators could. A name that has ended or was removed keeps its history.",
+            "The oldest change first, each with what was there before and after: state, registrant, metadata, and the values \
+             that everybody could read then, for the operator also those that administrators could. A prefix that changed \
+             hands is a `transfer`. A name that has ended or was removed keeps its history; of one that is only reserved, \
+             those concerned are told.",
         )
         .group("Names")
         .in_path("name", "A name, with the slashes that it has, percent-encoded or not", text())

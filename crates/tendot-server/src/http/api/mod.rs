@@ -1,5 +1,5 @@
 //! The JSON interface of Handle.Net: a file for each noun, `body.rs` for what it says, and `form.rs` for how that is
-//! described. `history.rs`, `changes.rs` and `revision.rs` are of our own interface, `/api/v1`, whose errors are problems
+//! described. `history.rs`, `metadata.rs`, `changes.rs` and `revision.rs` are of our own interface, `/api/v1`, whose errors are problems
 //! (RFC 9457).
 
 mod body;
@@ -8,6 +8,7 @@ mod form;
 mod handles;
 mod history;
 mod list;
+mod metadata;
 mod prefixes;
 mod revision;
 mod sessions;
@@ -20,6 +21,7 @@ pub(crate) use form::{ValueForm, in_file, schemas};
 pub(crate) use handles::describe as describe_handles;
 pub(crate) use history::{date, describe as describe_history, number};
 pub(crate) use list::describe as describe_list;
+pub(crate) use metadata::{MetadataJson, describe as describe_metadata, describe_types};
 pub(crate) use prefixes::{describe as describe_prefixes, describe_one as describe_prefix};
 pub(crate) use revision::{Condition, tagged};
 pub(crate) use sessions::{describe as describe_sessions, describe_one as describe_session};

@@ -3,8 +3,9 @@
 use askama::Template;
 use http::StatusCode;
 use tendot_proto::Handle;
-use tendot_registry::Caller;
-use tendot_store::{Before, EditKind, Order, Past, Store};
+use tendot_registry::doi::NameState;
+use tendot_registry::{Caller, Event, Happening, Snapshot, Then};
+use tendot_store::{EditKind, Order, Store};
 
 use super::text::{Room, beginning, visible};
 use super::value::{Row, for_people};
@@ -19,6 +20,9 @@ use crate::http::{BadRequest, Http};
 
 /// Changes on a page.
 const ITEMS: usize = 50;
+
+/// Characters of a title or a name.
+const LONGEST: usize = 200;
 
 #[derive(Template)]
 #[template(path = "history.html")]
@@ -36,6 +40,8 @@ struct HistoryPage {
 struct Shown {
     sequence: u64,
     what: &'static str,
+    /// What changed beside the values: what it is, what it was and what it came to be.
+    turns: Vec<(&'static str, String, String)>,
     /// For people and for programs.
     at: (String, String),
     by: Option<String>,
@@ -46,6 +52,8 @@ struct Shown {
 enum Was {
     Nothing,
     Unknown,
+    /// What was there is the same still: only who has it changed.
+    Same,
     /// Values, and how many more.
     Record(Vec<Row>, usize),
 }
@@ -80,10 +88,10 @@ impl<S: Store> Http<S> {
 }
 
 impl HistoryPage {
-    fn new(name: &str, changes: &[Past], next: Option<u64>, is_first: bool) -> Self {
+    fn new(name: &str, changes: &[Event], next: Option<u64>, is_first: bool) -> Self {
         let mut room = Room::new();
         let items: Vec<Shown> =
-            changes.iter().map_while(|past| room.has_more().then(|| Shown::of(past, &mut room))).collect();
+            changes.iter().map_while(|event| room.has_more().then(|| Shown::of(event, &mut room))).collect();
         let is_cut = items.len() < changes.len();
         let older = if is_cut { items.last().map(|last| last.sequence) } else { next };
         Self {
@@ -99,32 +107,98 @@ impl HistoryPage {
 }
 
 impl Shown {
-    fn of(past: &Past, room: &mut Room) -> Self {
-        let line = &past.line;
-        let at = date(line.at);
+    fn of(event: &Event, room: &mut Room) -> Self {
+        let at = date(event.at);
+        let (what, turns, was) = match &event.what {
+            Happening::Changed { kind, before, after } => {
+                (done(*kind, before, after), turns(before, after, room), Was::of(before, room))
+            }
+            Happening::Transferred { from, to } => {
+                let mut turns = Vec::new();
+                turn(&mut turns, "Registrant", Some(&from.registrant), Some(&to.registrant), room);
+                turn(&mut turns, "Agency", Some(&from.agency), Some(&to.agency), room);
+                ("Given to others, with its prefix", turns, Was::Same)
+            }
+        };
         Self {
-            sequence: line.sequence,
-            what: match line.kind {
-                EditKind::Create => "Registered",
-                EditKind::Update => "Changed",
-                EditKind::Tombstone => "Ended, and not given again",
-                EditKind::Remove => "Removed",
-                EditKind::Import => "Imported, with others",
-                _ => "Something else",
-            },
+            sequence: event.sequence,
+            what,
+            turns,
             at: (for_people(&at), at),
-            by: Some(room.line(&line.by)).filter(|by| !by.is_empty()),
-            was: match &past.before {
-                Before::Nothing => Was::Nothing,
-                Before::Unknown => Was::Unknown,
-                Before::Record(entry) => {
-                    let values = entry.values.iter();
-                    let rows: Vec<Row> =
-                        values.map_while(|value| room.has_more().then(|| Row::of(value, room))).collect();
-                    let more = entry.values.len() - rows.len();
-                    Was::Record(rows, more)
-                }
-            },
+            by: Some(room.line(&event.by)).filter(|by| !by.is_empty()),
+            was,
+        }
+    }
+}
+
+/// What was done, in words.
+fn done(kind: EditKind, before: &Then, after: &Then) -> &'static str {
+    let is_reserved = |then: &Then| matches!(then, Then::Record(was) if was.state == NameState::Reserved);
+    match kind {
+        EditKind::Create if is_reserved(after) => "Reserved",
+        EditKind::Create => "Registered",
+        EditKind::Update if is_reserved(before) && !is_reserved(after) => "Registered, after it was reserved",
+        EditKind::Update => "Changed",
+        EditKind::Tombstone => "Ended, and not given again",
+        EditKind::Remove => "Removed",
+        EditKind::Import => "Imported, with others",
+        _ => "Something else",
+    }
+}
+
+/// What changed beside the values.
+fn turns(before: &Then, after: &Then, room: &mut Room) -> Vec<(&'static str, String, String)> {
+    let snapshot = |then: &Then| match then {
+        Then::Record(was) => Some((**was).clone()),
+        Then::Nothing | Then::Unknown => None,
+    };
+    let (before, after) = (snapshot(before), snapshot(after));
+    let mut turns = Vec::new();
+    let who = |was: &Option<Snapshot>| was.as_ref().and_then(|was| was.registrant.clone());
+    // What goes takes all of it along.
+    if after.is_some() {
+        turn(&mut turns, "Registrant", who(&before).as_deref(), who(&after).as_deref(), room);
+        let text = |was: &Option<Snapshot>| {
+            was.as_ref().and_then(|was| Some(was.metadata.as_ref()?.get().to_owned()))
+        };
+        if text(&before) != text(&after) {
+            let title = |was: &Option<Snapshot>| was.as_ref().and_then(Snapshot::title);
+            let (old, new) = (title(&before), title(&after));
+            if old == new {
+                turns.push(("Metadata", String::new(), "changed".into()));
+            } else {
+                turn(&mut turns, "Title", old.as_deref(), new.as_deref(), room);
+            }
+        }
+    }
+    turns
+}
+
+fn turn(
+    turns: &mut Vec<(&'static str, String, String)>,
+    label: &'static str,
+    before: Option<&str>,
+    after: Option<&str>,
+    room: &mut Room,
+) {
+    if before != after {
+        let mut line = |text: Option<&str>| room.line(&beginning(text.unwrap_or_default(), LONGEST));
+        turns.push((label, line(before), line(after)));
+    }
+}
+
+impl Was {
+    fn of(before: &Then, room: &mut Room) -> Self {
+        match before {
+            Then::Nothing => Self::Nothing,
+            Then::Unknown => Self::Unknown,
+            Then::Record(was) => {
+                let values = was.values.iter();
+                let rows: Vec<Row> =
+                    values.map_while(|value| room.has_more().then(|| Row::of(value, room))).collect();
+                let more = was.values.len() - rows.len();
+                Self::Record(rows, more)
+            }
         }
     }
 }

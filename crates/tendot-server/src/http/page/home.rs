@@ -24,12 +24,11 @@ struct HomePage {
 impl<S: Store> Http<S> {
     /// The page with one box that takes anything.
     pub(crate) async fn home(&self) -> Answer {
-        let store = self.registry.store();
         let mut figures = Vec::new();
-        if let Ok(Some(names)) = store.size().await {
+        if let Ok(Some(names)) = self.registry.size().await {
             figures.push((grouped(names), if names == 1 { "name" } else { "names" }));
         }
-        if let Ok(homed) = store.homed(None, PREFIXES + 1).await {
+        if let Ok(homed) = self.registry.store().homed(None, PREFIXES + 1).await {
             let number = grouped(homed.len().min(PREFIXES) as u64);
             let number = if homed.len() > PREFIXES { format!("more than {number}") } else { number };
             figures.push((number, if homed.len() == 1 { "prefix" } else { "prefixes" }));

@@ -1,7 +1,7 @@
 //! What people see. Everything in a record is a stranger's: the templates escape it, `text.rs` makes visible what is not and
 //! bounds it, and nothing is a link but what `address.rs` takes.
 //!
-//! `record.rs` shows a record, with `value.rs` for its values, and `history.rs` what it was before; `problem.rs` says why there is none, for programs, too;
+//! `record.rs` shows a record, with `value.rs` for its values and `registration.rs` for what the registry knows, and `history.rs` what it was before; `problem.rs` says why there is none, for programs, too;
 //! `explanation.rs` how a name led where it did; `home.rs` is the first page, and `docs.rs` describes the interface.
 
 mod docs;
@@ -10,6 +10,7 @@ mod history;
 mod home;
 mod problem;
 mod record;
+mod registration;
 mod text;
 mod value;
 

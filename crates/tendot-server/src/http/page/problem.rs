@@ -6,15 +6,17 @@ use askama::Template;
 use http::StatusCode;
 use http::header::{CACHE_CONTROL, HeaderValue};
 use serde::Serialize;
-use serde_json::{Map, Value as Json};
+use serde_json::{Map, Value as Json, json};
 use tendot_names::Target;
 use tendot_registry::Error;
 use tendot_store::Store;
 use utoipa::ToSchema;
 
+use super::registration::{Known, Registration};
 use super::text::{Room, beginning, visible};
 use super::{by_accept, show};
 use crate::http::answer::{Answer, PROBLEM, answer};
+use crate::http::api::date;
 use crate::http::authenticate::AuthenticationError;
 use crate::http::explain::{Read, elsewhere};
 use crate::http::near::Near;
@@ -47,6 +49,8 @@ pub(crate) struct Problem<'a> {
     elsewhere: Option<String>,
     /// A text of the request, cut where it is wrong.
     place: Option<(&'a str, &'a str, &'a str)>,
+    /// What is known of a name that was ended.
+    known: Option<Known>,
 }
 
 impl Problem<'_> {
@@ -65,6 +69,7 @@ impl Problem<'_> {
             near: Vec::new(),
             elsewhere: None,
             place: None,
+            known: None,
         }
     }
 
@@ -74,6 +79,22 @@ impl Problem<'_> {
         } else {
             show(self.status, &ProblemPage::new(self))
         })
+    }
+
+    /// Tells of a name that was ended what is known of it.
+    fn say_ended(&mut self, known: Known) {
+        if let Some(ended) = known.ended {
+            self.members.insert("ended".into(), date(ended).into());
+        }
+        if let Some(title) = known.title() {
+            self.members.insert("referent".into(), title.into());
+        }
+        if let Some((id, name)) = known.registrant() {
+            self.members.insert("registrant".into(), json!({"id": id, "name": name}));
+        }
+        let history = format!("/api/v1/history{}", own_path(self.name));
+        self.members.insert("history".into(), history.into());
+        self.known = Some(known);
     }
 
     /// As it is told to programs, also within something else.
@@ -197,6 +218,9 @@ struct ProblemPage {
     near: Vec<NearShown>,
     elsewhere: Option<String>,
     place: Option<(String, String, String)>,
+    /// Whether there was a record, and what is known of it.
+    is_ended: bool,
+    registration: Option<Registration>,
     path: String,
 }
 
@@ -231,6 +255,12 @@ impl ProblemPage {
                 let start = if skipped > 0 { format!("…{start}") } else { start };
                 (room.line(&start), room.line(at), room.line(&beginning(after, 60)))
             }),
+            is_ended: problem.known.is_some(),
+            registration: problem
+                .known
+                .as_ref()
+                .map(|known| Registration::new(known, &mut room))
+                .filter(|registration| !registration.rows.is_empty()),
             path: if problem.name.is_empty() { String::new() } else { own_path(problem.name) },
         }
     }
@@ -265,6 +295,9 @@ impl<S: Store> Http<S> {
         problem.name = name;
         if let (Read::Prefix(prefix), "prefix-alone") = (Read::of(name), problem.code) {
             problem.detail = self.about_prefix(prefix).await;
+        }
+        if matches!(error, LookupError::Here(Error::Tombstone)) {
+            problem.say_ended(self.known_of_ended(name).await);
         }
         if matches!(error.error(), Some(Error::NotFound | Error::NotResponsible { .. } | Error::OtherServer))
         {

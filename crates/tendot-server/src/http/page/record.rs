@@ -8,6 +8,7 @@ use tendot_proto::Value;
 use tendot_store::Store;
 
 use super::home::grouped;
+use super::registration::{Known, Registration};
 use super::show;
 use super::text::{Room, beginning, visible};
 use super::value::Row;
@@ -31,6 +32,7 @@ struct RecordPage {
     /// Who keeps it, if it is not kept here.
     origin: Option<String>,
     leads: Leads,
+    registration: Option<Registration>,
     /// What is known of a prefix.
     prefix: Option<String>,
     forms: Vec<(String, String)>,
@@ -68,7 +70,8 @@ impl<S: Store> Http<S> {
                     Read::Prefix(prefix) => Some(self.about_prefix(prefix).await),
                     _ => None,
                 };
-                show(StatusCode::OK, &RecordPage::new(name, &values, way, prefix, origin))
+                let known = if heard.is_none() { self.known(name).await } else { None };
+                show(StatusCode::OK, &RecordPage::new(name, &values, way, prefix, origin, known.as_ref()))
             }
             Err(error) => self.no_way(name, &error, request, search).await,
         }
@@ -100,6 +103,7 @@ impl RecordPage {
         way: &Way,
         prefix: Option<String>,
         origin: Option<String>,
+        known: Option<&Known>,
     ) -> Self {
         let mut room = Room::new();
         let read = Read::of(name);
@@ -110,6 +114,7 @@ impl RecordPage {
             Read::Handle | Read::Nothing => "Handle",
         };
         let leads = Leads::of(way, &mut room);
+        let registration = known.map(|known| Registration::new(known, &mut room));
         let forms = forms(name, &read, &mut room);
         let rows: Vec<Row> =
             values.iter().map_while(|value| room.has_more().then(|| Row::of(value, &mut room))).collect();
@@ -119,6 +124,7 @@ impl RecordPage {
             kind,
             origin,
             leads,
+            registration,
             prefix,
             forms,
             more: values.len() - rows.len(),
@@ -140,7 +146,8 @@ impl Leads {
                     address: room.address(location),
                 })
             }
-            Way::Here(None) => Self::Nowhere,
+            // Who wants to see the record wants no metadata.
+            Way::Here(None) | Way::Metadata(..) | Way::NotAcceptable => Self::Nowhere,
             Way::Here(Some(error)) => Self::NotFollowed(error.to_string()),
             Way::NotServed(says) => {
                 Self::NotFollowed(format!("its prefix is not served at present {}", room.line(says)))

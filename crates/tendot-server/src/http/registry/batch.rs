@@ -4,19 +4,20 @@
 //! answer as soon as it is durable. With a key, what was answered is noted in the same change: a batch that was cut off goes
 //! on where it was when it is sent again, and one that was answered gets the same answer.
 
+use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use http::StatusCode;
-use http::header::{CONTENT_TYPE, HeaderValue};
+use http::header::{CONTENT_TYPE, HeaderName, HeaderValue};
 use hyper::body::Incoming;
 use serde::{Deserialize, Serialize};
 use tendot_registry::doi::{Draft, Line, LineOutcome};
 use tendot_registry::party::fingerprint;
 use tendot_registry::{Caller, Reason, Refusal, Registry};
-use tendot_store::{Change, Edit, Store};
-use tokio::sync::mpsc;
+use tendot_store::{Change, Edit, Key, Store};
+use tokio::sync::{OwnedMutexGuard, mpsc};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use utoipa::openapi::{HttpMethod, Required};
@@ -42,10 +43,17 @@ const BYTES: usize = 1 << 20;
 /// How long it is waited for more of them.
 const GATHERING: Duration = Duration::from_millis(3);
 
-/// Gatherings that are read while another is deposited.
+/// Gatherings that are read ahead, and that are deposited at the same time: they share a sync.
 const AHEAD: usize = 2;
+const UNDER_WAY: usize = 8;
+
+/// How long it is waited for the same batch that is still under way, since its client has just been cut off.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 const LINES: &str = "application/x-ndjson";
+
+/// Says that all of a batch was done before, so that nobody takes old answers for new ones.
+const REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
 
 /// What became of a line, as it is told.
 #[derive(Serialize)]
@@ -64,12 +72,7 @@ struct OutcomeJson<'a> {
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 struct Head {
     at: u64,
-    /// Gatherings that were deposited.
-    pieces: u64,
-    /// Their lines, and the fingerprint of all that was sent for them.
-    lines: u64,
-    sent: String,
-    /// Whether that was all.
+    /// Whether all of it was answered.
     done: bool,
 }
 
@@ -77,8 +80,11 @@ struct Head {
 struct Noting {
     note: String,
     head: Head,
-    /// As it stands in the store.
-    before: Option<Box<[u8]>>,
+    /// Gatherings that were deposited, and the fingerprint of all that was sent for them.
+    pieces: u64,
+    sent: String,
+    /// That nobody else has it under way here.
+    _turn: OwnedMutexGuard<()>,
 }
 
 /// Lines as they came.
@@ -111,12 +117,19 @@ impl<S: Store + 'static> Http<S> {
             true => Form::Rows(Arc::new(reader.columns().await?)),
         };
         let mut noting = match note_of(&asking)?.filter(|_| !dry) {
-            Some(note) => Some(Noting::load(&self.registry, note, asking.at).await?),
+            Some(note) => {
+                let turn = self.turns.take(&note, PATIENCE).await.ok_or_else(|| {
+                    let detail = "a batch with this `Idempotency-Key` is still under way";
+                    problem(StatusCode::CONFLICT, "key-in-use", detail).hint("send it again later")
+                })?;
+                Some(Noting::load(&self.registry, note, asking.at, turn).await?)
+            }
             None => None,
         };
         if let Some(noting) = &mut noting {
             noting.check_again(&self.registry, &mut reader).await?;
         }
+        let is_repeated = noting.as_ref().is_some_and(|noting| noting.head.done);
         let batch = Batch {
             registry: Arc::clone(&self.registry),
             caller: asking.caller,
@@ -127,6 +140,9 @@ impl<S: Store + 'static> Http<S> {
         };
         let kind = HeaderValue::from_static(LINES);
         let mut response = stream_patiently(StatusCode::OK, kind, |sink| batch.run(reader, sink));
+        if is_repeated {
+            response.headers_mut().insert(REPLAYED, HeaderValue::from_static("true"));
+        }
         caching::forbid(response.headers_mut());
         Ok(response)
     }
@@ -285,22 +301,44 @@ impl<S: Store + 'static> Batch<S> {
                 }
             }
         });
-        while let Some((read, gathered)) = receiver.recv().await {
-            let lines = read.await.map_err(|_| Cut)?;
-            if !lines.is_empty() {
-                let told = self.deposit(&lines, &gathered).await.map_err(|refusal| {
-                    if let Some(error) = &refusal.failure {
-                        tracing::error!(%error, "a batch was cut off");
+        let mut under_way: VecDeque<UnderWay> = VecDeque::new();
+        let mut ended = None;
+        while ended.is_none() || !under_way.is_empty() {
+            tokio::select! {
+                biased;
+                done = async { under_way.front_mut().map(|first| &mut first.deposit)?.await.ok() },
+                    if !under_way.is_empty() =>
+                {
+                    under_way.pop_front();
+                    sink.send(done.ok_or(Cut)?.map_err(|refusal| cut(&refusal))?).await?;
+                }
+                next = receiver.recv(), if ended.is_none() && under_way.len() < UNDER_WAY => {
+                    let Some((read, gathered)) = next else {
+                        ended = Some(None);
+                        continue;
+                    };
+                    let lines = read.await.map_err(|_| Cut)?;
+                    if gathered.error.is_some() {
+                        ended = Some(gathered.error);
                     }
-                    Cut
-                });
-                sink.send(told?).await?;
+                    if !lines.is_empty() {
+                        let names = names(&lines);
+                        // A name that is still being changed waits for its turn: lines hold in their order.
+                        while under_way.iter().any(|other| !other.names.is_disjoint(&names)) {
+                            let Some(mut first) = under_way.pop_front() else { break };
+                            let done = (&mut first.deposit).await.map_err(|_| Cut)?;
+                            sink.send(done.map_err(|refusal| cut(&refusal))?).await?;
+                        }
+                        let deposit = self.deposit(lines, &gathered).map_err(|refusal| cut(&refusal))?;
+                        under_way.push_back(UnderWay { deposit, names });
+                    }
+                }
             }
-            if let Some(error) = gathered.error {
-                // What came whole is done; that the rest did not come the client is to see.
-                tracing::debug!(%error, "a batch did not come to its end");
-                return Err(Cut);
-            }
+        }
+        if let Some(Some(error)) = ended {
+            // What came whole is done; that the rest did not come the client is to see.
+            tracing::debug!(%error, "a batch did not come to its end");
+            return Err(Cut);
         }
         let _ = reading.await;
         if let Some(noting) = &mut self.noting {
@@ -309,30 +347,53 @@ impl<S: Store + 'static> Batch<S> {
         Ok(())
     }
 
-    async fn deposit(&mut self, lines: &[Line], gathered: &Gathered) -> Result<Bytes, Refusal> {
-        let at = now();
-        let next = match &self.noting {
-            Some(noting) => Some(Head {
-                at: noting.head.at,
-                pieces: noting.head.pieces + 1,
-                lines: noting.head.lines + gathered.lines.len() as u64,
-                sent: sent(&noting.head.sent, &gathered.lines)?,
-                done: false,
-            }),
+    /// Begins to deposit lines; what is told of them comes when it is done.
+    fn deposit(&mut self, lines: Vec<Line>, gathered: &Gathered) -> Result<Depositing, Refusal> {
+        let noted = match &mut self.noting {
+            Some(noting) => {
+                noting.sent = sent(&noting.sent, &gathered.lines)?;
+                noting.pieces += 1;
+                let head = format!("{} {}\n", gathered.lines.len(), noting.sent);
+                Some((noting.key_of(noting.pieces - 1), head))
+            }
             None => None,
         };
-        let noting = self.noting.as_ref();
-        let beside = |outcomes: &[LineOutcome]| match (noting, &next) {
-            (Some(noting), Some(next)) => noting.edits(next, print(outcomes)),
-            _ => Vec::new(),
-        };
-        let outcomes = self.registry.deposit(lines, &self.caller, at, self.dry, beside).await?;
-        if let (Some(noting), Some(next)) = (&mut self.noting, next) {
-            noting.before = Some(written(&next));
-            noting.head = next;
-        }
-        Ok(print(&outcomes))
+        let (registry, caller, dry) = (Arc::clone(&self.registry), self.caller.clone(), self.dry);
+        Ok(tokio::spawn(async move {
+            let beside = |outcomes: &[LineOutcome]| match &noted {
+                Some((key, head)) => {
+                    let body = [head.as_bytes(), &print(outcomes)].concat();
+                    vec![Edit::PutNote { key: key.as_bytes().into(), body: body.into() }]
+                }
+                None => Vec::new(),
+            };
+            let outcomes = registry.deposit(&lines, &caller, now(), dry, beside).await?;
+            Ok(print(&outcomes))
+        }))
     }
+}
+
+/// What lines come to, while it is found out.
+type Depositing = JoinHandle<Result<Bytes, Refusal>>;
+
+/// Lines that are being deposited.
+struct UnderWay {
+    deposit: Depositing,
+    names: HashSet<Key>,
+}
+
+/// The names of lines.
+fn names(lines: &[Line]) -> HashSet<Key> {
+    let names = lines.iter().filter_map(|line| line.draft.as_ref().ok()?.name.as_deref());
+    names.filter_map(|name| Key::new(name).ok()).collect()
+}
+
+fn cut(refusal: &Refusal) -> Cut {
+    match &refusal.failure {
+        Some(error) => tracing::error!(%error, "a batch was cut off"),
+        None => tracing::warn!(detail = refusal.detail, "a batch was cut off"),
+    }
+    Cut
 }
 
 /// Milliseconds since 1970: a batch may take hours.
@@ -382,7 +443,12 @@ fn written(head: &Head) -> Box<[u8]> {
 }
 
 impl Noting {
-    async fn load<S: Store>(registry: &Registry<S>, note: String, at: u64) -> Result<Self, Box<Wrong>> {
+    async fn load<S: Store>(
+        registry: &Registry<S>,
+        note: String,
+        at: u64,
+        turn: OwnedMutexGuard<()>,
+    ) -> Result<Self, Box<Wrong>> {
         let before = registry.store().note(note.as_bytes()).await.map_err(failed)?;
         let head = match &before {
             None => None,
@@ -392,8 +458,26 @@ impl Noting {
                 Err(_) => return Err(reused()),
             },
         };
-        let head = head.unwrap_or(Head { at, ..Head::default() });
-        Ok(Self { note, head, before })
+        let is_new = head.is_none();
+        let head = head.unwrap_or(Head { at, done: false });
+        let noting = Self { note, head, pieces: 0, sent: String::new(), _turn: turn };
+        if is_new {
+            // What is left of an older batch with this key is none of this one.
+            let mut edits = noting.old_pieces(registry).await?;
+            edits.push(Edit::PutNote { key: noting.note.as_bytes().into(), body: written(&noting.head) });
+            let change = Change { by: "batch".into(), at, edits };
+            registry.store().commit(change).await.map_err(Refusal::from)?;
+        }
+        Ok(noting)
+    }
+
+    async fn old_pieces<S: Store>(&self, registry: &Registry<S>) -> Result<Vec<Edit>, Box<Wrong>> {
+        let (mut edits, mut piece) = (Vec::new(), 0);
+        while self.piece(registry, piece).await?.is_some() {
+            edits.push(Edit::RemoveNote { key: self.key_of(piece).into_bytes().into() });
+            piece += 1;
+        }
+        Ok(edits)
     }
 
     /// Reads what was sent before, and looks whether it is the same.
@@ -402,9 +486,7 @@ impl Noting {
         registry: &Registry<S>,
         reader: &mut Reader,
     ) -> Result<(), Box<Wrong>> {
-        let mut fingerprint = String::new();
-        for piece in 0..self.head.pieces {
-            let (count, expected, _) = self.piece(registry, piece).await?.ok_or_else(reused)?;
+        while let Some((count, expected, _)) = self.piece(registry, self.pieces).await? {
             let mut lines = Vec::new();
             while lines.len() < count {
                 match reader.next().await {
@@ -415,10 +497,11 @@ impl Noting {
                     }
                 }
             }
-            fingerprint = sent(&fingerprint, &lines)?;
-            if fingerprint != expected {
+            self.sent = sent(&self.sent, &lines)?;
+            if self.sent != expected {
                 return Err(reused());
             }
+            self.pieces += 1;
         }
         if self.head.done && !matches!(reader.next().await, Ok(None)) {
             return Err(reused());
@@ -447,34 +530,17 @@ impl Noting {
     }
 
     async fn repeat<S: Store>(&self, registry: &Registry<S>, sink: &Sink) -> Result<(), Cut> {
-        for piece in 0..self.head.pieces {
+        for piece in 0..self.pieces {
             let Ok(Some((_, _, answers))) = self.piece(registry, piece).await else { return Err(Cut) };
             sink.send(answers).await?;
         }
         Ok(())
     }
 
-    /// Notes what is answered to a gathering.
-    fn edits(&self, next: &Head, answers: Bytes) -> Vec<Edit> {
-        let count = next.lines - self.head.lines;
-        let mut body = format!("{count} {}\n", next.sent).into_bytes();
-        body.extend_from_slice(&answers);
-        let key: Box<[u8]> = self.note.as_bytes().into();
-        vec![
-            Edit::RequireNote { key: key.clone(), body: self.before.clone() },
-            Edit::PutNote { key: self.key_of(self.head.pieces).into_bytes().into(), body: body.into() },
-            Edit::PutNote { key, body: written(next) },
-        ]
-    }
-
     /// Notes that it came to its end.
     async fn end<S: Store>(&mut self, registry: &Registry<S>) -> Result<(), Box<Wrong>> {
         let head = Head { done: true, ..self.head.clone() };
-        let key: Box<[u8]> = self.note.as_bytes().into();
-        let edits = vec![
-            Edit::RequireNote { key: key.clone(), body: self.before.clone() },
-            Edit::PutNote { key, body: written(&head) },
-        ];
+        let edits = vec![Edit::PutNote { key: self.note.as_bytes().into(), body: written(&head) }];
         let change = Change { by: "batch".into(), at: now(), edits };
         registry.store().commit(change).await.map_err(Refusal::from)?;
         Ok(())
@@ -497,7 +563,8 @@ pub(super) fn describe() -> Described {
              -H 'Content-Type: application/x-ndjson' --data-binary @-",
         )
         .answer(StatusCode::OK, "What became of each line")
-        .json::<BatchLineForm>(LINES);
+        .json::<BatchLineForm>(LINES)
+        .header("Idempotency-Replayed", "`true` if all of it was done before, and this is what was answered then");
     let post = super::wrong(post, StatusCode::UNSUPPORTED_MEDIA_TYPE, "Not lines of JSON, and no table");
     Described::only(HttpMethod::Post, post)
 }

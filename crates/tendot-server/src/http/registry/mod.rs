@@ -13,6 +13,8 @@ mod rows;
 mod tokens;
 mod transfers;
 
+pub(super) use receipt::Turns;
+
 use std::time::SystemTime;
 
 use http::header::{CACHE_CONTROL, HeaderName, HeaderValue, LOCATION};
@@ -244,6 +246,10 @@ impl<S: Store + 'static> Http<S> {
     /// A body as the form that is expected.
     async fn form<T: DeserializeOwned>(&self, body: Incoming) -> Result<T, Box<Wrong>> {
         let bytes = self.json_body(body).await?;
+        // A list would be taken for the members in their order.
+        if bytes.iter().find(|byte| !byte.is_ascii_whitespace()).is_some_and(|byte| *byte == b'[') {
+            return Err(bad_request("a list, where an object was expected"));
+        }
         let mut reader = serde_json::Deserializer::from_slice(&bytes);
         let form = serde_path_to_error::deserialize(&mut reader).map_err(|error| {
             let pointer = pointer(error.path());

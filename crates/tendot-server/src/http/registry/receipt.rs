@@ -1,12 +1,18 @@
 //! Requests that are sent twice: what was answered is noted with what was done, in one change, so that the second time the
 //! same is answered and nothing is done.
 
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use tendot_registry::party::fingerprint;
 use tendot_registry::{Refusal, Registry};
 use tendot_store::{Change, CommitError, Edit, Store, StoreError};
+use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard};
+use tokio::time::timeout;
 
 use super::names::NameJson;
 use super::{Asking, IDEMPOTENCY_KEY, Wrong, bad_request};
@@ -91,6 +97,23 @@ impl Receipt {
         let body = serde_json::to_vec(&noted).unwrap_or_default().into();
         let key: Box<[u8]> = self.note.as_bytes().into();
         vec![Edit::RequireNote { key: key.clone(), body: self.before.clone() }, Edit::PutNote { key, body }]
+    }
+}
+
+/// Who has a key under way here: one at a time.
+#[derive(Debug, Default)]
+pub(in crate::http) struct Turns(Mutex<HashMap<String, Arc<AsyncMutex<()>>>>);
+
+impl Turns {
+    /// The turn of a key, as soon as nobody else has it; none if that takes too long.
+    pub(super) async fn take(&self, key: &str, patience: Duration) -> Option<OwnedMutexGuard<()>> {
+        let turn = {
+            let mut turns = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            // What nobody waits for any more is only here.
+            turns.retain(|_, turn| Arc::strong_count(turn) > 1);
+            Arc::clone(turns.entry(key.to_owned()).or_default())
+        };
+        timeout(patience, turn.lock_owned()).await.ok()
     }
 }
 

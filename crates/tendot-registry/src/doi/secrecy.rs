@@ -1,0 +1,93 @@
+//! Who may know of names that are only reserved.
+
+use std::collections::BTreeMap;
+
+use tendot_proto::{Handle, Work};
+use tendot_store::{Before, Entry, Key, Order, Store};
+
+use super::is_reserved;
+use crate::ownership::failure;
+use crate::party::Standing;
+use crate::{Caller, Error, Registry};
+
+/// What is known of who asks, and of prefixes, while names are looked at one by one.
+pub(crate) struct Secrecy<'c> {
+    caller: &'c Caller,
+    standing: Option<Standing>,
+    /// Whether prefixes were given to somebody: only there names are reserved.
+    allocated: BTreeMap<Box<str>, bool>,
+}
+
+impl<'c> Secrecy<'c> {
+    pub(crate) const fn new(caller: &'c Caller) -> Self {
+        Self { caller, standing: None, allocated: BTreeMap::new() }
+    }
+}
+
+impl<S: Store> Registry<S> {
+    /// Whether somebody may know of a name: of those that are reserved, or were and went as such, only those concerned.
+    ///
+    /// What this costs has been paid for with the name.
+    pub(crate) async fn may_know(&self, name: &str, secrecy: &mut Secrecy<'_>) -> Result<bool, Error> {
+        let Some((prefix, _)) = name.split_once('/').filter(|_| *secrecy.caller != Caller::Operator) else {
+            return Ok(true);
+        };
+        let work = &mut Work::new(WORK);
+        let is_allocated = match secrecy.allocated.get(prefix) {
+            Some(known) => *known,
+            None => {
+                let is_allocated = self.prefix_entry(prefix, work).await?.is_some();
+                secrecy.allocated.insert(prefix.into(), is_allocated);
+                is_allocated
+            }
+        };
+        if !is_allocated {
+            return Ok(true);
+        }
+        let Ok(key) = Key::new(name) else { return Ok(true) };
+        match self.last_known(&key).await? {
+            Some(entry) if is_reserved(&entry) => self.may_see_reserved(name, secrecy, work).await,
+            _ => Ok(true),
+        }
+    }
+
+    /// Whether somebody may see what is only for those who have a name.
+    pub(crate) async fn may_see_reserved(
+        &self,
+        name: &str,
+        secrecy: &mut Secrecy<'_>,
+        work: &mut Work,
+    ) -> Result<bool, Error> {
+        match secrecy.caller {
+            Caller::Anonymous => return Ok(false),
+            Caller::Operator => return Ok(true),
+            Caller::Handle(_) | Caller::Token(_) => {}
+        }
+        let standing = match &secrecy.standing {
+            Some(known) => known,
+            None => {
+                let found = self.standing(secrecy.caller, 0, work).await.map_err(failure)?;
+                secrecy.standing.insert(found)
+            }
+        };
+        let owner = self.owner_of(Handle::from(name), work).await?;
+        let prefix = name.split_once('/').map_or(name, |(prefix, _)| prefix);
+        let is_operator = standing.is_operator() && standing.check_prefix(prefix).is_ok();
+        Ok(is_operator || owner.is_some_and(|owner| standing.may_see_under(prefix, &owner)))
+    }
+
+    /// What is under a name, or was before it was removed.
+    async fn last_known(&self, key: &Key) -> Result<Option<Entry>, Error> {
+        if let Some(entry) = self.store.get(key).await? {
+            return Ok(Some(entry));
+        }
+        let last = self.store.history(key, Order::NewestFirst { before: u64::MAX }, 1).await?;
+        Ok(last.items.into_iter().next().and_then(|past| match past.before {
+            Before::Record(entry) => Some(entry),
+            Before::Nothing | Before::Unknown => None,
+        }))
+    }
+}
+
+/// Steps for one name.
+const WORK: u32 = 1_000;

@@ -1,0 +1,119 @@
+//! `/api/v1/metadata/{name}`: metadata of a name, in any form.
+
+use std::time::SystemTime;
+
+use http::StatusCode;
+use tendot_proto::Work;
+use tendot_registry::Error;
+use tendot_registry::metadata::Format;
+use tendot_store::Store;
+use utoipa::openapi::{ObjectBuilder, RefOr, Schema};
+use utoipa::{PartialSchema, ToSchema};
+
+use crate::http::answer::Answer;
+use crate::http::describe::{Described, Doing, text};
+use crate::http::metadata::{FORMATS, give, not_acceptable};
+use crate::http::negotiate::{self, Wanted, media_types};
+use crate::http::page::{self, ProblemJson};
+use crate::http::parameters::Parameters;
+use crate::http::request::Request;
+use crate::http::{Http, WORK, percent};
+
+/// Metadata as JSON: the members are those of its form.
+pub(crate) struct MetadataJson;
+
+impl PartialSchema for MetadataJson {
+    fn schema() -> RefOr<Schema> {
+        let about = "Metadata; of the kernel, its elements by their names in XML, in a list where an element may repeat";
+        ObjectBuilder::new().description(Some(about)).into()
+    }
+}
+
+impl ToSchema for MetadataJson {
+    fn name() -> std::borrow::Cow<'static, str> {
+        "Metadata".into()
+    }
+}
+
+/// Says that the answer may be metadata of any type.
+pub(crate) fn describe_types(doing: Doing, is_described: impl Fn(&str) -> bool) -> Doing {
+    let types = media_types().filter(|(_, media_type)| is_described(media_type));
+    types.fold(doing, |doing, (_, media_type)| {
+        let is_json = media_type.ends_with("json");
+        if is_json { doing.json::<MetadataJson>(media_type) } else { doing.text(media_type) }
+    })
+}
+
+impl<S: Store> Http<S> {
+    /// Answers `GET /api/v1/metadata/{name}`; `path` is the name, not decoded yet.
+    pub(crate) async fn get_metadata(&self, path: &str, request: &Request<'_>, now: SystemTime) -> Answer {
+        let read = percent::decode_text(path, "path")
+            .and_then(|name| Ok((name, Parameters::parse(request.query)?)))
+            .map_err(|error| error.to_string());
+        let (name, parameters) = match read {
+            Ok(read) => read,
+            Err(why) => return page::problem_of_request(&why),
+        };
+        let wanted = match parameters.get("format").map(format) {
+            Some(Some(format)) => {
+                Wanted::Format(format, format.media_types().first().copied().unwrap_or_default())
+            }
+            Some(None) => return page::problem_of_request("there is no such `format`"),
+            None => negotiate::metadata(request.headers),
+        };
+        let registered = match self.registered(&name, now, &mut Work::new(WORK)).await {
+            Ok(Some(registered)) => registered,
+            Ok(None) => return page::problem_of_name(&name, &Error::NotFound),
+            Err(error) => {
+                if let Error::Store(error) = &error {
+                    tracing::error!(%error, "the store failed");
+                }
+                return page::problem_of_name(&name, &error);
+            }
+        };
+        if registered.metadata.is_none() {
+            let detail = format!("There is no metadata of `{}`.", registered.name);
+            return page::problem(StatusCode::NOT_FOUND, "no-metadata", detail).into();
+        }
+        let Wanted::Format(format, media_type) = wanted else { return not_acceptable(&name) };
+        match registered.metadata_as(format) {
+            Some(text) => give(text, media_type, request.headers),
+            None => {
+                tracing::error!(name = %registered.name, "metadata that is kept can't be read");
+                page::problem(StatusCode::INTERNAL_SERVER_ERROR, "failed", "The metadata can't be read.")
+                    .into()
+            }
+        }
+    }
+}
+
+fn format(name: &str) -> Option<Format> {
+    FORMATS.iter().find(|(known, ..)| *known == name).map(|(.., format)| *format)
+}
+
+/// What is done at `/api/v1/metadata/{name}`.
+pub(crate) fn describe() -> Described {
+    let problem = |doing: Doing, status, about: &str| {
+        doing.answer(status, about).json::<ProblemJson<'_>>("application/problem+json")
+    };
+    let names: Vec<String> = FORMATS.iter().map(|(name, ..)| format!("`{name}`")).collect();
+    let doing = Doing::new("Metadata of a name")
+        .about(
+            "In the form that `Accept` asks for: the kernel as JSON or XML, or what is made of it. A name that has ended \
+             keeps its metadata. `GET /{name}` answers the same if `Accept` prefers it to a page.",
+        )
+        .group("Names")
+        .in_path("name", "A name, with the slashes that it has, percent-encoded or not", text())
+        .in_query("format", &format!("The form, whatever `Accept` says: {}", names.join(", ")), text())
+        .sample("curl -s $SERVER/api/v1/metadata/10.5555/DEMO -H 'Accept: application/x-bibtex'")
+        .answer(StatusCode::OK, "The metadata")
+        .header("ETag", "Changes when the answer does");
+    let doing = describe_types(doing, |_| true);
+    let doing = doing.answer(StatusCode::NOT_MODIFIED, "The client has it already (`If-None-Match`)");
+    let doing = problem(doing, StatusCode::BAD_REQUEST, "Not understood, or no name");
+    let doing = problem(doing, StatusCode::NOT_FOUND, "There is no such name, or no metadata of it");
+    let doing =
+        problem(doing, StatusCode::NOT_ACCEPTABLE, "It can't be given as any type that `Accept` names");
+    let doing = problem(doing, StatusCode::INTERNAL_SERVER_ERROR, "The store failed");
+    Described::read(problem(doing, StatusCode::SERVICE_UNAVAILABLE, "There is too much to do"))
+}

@@ -1,0 +1,817 @@
+//! The registry over HTTP: one suite, over each store.
+
+mod server;
+
+use std::collections::BTreeMap;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+
+use serde_json::{Value as Json, json};
+use server::{Found, Service, TOKEN, start_with};
+use tendot_server::http::Limits;
+use tendot_store::{Embedded, Memory, Store};
+
+/// Each test over each store.
+macro_rules! over_stores {
+    ($($test:ident),+ $(,)?) => {
+        mod memory {
+            $(#[test]
+            fn $test() {
+                super::$test(&super::Client::start(super::Memory::new()));
+            })+
+        }
+
+        mod embedded {
+            $(#[test]
+            fn $test() {
+                let directory = tempfile::tempdir().unwrap();
+                super::$test(&super::Client::start(super::Embedded::open(directory.path()).unwrap()));
+            })+
+        }
+    };
+}
+
+over_stores!(
+    parties,
+    deposits,
+    conditions,
+    keys,
+    metadata,
+    reserved_names,
+    ended_names,
+    policies,
+    batches,
+    batches_again,
+    tables,
+    a_token_is_revoked_in_the_middle_of_a_batch,
+    transfers,
+    an_agency_ends,
+    what_is_not_understood,
+);
+
+struct Client<S> {
+    service: Service<S>,
+}
+
+/// An answer as JSON.
+struct Told {
+    status: u16,
+    head: Found,
+    json: Json,
+}
+
+impl<S: Store + 'static> Client<S> {
+    fn start(store: S) -> Self {
+        let socket = TcpListener::bind("127.0.0.1:0").unwrap();
+        Self { service: start_with(store, socket, Vec::new(), Limits::default(), None, |http| http) }
+    }
+
+    fn send(&self, method: &str, path: &str, token: &str, headers: &[&str], body: &[u8]) -> Found {
+        let mut head = format!("{method} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n");
+        if !token.is_empty() {
+            head += &format!("Authorization: Bearer {token}\r\n");
+        }
+        for header in headers {
+            head += &format!("{header}\r\n");
+        }
+        head += &format!("Content-Length: {}\r\n\r\n", body.len());
+        let mut stream = self.service.connect();
+        stream.write_all(head.as_bytes()).unwrap();
+        let _ = stream.write_all(body);
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer).unwrap();
+        let mut found = Found::of(&answer);
+        if found.header("transfer-encoding") == Some("chunked") {
+            found.body = joined(&found.body);
+        }
+        found
+    }
+
+    fn told(&self, method: &str, path: &str, token: &str, headers: &[&str], body: &Json) -> Told {
+        let body = if body.is_null() { Vec::new() } else { serde_json::to_vec(body).unwrap() };
+        let head = self.send(method, &format!("/api/v1{path}"), token, headers, &body);
+        let json = serde_json::from_slice(&head.body).unwrap_or(Json::Null);
+        Told { status: head.status, head, json }
+    }
+
+    /// By the operator, and it has to go well.
+    #[track_caller]
+    fn make(&self, path: &str, body: &Json) -> Json {
+        let told = self.told("POST", path, TOKEN, &[], body);
+        assert_eq!(told.status, 201, "{path}: {}", told.json);
+        told.json
+    }
+
+    #[track_caller]
+    fn check(&self, method: &str, path: &str, token: &str, body: &Json, expected: (u16, &str)) -> Json {
+        let told = self.told(method, path, token, &[], body);
+        let code = if told.status < 400 { None } else { told.json["code"].as_str() }.unwrap_or_default();
+        assert_eq!((told.status, code), expected, "{method} {path}: {}", told.json);
+        if told.status >= 400 {
+            assert_eq!(told.head.header("content-type"), Some("application/problem+json"), "{path}");
+        }
+        told.json
+    }
+
+    fn batch(&self, token: &str, headers: &[&str], body: &str) -> Vec<Json> {
+        let found = self.send("POST", "/api/v1/dois/batch", token, headers, body.as_bytes());
+        assert_eq!(found.status, 200, "{}", String::from_utf8_lossy(&found.body));
+        lines(&found.body)
+    }
+
+    /// Where a name leads, as everybody sees it.
+    fn leads(&self, name: &str) -> (u16, Option<String>) {
+        let found = self.send("GET", &format!("/{name}"), "", &[], b"");
+        (found.status, found.header("location").map(str::to_owned))
+    }
+
+    /// Two agencies, a registrant and a prefix each, and their tokens.
+    fn scene(&self) -> Scene {
+        let mut scene = Scene::default();
+        for code in ["A", "B"] {
+            self.make("/agencies", &json!({"code": code, "name": format!("Agency {code}")}));
+            let made = self.make("/registrants", &json!({"agency": code, "name": format!("Press {code}")}));
+            let id = made["id"].as_str().unwrap().to_owned();
+            let made = self.make("/prefixes", &json!({"registrant": id}));
+            let prefix = made["prefix"].as_str().unwrap().to_owned();
+            let token = |body: &Json| self.make("/tokens", body)["token"].as_str().unwrap().to_owned();
+            scene.agencies.push(token(&json!({"role": "agency", "subject": code})));
+            scene.tokens.push(token(&json!({"role": "registrant", "subject": id})));
+            scene.ids.push(id);
+            scene.prefixes.push(prefix);
+        }
+        scene
+    }
+}
+
+#[derive(Default)]
+struct Scene {
+    ids: Vec<String>,
+    prefixes: Vec<String>,
+    tokens: Vec<String>,
+    agencies: Vec<String>,
+}
+
+fn lines(body: &[u8]) -> Vec<Json> {
+    body.split(|byte| *byte == b'\n')
+        .filter(|line| !line.is_empty())
+        .map(|line| serde_json::from_slice(line).unwrap())
+        .collect()
+}
+
+/// A body that came in chunks.
+fn joined(mut body: &[u8]) -> Vec<u8> {
+    let mut all = Vec::new();
+    while let Some(end) = body.windows(2).position(|two| two == b"\r\n") {
+        let size = usize::from_str_radix(std::str::from_utf8(&body[..end]).unwrap(), 16).unwrap();
+        all.extend_from_slice(&body[end + 2..end + 2 + size]);
+        body = &body[end + 2 + size + 2..];
+    }
+    all
+}
+
+fn kernel(title: &str) -> Json {
+    json!({"primaryReferentType": "Creation", "referentCreation": {
+        "name": [{"value": title, "type": "Title", "primaryLanguage": "en"}],
+        "structuralType": "Digital", "mode": ["Visual"], "character": ["Language"], "type": ["Article"],
+        "principalAgent": [{"name": {"value": "Bak, Per", "type": "Name"}, "role": "Author"}]}})
+}
+
+fn parties<S: Store + 'static>(client: &Client<S>) {
+    let none = &Json::Null;
+    client.check("POST", "/agencies", "", &json!({"code": "A", "name": "A"}), (401, "unauthenticated"));
+    client.check(
+        "POST",
+        "/agencies",
+        "tendot_x_y",
+        &json!({"code": "A", "name": "A"}),
+        (401, "not-authenticated"),
+    );
+    let scene = client.scene();
+    assert_eq!(scene.prefixes, ["10.70000", "10.70001"]);
+    client.check("POST", "/agencies", TOKEN, &json!({"code": "a", "name": "x"}), (409, "agency-exists"));
+    client.check("POST", "/agencies", TOKEN, &json!({"code": "a b", "name": "x"}), (422, "bad-code"));
+    client.check(
+        "POST",
+        "/agencies",
+        &scene.agencies[0],
+        &json!({"code": "C", "name": "C"}),
+        (403, "not-yours"),
+    );
+    let listed = client.check("GET", "/agencies", "", none, (200, ""));
+    assert_eq!(listed["items"].as_array().unwrap().len(), 2);
+    client.check("GET", "/agencies/a", "", none, (200, ""));
+    client.check("GET", "/agencies/c", "", none, (404, "not-found"));
+    // An agency has registrants of its own.
+    let made = client.told(
+        "POST",
+        "/registrants",
+        &scene.agencies[0],
+        &[],
+        &json!({"name": "New", "contact": "a@b.c"}),
+    );
+    assert_eq!((made.status, &made.json["agency"]), (201, &json!("A")));
+    let path = format!("/registrants/{}", made.json["id"].as_str().unwrap());
+    assert_eq!(client.check("GET", &path, &scene.agencies[0], none, (200, ""))["contact"], "a@b.c");
+    assert_eq!(client.check("GET", &path, &scene.agencies[1], none, (200, ""))["contact"], Json::Null);
+    client.check("PUT", &path, &scene.agencies[1], &json!({"name": "x"}), (403, "not-yours"));
+    assert_eq!(
+        client.check("PUT", &path, &scene.agencies[0], &json!({"name": "Newer"}), (200, ""))["name"],
+        "Newer"
+    );
+    client.check(
+        "POST",
+        "/registrants",
+        &scene.agencies[0],
+        &json!({"agency": "B", "name": "x"}),
+        (403, "not-yours"),
+    );
+    client.check(
+        "POST",
+        "/registrants",
+        TOKEN,
+        &json!({"agency": "C", "name": "x"}),
+        (422, "no-such-agency"),
+    );
+    // Prefixes.
+    let body = json!({"registrant": scene.ids[1], "prefix": "10.70000"});
+    let told = client.check("POST", "/prefixes", TOKEN, &body, (409, "prefix-taken"));
+    assert_eq!(told["existing"], "10.70000");
+    client.check(
+        "POST",
+        "/prefixes",
+        &scene.agencies[0],
+        &json!({"registrant": scene.ids[1]}),
+        (403, "not-yours"),
+    );
+    client.check("POST", "/prefixes", TOKEN, &json!({"registrant": "none"}), (422, "no-such-registrant"));
+    client.check(
+        "POST",
+        "/prefixes",
+        TOKEN,
+        &json!({"registrant": scene.ids[0], "prefix": "x"}),
+        (422, "bad-prefix"),
+    );
+    client.make("/prefixes", &json!({"registrant": scene.ids[0], "prefix": "10.1234", "test": true}));
+    let listed = client.check("GET", &format!("/prefixes?registrant={}", scene.ids[0]), "", none, (200, ""));
+    assert_eq!(listed["items"].as_array().unwrap().len(), 2, "{listed}");
+    assert_eq!(client.check("GET", "/prefixes/10.70001", "", none, (200, ""))["agency"], "B");
+    // Tokens.
+    client.check("GET", "/tokens", "", none, (401, "unauthenticated"));
+    let listed = client.check("GET", "/tokens", &scene.tokens[0], none, (200, ""));
+    let items = listed["items"].as_array().unwrap();
+    assert_eq!((items.len(), &items[0]["token"]), (1, &Json::Null), "{listed}");
+    let path = format!("/tokens/{}", items[0]["id"].as_str().unwrap());
+    client.check("DELETE", &path, &scene.tokens[1], none, (404, "not-found"));
+    client.check("DELETE", &path, &scene.tokens[0], none, (204, ""));
+    client.check("GET", "/tokens", &scene.tokens[0], none, (401, "not-authenticated"));
+    let body = json!({"role": "agency", "subject": "B"});
+    client.check("POST", "/tokens", &scene.tokens[1], &body, (403, "not-yours"));
+    let body = json!({"role": "operator", "expires": "2001-01-01T00:00:00Z"});
+    client.check("POST", "/tokens", TOKEN, &body, (422, "expired"));
+    let body = json!({"role": "registrant", "subject": scene.ids[1], "scopes": ["read"], "label": "CI"});
+    let token = client.make("/tokens", &body);
+    let body = json!({"name": "10.70001/x", "url": "https://example.org/"});
+    client.check("POST", "/dois", token["token"].as_str().unwrap(), &body, (403, "out-of-scope"));
+}
+
+fn deposits<S: Store + 'static>(client: &Client<S>) {
+    let scene = client.scene();
+    let deposit = |name: &str| json!({"name": name, "url": "https://example.org/1"});
+    let told = client.told("POST", "/dois", &scene.tokens[0], &[], &deposit("10.70000/Abc"));
+    assert_eq!((told.status, told.head.header("location")), (201, Some("/api/v1/dois/10.70000/Abc")));
+    assert_eq!(told.json["values"][0]["index"], 1);
+    assert_eq!(told.json["values"][1]["data"]["value"]["handle"], "0.NA/10.70000");
+    assert_eq!(client.leads("10.70000/aBC"), (302, Some("https://example.org/1".into())));
+    let refused = client.check(
+        "POST",
+        "/dois",
+        &scene.tokens[0],
+        &deposit("10.70000/ABC"),
+        (409, "already-registered"),
+    );
+    assert_eq!(refused["existing"], "10.70000/Abc");
+    assert!(refused["since"].is_string());
+    client.check("POST", "/dois", &scene.tokens[1], &deposit("10.70000/y"), (403, "not-yours"));
+    client.check("POST", "/dois", TOKEN, &deposit("10.9999/y"), (404, "no-such-prefix"));
+    client.check("POST", "/dois", TOKEN, &deposit("10.70000"), (422, "bad-name"));
+    client.check("POST", "/dois", TOKEN, &deposit("10.70000/a\u{202e}b"), (422, "bad-name"));
+    client.check("POST", "/dois", TOKEN, &json!({"url": "https://example.org/"}), (422, "missing"));
+    client.check("POST", "/dois", TOKEN, &json!({"name": "10.70000/n"}), (422, "missing"));
+    for url in
+        ["/a", "//example.org/", "javascript:alert(1)", "https://u:p@example.org/", "https://exаmple.org/"]
+    {
+        let told = client.check(
+            "POST",
+            "/dois",
+            TOKEN,
+            &json!({"name": "10.70000/n", "url": url}),
+            (422, "bad-url"),
+        );
+        assert_eq!(told["pointer"], "/url");
+    }
+    // Names are made.
+    let minted = client.make("/dois", &json!({"prefix": "10.70000", "url": "https://example.org/2"}));
+    let name = minted["name"].as_str().unwrap();
+    assert!(tendot_registry::doi::is_minted(name.strip_prefix("10.70000/").unwrap()), "{name}");
+    assert_eq!(client.leads(name).0, 302);
+    // Several places.
+    let loc = "<locations><location href=\"https://example.org/loc\" weight=\"1\"/></locations>";
+    let values = json!([{"index": 2, "type": "URL", "data": "https://example.org/b"}, {"index": 5, "type": "10320/loc", "data": loc}]);
+    let made = client.make("/dois", &json!({"name": "10.70000/many", "values": values}));
+    assert_eq!(made["values"].as_array().unwrap().len(), 3);
+    for index in [100, 1] {
+        let values = json!([{"index": index, "type": "HS_ADMIN", "data": "x"}]);
+        client.check(
+            "POST",
+            "/dois",
+            TOKEN,
+            &json!({"name": "10.70000/z", "url": "https://a.org/", "values": values}),
+            (422, "bad-value"),
+        );
+    }
+    // What is given replaces, the rest stays.
+    let body = json!({"url": "https://example.org/3"});
+    let changed = client.check("PUT", "/dois/10.70000/ABC", &scene.tokens[0], &body, (200, ""));
+    assert_eq!(
+        (&changed["name"], &changed["url"]),
+        (&json!("10.70000/Abc"), &json!("https://example.org/3"))
+    );
+    assert_eq!(client.leads("10.70000/abc"), (302, Some("https://example.org/3".into())));
+    client.check("PUT", "/dois/10.70000/abc", &scene.tokens[1], &body, (403, "not-yours"));
+    client.check("PUT", "/dois/10.70000/none", &scene.tokens[0], &body, (404, "not-found"));
+    // Nothing is done for a rehearsal.
+    let told = client.told("POST", "/dois?dry-run=true", TOKEN, &[], &deposit("10.70000/dry"));
+    assert_eq!((told.status, client.leads("10.70000/dry").0), (200, 404));
+    let listed = client.check("GET", "/dois?prefix=10.70000&limit=2", "", &Json::Null, (200, ""));
+    assert_eq!(listed["items"].as_array().unwrap().len(), 2);
+    let path = format!("/dois?prefix=10.70000&after={}", listed["next"].as_str().unwrap());
+    let rest = client.check("GET", &path, "", &Json::Null, (200, ""));
+    assert_eq!((rest["items"].as_array().unwrap().len(), &rest["next"]), (1, &Json::Null), "{rest}");
+}
+
+fn conditions<S: Store + 'static>(client: &Client<S>) {
+    client.scene();
+    let made = client.told(
+        "POST",
+        "/dois",
+        TOKEN,
+        &[],
+        &json!({"name": "10.70000/a", "url": "https://example.org/1"}),
+    );
+    let tag = made.head.header("etag").unwrap().to_owned();
+    let put = |url: &str, header: &str| {
+        client.told("PUT", "/dois/10.70000/a", TOKEN, &[header], &json!({"url": url}))
+    };
+    let changed = put("https://example.org/2", &format!("If-Match: {tag}"));
+    assert_eq!(changed.status, 200);
+    let stale = put("https://example.org/3", &format!("If-Match: {tag}"));
+    assert_eq!((stale.status, stale.json["code"].as_str()), (412, Some("changed")));
+    let read = client.told("GET", "/dois/10.70000/a", "", &[], &Json::Null);
+    assert_eq!(read.head.header("etag"), changed.head.header("etag"));
+    let same = format!("If-None-Match: {}", read.head.header("etag").unwrap());
+    assert_eq!(client.told("GET", "/dois/10.70000/a", "", &[&same], &Json::Null).status, 304);
+    assert_eq!(put("https://example.org/4", "If-None-Match: *").status, 412);
+    let new = client.told(
+        "PUT",
+        "/dois/10.70000/new",
+        TOKEN,
+        &["If-None-Match: *"],
+        &json!({"url": "https://example.org/n"}),
+    );
+    assert_eq!((new.status, client.leads("10.70000/new").0), (201, 302));
+    assert_eq!(client.leads("10.70000/a").1.as_deref(), Some("https://example.org/2"));
+}
+
+fn keys<S: Store + 'static>(client: &Client<S>) {
+    let scene = client.scene();
+    let send = |token: &str, key: &str, url: &str| {
+        let header = format!("Idempotency-Key: {key}");
+        client.told("POST", "/dois", token, &[&header], &json!({"prefix": "10.70000", "url": url}))
+    };
+    let first = send(TOKEN, "k1", "https://example.org/1");
+    let second = send(TOKEN, "k1", "https://example.org/1");
+    assert_eq!((first.status, second.status), (201, 201));
+    assert_eq!(first.head.body, second.head.body);
+    let other = send(TOKEN, "k1", "https://example.org/2");
+    assert_eq!((other.status, other.json["code"].as_str()), (422, Some("key-reused")));
+    assert_ne!(send(TOKEN, "k2", "https://example.org/1").json["name"], first.json["name"]);
+    // The key of another is another key.
+    assert_ne!(send(&scene.tokens[0], "k1", "https://example.org/1").json["name"], first.json["name"]);
+    assert_eq!(send(TOKEN, &"k".repeat(256), "https://example.org/1").status, 400);
+    let listed = client.check("GET", "/dois?prefix=10.70000", "", &Json::Null, (200, ""));
+    assert_eq!(listed["items"].as_array().unwrap().len(), 3);
+}
+
+fn metadata<S: Store + 'static>(client: &Client<S>) {
+    client.scene();
+    let made = client.make(
+        "/dois",
+        &json!({"name": "10.70000/m", "url": "https://example.org/", "metadata": kernel("One")}),
+    );
+    assert_eq!(made["metadata"]["referentCreation"]["name"][0]["value"], "One");
+    let mut wrong = kernel("Two");
+    wrong["referentCreation"]["mode"] = json!(["Visual", "Loud"]);
+    let body = json!({"name": "10.70000/w", "url": "https://example.org/", "metadata": wrong});
+    let told = client.check("POST", "/dois", TOKEN, &body, (422, "bad-metadata"));
+    assert_eq!(told["pointer"], "/metadata/referentCreation/mode/1");
+    assert!(told["faults"][0]["allowed"].as_array().unwrap().contains(&json!("Audio")), "{told}");
+    // An agency may want it.
+    client.check("PUT", "/agencies/A", TOKEN, &json!({"metadata": "required"}), (200, ""));
+    let body = json!({"name": "10.70000/n", "url": "https://example.org/"});
+    let told = client.check("POST", "/dois", TOKEN, &body, (422, "missing"));
+    assert_eq!(told["pointer"], "/metadata");
+    client.check("PUT", "/dois/10.70000/m", TOKEN, &json!({"metadata": null}), (422, "missing"));
+    client.check("PUT", "/dois/10.70000/m", TOKEN, &json!({"metadata": kernel("Other")}), (200, ""));
+}
+
+fn reserved_names<S: Store + 'static>(client: &Client<S>) {
+    let scene = client.scene();
+    let reserve = json!({"name": "10.70000/r", "state": "reserved"});
+    let made = client.told("POST", "/dois", &scene.tokens[0], &[], &reserve);
+    assert_eq!((made.status, made.json["state"].as_str()), (201, Some("reserved")));
+    assert_eq!(client.leads("10.70000/r").0, 404);
+    client.check("GET", "/dois/10.70000/r", "", &Json::Null, (404, "not-found"));
+    client.check("GET", "/dois/10.70000/r", &scene.tokens[1], &Json::Null, (404, "not-found"));
+    client.check("GET", "/dois/10.70000/r", &scene.agencies[0], &Json::Null, (200, ""));
+    client.check("PUT", "/dois/10.70000/r", &scene.tokens[1], &json!({}), (404, "not-found"));
+    let listed = client.check("GET", "/dois?prefix=10.70000", "", &Json::Null, (200, ""));
+    assert_eq!(listed["items"], json!([]));
+    client.check("POST", "/dois", TOKEN, &reserve, (409, "already-registered"));
+    client.check(
+        "PUT",
+        "/dois/10.70000/r",
+        &scene.tokens[0],
+        &json!({"state": "registered"}),
+        (422, "missing"),
+    );
+    let body = json!({"state": "registered", "url": "https://example.org/"});
+    client.check("PUT", "/dois/10.70000/r", &scene.tokens[0], &body, (200, ""));
+    assert_eq!(client.leads("10.70000/r").0, 302);
+    client.check(
+        "PUT",
+        "/dois/10.70000/r",
+        &scene.tokens[0],
+        &json!({"state": "reserved"}),
+        (409, "already-public"),
+    );
+    // What nobody ever saw can go.
+    client.make("/dois", &json!({"name": "10.70000/s", "state": "reserved"}));
+    client.check("DELETE", "/dois/10.70000/s", TOKEN, &Json::Null, (200, ""));
+    client.make("/dois", &json!({"name": "10.70000/s", "state": "reserved"}));
+}
+
+fn ended_names<S: Store + 'static>(client: &Client<S>) {
+    let scene = client.scene();
+    client.make("/dois", &json!({"name": "10.70000/a", "url": "https://example.org/"}));
+    client.check("DELETE", "/dois/10.70000/a", &scene.tokens[1], &Json::Null, (403, "not-yours"));
+    let ended = client.check("DELETE", "/dois/10.70000/A", &scene.tokens[0], &Json::Null, (200, ""));
+    assert_eq!(ended["state"], "tombstone");
+    assert_eq!(client.leads("10.70000/a").0, 410);
+    assert_eq!(client.send("GET", "/api/handles/10.70000/a", "", &[], b"").status, 404);
+    let read = client.check("GET", "/dois/10.70000/a", "", &Json::Null, (200, ""));
+    assert_eq!((&read["state"], read["ended"].is_string()), (&json!("tombstone"), true));
+    let again = json!({"name": "10.70000/A", "url": "https://example.org/"});
+    client.check("POST", "/dois", TOKEN, &again, (409, "already-registered"));
+    client.check("PUT", "/dois/10.70000/a", TOKEN, &json!({}), (410, "ended"));
+    client.check("DELETE", "/dois/10.70000/a", TOKEN, &Json::Null, (410, "ended"));
+    let history = client.check("GET", "/history/10.70000/a", "", &Json::Null, (200, ""));
+    assert_eq!(history["items"].as_array().unwrap().len(), 2);
+    // The same by another door.
+    client.make("/dois", &json!({"name": "10.70000/b", "url": "https://example.org/"}));
+    assert_eq!(client.send("DELETE", "/api/handles/10.70000/b", &scene.tokens[0], &[], b"").status, 200);
+    assert_eq!(client.leads("10.70000/b").0, 410);
+    // Names to try things out may go.
+    client.make("/prefixes", &json!({"registrant": scene.ids[0], "prefix": "10.5072", "test": true}));
+    for _ in 0..2 {
+        client.make("/dois", &json!({"name": "10.5072/t", "url": "https://example.org/"}));
+        client.check("DELETE", "/dois/10.5072/t", TOKEN, &Json::Null, (200, ""));
+    }
+}
+
+fn policies<S: Store + 'static>(client: &Client<S>) {
+    client.scene();
+    let set = |policy: Json| {
+        client.told("PUT", "/prefixes/10.70000", TOKEN, &[], &json!({"policy": policy})).status
+    };
+    let deposit = |name: &str, url: &str| {
+        let told = client.told("POST", "/dois", TOKEN, &[], &json!({"name": name, "url": url}));
+        (told.status, told.json["code"].as_str().unwrap_or_default().to_owned())
+    };
+    assert_eq!(set(json!({"pattern": "[a-z]{2,4}"})), 200);
+    assert_eq!(deposit("10.70000/abc", "https://example.org/").0, 201);
+    assert_eq!(deposit("10.70000/abcde", "https://example.org/"), (422, "pattern".into()));
+    assert_eq!(set(json!({"pattern": "("})), 422);
+    assert_eq!(set(json!({"hosts": ["example.org"]})), 200);
+    assert_eq!(deposit("10.70000/h", "https://www.example.org/").0, 201);
+    assert_eq!(deposit("10.70000/i", "https://example.com/"), (422, "host".into()));
+    let body = br#"[{"index":1,"type":"URL","data":"https://example.com/"}]"#;
+    let native = client.send("PUT", "/api/handles/10.70000/j", TOKEN, &[], body);
+    assert_eq!(native.status, 400, "{}", String::from_utf8_lossy(&native.body));
+    assert_eq!(set(json!({"quota": 4})), 200);
+    assert_eq!(deposit("10.70000/q1", "https://example.com/").0, 201);
+    assert_eq!(deposit("10.70000/q2", "https://example.com/").0, 201);
+    assert_eq!(deposit("10.70000/q3", "https://example.com/"), (507, "quota".into()));
+    assert_eq!(set(json!({"confusable": "refuse"})), 200);
+    assert_eq!(deposit("10.70000/caf\u{e9}", "https://example.com/").0, 201);
+    assert_eq!(deposit("10.70000/cafe\u{301}", "https://example.com/"), (409, "confusable".into()));
+    assert_eq!(set(json!({"confusable": "warn"})), 200);
+    assert_eq!(deposit("10.70000/cafe\u{301}", "https://example.com/").0, 201);
+}
+
+fn batches<S: Store + 'static>(client: &Client<S>) {
+    let scene = client.scene();
+    // Of 5,000 lines each hundredth is bad, and each is told of, in order.
+    let mut body = String::new();
+    for number in 1..=5_000 {
+        body += &match number % 100 {
+            0 if number % 200 == 0 => format!("{{\"name\":\"10.70000/{number}\",\"url\":\"nowhere\"}}\n"),
+            0 => "not JSON\n".to_owned(),
+            _ => format!("{{\"name\":\"10.70000/{number}\",\"url\":\"https://example.org/{number}\"}}\r\n"),
+        };
+    }
+    let told = client.batch(&scene.tokens[0], &["Content-Type: application/x-ndjson"], &body);
+    assert_eq!(told.len(), 5_000);
+    for (line, number) in told.iter().zip(1..) {
+        let expected = if number % 100 == 0 { "refused" } else { "created" };
+        assert_eq!((&line["line"], &line["status"]), (&json!(number), &json!(expected)), "{line}");
+        if number % 100 == 0 {
+            let code = if number % 200 == 0 { "bad-url" } else { "malformed" };
+            assert_eq!((&line["error"]["code"], &line["error"]["line"]), (&json!(code), &json!(number)));
+        }
+    }
+    assert_eq!(client.leads("10.70000/4999").0, 302);
+    assert_eq!(client.leads("10.70000/5000").0, 404);
+    // Those that are there are changed, or not; lines of one batch hold in their order.
+    let line = |name: &str, url: &str| format!("{{\"name\":\"{name}\",\"url\":\"{url}\"}}\n");
+    let mut body =
+        line("10.70000/1", "https://example.org/1") + &line("10.70000/2", "https://example.org/new");
+    body += "\n";
+    body += &(line("10.70000/new", "https://example.org/a") + &line("10.70000/NEW", "https://example.org/b"));
+    body += &(line("10.70001/x", "https://example.org/a") + &line("10.9/x", "https://example.org/a"));
+    let mut lines = body.clone();
+    for number in 0..3_000 {
+        lines += &line("10.70000/same", &format!("https://example.org/{number}"));
+    }
+    let told = client.batch(&scene.tokens[0], &[], &lines);
+    let statuses: Vec<&str> = told.iter().take(6).map(|line| line["status"].as_str().unwrap()).collect();
+    assert_eq!(statuses, ["unchanged", "updated", "created", "updated", "refused", "refused"]);
+    assert_eq!((&told[2]["line"], &told[3]["name"]), (&json!(4), &json!("10.70000/new")));
+    assert_eq!(client.leads("10.70000/same").1.as_deref(), Some("https://example.org/2999"));
+    // A rehearsal.
+    let found = client.send(
+        "POST",
+        "/api/v1/dois/batch?dry-run=true",
+        &scene.tokens[0],
+        &[],
+        line("10.70000/dry", "https://a.org/").as_bytes(),
+    );
+    assert_eq!(lines_of(&found.body), ["created"]);
+    assert_eq!(client.leads("10.70000/dry").0, 404);
+    // Who may not.
+    for (token, status) in [("", 401), ("tendot_a_b", 401)] {
+        assert_eq!(client.send("POST", "/api/v1/dois/batch", token, &[], b"{}").status, status);
+    }
+    assert_eq!(
+        client.send("POST", "/api/v1/dois/batch", TOKEN, &["Content-Type: text/plain"], b"{}").status,
+        415
+    );
+    assert_eq!(client.batch(TOKEN, &[], ""), Vec::<Json>::new());
+}
+
+fn lines_of(body: &[u8]) -> Vec<String> {
+    lines(body).iter().map(|line| line["status"].as_str().unwrap().to_owned()).collect()
+}
+
+fn batches_again<S: Store + 'static>(client: &Client<S>) {
+    client.scene();
+    let body: String = (0..2_500)
+        .map(|number| format!("{{\"prefix\":\"10.70000\",\"url\":\"https://example.org/{number}\"}}\n"))
+        .collect();
+    let key = "Idempotency-Key: batch-1";
+    let first = client.send("POST", "/api/v1/dois/batch", TOKEN, &[key], body.as_bytes());
+    let second = client.send("POST", "/api/v1/dois/batch", TOKEN, &[key], body.as_bytes());
+    assert_eq!(first.body, second.body);
+    assert_eq!(lines(&first.body).len(), 2_500);
+    for other in
+        [format!("{body}{{}}\n"), body[..body.len() - 100].to_owned(), body.replacen("/7\"", "/x\"", 1)]
+    {
+        let found = client.send("POST", "/api/v1/dois/batch", TOKEN, &[key], other.as_bytes());
+        assert_eq!(found.status, 422, "{}", String::from_utf8_lossy(&found.body));
+    }
+    // One that is cut off goes on where it was: nothing is made twice, and all is told.
+    let half = body.len() / 2;
+    let mut stream = client.service.connect();
+    let head = format!(
+        "POST /api/v1/dois/batch HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {TOKEN}\r\nIdempotency-Key: batch-2\r\n\
+         Content-Length: {}\r\n\r\n",
+        body.len()
+    );
+    stream.write_all(head.as_bytes()).unwrap();
+    stream.write_all(&body.as_bytes()[..half]).unwrap();
+    let mut some = [0; 1_000];
+    assert!(stream.read(&mut some).unwrap() > 0, "answers come while it is sent");
+    drop(stream);
+    let resumed =
+        client.send("POST", "/api/v1/dois/batch", TOKEN, &["Idempotency-Key: batch-2"], body.as_bytes());
+    let told = lines(&resumed.body);
+    assert_eq!(told.len(), 2_500);
+    let names: BTreeMap<&str, u64> =
+        told.iter().map(|line| (line["name"].as_str().unwrap(), line["line"].as_u64().unwrap())).collect();
+    assert_eq!(names.len(), 2_500);
+    let mut all = 0;
+    let mut after = String::new();
+    loop {
+        let path = format!("/dois?prefix=10.70000&limit=1000{after}");
+        let listed = client.check("GET", &path, "", &Json::Null, (200, ""));
+        all += listed["items"].as_array().unwrap().len();
+        match listed["next"].as_str() {
+            Some(next) => after = format!("&after={next}"),
+            None => break,
+        }
+    }
+    assert_eq!(all, 5_000);
+}
+
+fn tables<S: Store + 'static>(client: &Client<S>) {
+    client.scene();
+    let body = "name,url,metadata\r\n10.70000/a,https://example.org/a,\r\n10.70000/b,\"https://example.org/b\",\"{\"\"primaryReferentType\"\":\n1}\"\r\n\
+                =cmd(),https://example.org/,\r\n10.70000/c,\"https://example.org/\"\"c\",\r\n10.70000/d\r\n";
+    let found =
+        client.send("POST", "/api/v1/dois/batch", TOKEN, &["Content-Type: text/csv"], body.as_bytes());
+    let told = lines(&found.body);
+    let shown: Vec<(u64, &str, &str)> = told
+        .iter()
+        .map(|line| {
+            (
+                line["line"].as_u64().unwrap(),
+                line["status"].as_str().unwrap(),
+                line["error"]["code"].as_str().unwrap_or(""),
+            )
+        })
+        .collect();
+    let expected = [
+        (2, "created", ""),
+        (3, "refused", "bad-metadata"),
+        (5, "refused", "bad-name"),
+        (6, "created", ""),
+        (7, "refused", "malformed"),
+    ];
+    assert_eq!(shown, expected, "{told:?}");
+    let found =
+        client.send("POST", "/api/v1/dois/batch", TOKEN, &["Content-Type: text/csv"], b"name,title\n");
+    assert_eq!(found.status, 400);
+}
+
+fn a_token_is_revoked_in_the_middle_of_a_batch<S: Store + 'static>(client: &Client<S>) {
+    let scene = client.scene();
+    let mut stream = client.service.connect();
+    let head = format!(
+        "POST /api/v1/dois/batch HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {}\r\nTransfer-Encoding: chunked\r\n\r\n",
+        scene.tokens[0]
+    );
+    stream.write_all(head.as_bytes()).unwrap();
+    let mut reader = BufReader::new(stream.try_clone().unwrap());
+    let mut exchange = |name: &str| {
+        send_chunk(&mut stream, &format!("{{\"name\":\"{name}\",\"url\":\"https://example.org/\"}}\n"));
+        loop {
+            let mut line = String::new();
+            assert!(reader.read_line(&mut line).unwrap() > 0, "it goes on");
+            if line.starts_with("{\"line\"") {
+                return serde_json::from_str::<Json>(&line).unwrap();
+            }
+        }
+    };
+    assert_eq!(exchange("10.70000/a")["status"], "created");
+    let listed = client.check("GET", "/tokens", &scene.tokens[0], &Json::Null, (200, ""));
+    let path = format!("/tokens/{}", listed["items"][0]["id"].as_str().unwrap());
+    client.check("DELETE", &path, TOKEN, &Json::Null, (204, ""));
+    let refused = exchange("10.70000/b");
+    assert_eq!((&refused["status"], &refused["error"]["code"]), (&json!("refused"), &json!("bad-token")));
+    assert_eq!(client.leads("10.70000/b").0, 404);
+}
+
+fn send_chunk(stream: &mut TcpStream, text: &str) {
+    stream.write_all(format!("{:x}\r\n{text}\r\n", text.len()).as_bytes()).unwrap();
+}
+
+fn transfers<S: Store + 'static>(client: &Client<S>) {
+    let scene = client.scene();
+    for name in ["10.70000/a", "10.70000/b", "10.70000/c"] {
+        client.make("/dois", &json!({"name": name, "url": "https://example.org/"}));
+    }
+    let propose = json!({"names": ["10.70000/a", "10.70000/B"], "to": scene.ids[1]});
+    client.check("POST", "/transfers", &scene.tokens[1], &propose, (403, "not-yours"));
+    client.check(
+        "POST",
+        "/transfers",
+        &scene.tokens[0],
+        &json!({"names": ["10.70000/a"], "to": scene.ids[1], "force": true}),
+        (403, "not-yours"),
+    );
+    let made = client.told("POST", "/transfers", &scene.tokens[0], &[], &propose);
+    assert_eq!((made.status, &made.json["state"]), (201, &json!("proposed")), "{}", made.json);
+    let path = format!("/transfers/{}", made.json["id"].as_str().unwrap());
+    let accept = format!("{path}/accept");
+    client.check("POST", &accept, &scene.tokens[0], &Json::Null, (403, "not-yours"));
+    assert_eq!(
+        client.check("GET", "/dois/10.70000/a", "", &Json::Null, (200, ""))["registrant"],
+        json!(scene.ids[0])
+    );
+    assert_eq!(client.check("POST", &accept, &scene.tokens[1], &Json::Null, (200, ""))["state"], "done");
+    assert_eq!(client.check("POST", &accept, &scene.tokens[1], &Json::Null, (200, ""))["state"], "done");
+    assert_eq!(
+        client.check("GET", "/dois/10.70000/b", "", &Json::Null, (200, ""))["registrant"],
+        json!(scene.ids[1])
+    );
+    let body = json!({"url": "https://example.org/2"});
+    client.check("PUT", "/dois/10.70000/a", &scene.tokens[0], &body, (403, "not-yours"));
+    client.check("PUT", "/dois/10.70000/a", &scene.tokens[1], &body, (200, ""));
+    client.check("PUT", "/dois/10.70000/c", &scene.tokens[1], &body, (403, "not-yours"));
+    let listed =
+        client.check("GET", &format!("/dois?registrant={}", scene.ids[1]), "", &Json::Null, (200, ""));
+    assert_eq!(listed["items"].as_array().unwrap().len(), 2);
+    let history = client.check("GET", "/history/10.70000/a", "", &Json::Null, (200, ""));
+    assert_eq!(history["items"].as_array().unwrap().len(), 3);
+    // A prefix takes its other names with it.
+    let made = client.make("/transfers", &json!({"prefix": "10.70000", "to": scene.ids[1], "force": true}));
+    assert_eq!(made["state"], "done");
+    client.check("PUT", "/dois/10.70000/c", &scene.tokens[1], &body, (200, ""));
+    client.check("PUT", "/dois/10.70000/c", &scene.tokens[0], &body, (403, "not-yours"));
+    assert_eq!(client.leads("10.70000/c"), (302, Some("https://example.org/2".into())));
+    // Of others' transfers nobody learns.
+    let body = json!({"agency": "A", "name": "Third"});
+    let third = client.make("/registrants", &body);
+    let token = client.make("/tokens", &json!({"role": "registrant", "subject": third["id"]}));
+    client.check("GET", &path, token["token"].as_str().unwrap(), &Json::Null, (404, "not-found"));
+    // One that is not wanted.
+    let made = client.told(
+        "POST",
+        "/transfers",
+        &scene.tokens[1],
+        &[],
+        &json!({"prefix": "10.70001", "to": scene.ids[0]}),
+    );
+    let path = format!("/transfers/{}", made.json["id"].as_str().unwrap());
+    assert_eq!(
+        client.check("POST", &format!("{path}/decline"), &scene.tokens[0], &Json::Null, (200, ""))["state"],
+        "declined"
+    );
+    client.check("POST", &format!("{path}/accept"), &scene.tokens[0], &Json::Null, (409, "decided"));
+    client.check("POST", "/transfers", TOKEN, &json!({"to": "x"}), (400, "malformed"));
+}
+
+fn an_agency_ends<S: Store + 'static>(client: &Client<S>) {
+    let scene = client.scene();
+    client.make("/dois", &json!({"name": "10.70000/a", "url": "https://example.org/"}));
+    let body = json!({"agency": "A", "to": "B"});
+    client.check("POST", "/transfers", &scene.tokens[0], &body, (403, "not-yours"));
+    let made = client.told("POST", "/transfers", &scene.agencies[0], &[], &body);
+    let path = format!("/transfers/{}/accept", made.json["id"].as_str().unwrap());
+    assert_eq!(client.check("POST", &path, &scene.agencies[1], &Json::Null, (200, ""))["state"], "done");
+    let ended = client.check("GET", "/agencies/A", "", &Json::Null, (200, ""));
+    assert_eq!((&ended["state"], &ended["successor"]), (&json!("ended"), &json!("B")));
+    assert_eq!(client.leads("10.70000/a").0, 302);
+    assert_eq!(client.check("GET", "/dois/10.70000/a", "", &Json::Null, (200, ""))["agency"], "B");
+    let found = client.send("GET", "/doiRA/10.70000/a", "", &[], b"");
+    assert_eq!(lines(&found.body)[0][0]["RA"], "B");
+    let body = json!({"name": "10.70000/n", "url": "https://example.org/"});
+    client.check("POST", "/dois", &scene.agencies[0], &body, (401, "bad-token"));
+    client.check("POST", "/dois", &scene.agencies[1], &body, (201, ""));
+    client.check(
+        "POST",
+        "/dois",
+        &scene.tokens[0],
+        &json!({"name": "10.70000/o", "url": "https://example.org/"}),
+        (201, ""),
+    );
+    client.check("POST", "/registrants", TOKEN, &json!({"agency": "A", "name": "x"}), (409, "agency-ended"));
+}
+
+fn what_is_not_understood<S: Store + 'static>(client: &Client<S>) {
+    client.scene();
+    let check = |body: &[u8], status: u16, code: &str| {
+        let found = client.send("POST", "/api/v1/dois", TOKEN, &[], body);
+        let told: Json = serde_json::from_slice(&found.body).unwrap();
+        assert_eq!((found.status, told["code"].as_str()), (status, Some(code)), "{told}");
+    };
+    // D1
+    let deep =
+        format!("{{\"name\":\"10.70000/a\",\"metadata\":{}1{}}}", "[".repeat(100_000), "]".repeat(100_000));
+    check(deep.as_bytes(), 422, "bad-metadata");
+    let deep = format!("{{\"name\":{}1{}}}", "[".repeat(100_000), "]".repeat(100_000));
+    check(deep.as_bytes(), 400, "malformed");
+    check(br#"{"name":"10.70000/a","name":"10.70000/b","url":"https://a.org/"}"#, 400, "malformed");
+    check(br#"{"name":1e400}"#, 400, "malformed");
+    check(br#"{"name":"10.70000/\ud800"}"#, 400, "malformed");
+    check(b"\xef\xbb\xbf{}", 400, "malformed");
+    check(b"", 400, "malformed");
+    check(b"[]", 400, "malformed");
+    check(b"{} {}", 400, "malformed");
+    check(br#"{"nmae":"10.70000/a"}"#, 400, "malformed");
+    check(&[b' '; 3 << 20], 413, "too-large");
+    let found = client.send("PATCH", "/api/v1/dois/10.70000/a", TOKEN, &[], b"");
+    assert_eq!((found.status, found.header("allow").is_some()), (405, true));
+    let found = client.send("GET", "/api/v1/nothing", "", &[], b"");
+    assert_eq!(found.status, 404);
+}
