@@ -246,7 +246,8 @@ fn locations_of_an_agency_hold_at_once() {
         location.trim().to_owned()
     };
     assert_eq!([lead(), lead()], ["https://example.org/", "https://example.org/"]);
-    let places = r#"<locations><location id="0" href="https://example.net/all" weight="1000000000"/></locations>"#;
+    let places =
+        r#"<locations><location id="0" href="https://example.net/all" weight="1000000000"/></locations>"#;
     let value = Value::new(1, "10320/loc", places);
     scene.service.commit(Edit::Home { prefix: "10.SERV".into() });
     scene.service.put("10.SERV/PLACES", vec![value]);
