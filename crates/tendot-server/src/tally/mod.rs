@@ -110,8 +110,9 @@ impl Tally {
 
     /// Takes out what was counted of names that were found.
     pub(crate) fn take_resolutions(&self) -> Vec<Resolutions> {
-        let names = self.prefixes.names();
         let mut taken = self.resolved.take();
+        // Afterwards: a prefix gets its number before it is counted.
+        let names = self.prefixes.names();
         // One that was counted while others went may be there twice.
         taken.sort_unstable_by_key(|(name, _)| (name.prefix, name.fingerprint));
         taken.dedup_by(|(name, count), (before, sum)| {
@@ -128,8 +129,8 @@ impl Tally {
 
     /// Takes out what was counted of names that were not found.
     pub(crate) fn take_failures(&self) -> Vec<Failures> {
-        let names = self.prefixes.names();
         let taken = self.failed.as_ref().map(Failed::take).unwrap_or_default();
+        let names = self.prefixes.names();
         let told = |(prefix, name, count): (u32, Box<str>, u64)| {
             Some(Failures { prefix: Arc::clone(names.get(prefix as usize)?), name, count })
         };
