@@ -5,6 +5,7 @@ mod bench_batches;
 mod bench_http;
 mod bench_native;
 mod bench_postgres;
+mod bench_registry;
 mod bench_store;
 mod fuzz;
 mod interop;
@@ -25,6 +26,7 @@ usage: cargo xtask COMMAND
   bench-store [RECORDS]…  measure the embedded store against the bare engine and PostgreSQL, and write docs/speed.md;
                           with numbers of records, measure only these and write nothing
   bench-batches           measure batches of deposits into the embedded store against PostgreSQL
+  bench-registry          measure deposits and batches over HTTP: against the store, and PostgreSQL
   bench-http              measure redirects and JSON against nginx and Handle.Net's server
   bench-native            measure the native protocol against plain servers and Handle.Net's
   interop [TENDOT]        have Handle.Net's client ask this program, and its own server, the same
@@ -49,6 +51,7 @@ fn main() -> anyhow::Result<()> {
             bench_store::bench_store(&sizes?)
         }
         ["bench-batches"] => bench_batches::bench_batches(),
+        ["bench-registry"] => bench_registry::bench_registry(),
         ["bench-http"] => bench_http::bench_http(),
         ["bench-native"] => bench_native::bench_native(),
         ["interop"] => interop::interop(None),

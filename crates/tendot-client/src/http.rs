@@ -207,7 +207,7 @@ impl Upstream for HttpUpstream {
 }
 
 /// What happened, down to its cause.
-fn whole(error: &(dyn std::error::Error + 'static)) -> String {
+pub(crate) fn whole(error: &(dyn std::error::Error + 'static)) -> String {
     let causes = std::iter::successors(Some(error), |error| error.source());
     causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
 }

@@ -7,9 +7,13 @@ mod cache;
 mod http;
 pub mod native;
 mod question;
+mod registry;
 mod resolver;
 
 pub use cache::CacheSettings;
 pub use http::{HttpError, HttpUpstream, WAY};
 pub use question::Question;
+pub use registry::{
+    BatchAnswers, BatchOptions, RegistryClient, RegistryError, RegistryFault, RegistryProblem, RegistryReply,
+};
 pub use resolver::{Answer, Found, Reply, Resolver, Source, Upstream};

@@ -493,4 +493,76 @@ mod tests {
         let dear = registry.history(name, all, usize::MAX, &Caller::Operator, &mut work);
         assert!(matches!(block_on(dear), Err(Error::Exhausted(_))));
     }
+
+    /// A prefix that was changed more often than is looked at for one answer: nothing is skipped or told twice, either way.
+    #[test]
+    fn pages_of_a_busy_prefix() {
+        let store = Memory::new();
+        let register = |name: &str, registration: String| {
+            let (name, registration) = (name.into(), registration.into_bytes().into());
+            let edit = Edit::Register { name, values: Vec::new(), registration, expect: Expect::Any };
+            block_on(store.commit(Change { by: "operator".into(), at: 0, edits: vec![edit] })).unwrap();
+        };
+        let holds = |who: usize, policy: usize| {
+            let policy = format!(r#"{{"quota":{policy}}}"#);
+            register(
+                "0.NA/10.1",
+                format!(
+                    r#"{{"prefix":"10.1","registrant":"r{who}","agency":"A","allocated":0,"policy":{policy}}}"#
+                ),
+            );
+        };
+        let deposit = |owner: &str, updated: usize| {
+            let owned = format!(r#"{{"state":"registered"{owner},"created":0,"updated":{updated}}}"#);
+            register("10.1/x", owned);
+        };
+        let home = vec![Edit::Home { prefix: "10.1".into() }];
+        block_on(store.commit(Change { by: "operator".into(), at: 0, edits: home })).unwrap();
+        holds(8, 0);
+        holds(9, 0);
+        holds(0, 0);
+        deposit("", 0);
+        let mut expected = vec!["r0".to_owned()];
+        for number in 1..=1_000 {
+            holds(number / 100, number);
+            if number % 100 == 0 {
+                expected.push(format!("r{} to r{}", number / 100 - 1, number / 100));
+            }
+            if number % 150 == 0 {
+                deposit("", number);
+                expected.push(format!("r{}", number / 100));
+            }
+        }
+        deposit(r#","owner":"other""#, 0);
+        expected.push("other".into());
+        holds(11, 0);
+        let registry = Registry::new(store, Settings::default());
+        let read = |mut order: Order, limit: usize| {
+            let mut told = Vec::new();
+            loop {
+                let (name, work) = (Handle::from("10.1/x"), &mut Work::new(20_000));
+                let events =
+                    block_on(registry.history(name, order, limit, &Caller::Anonymous, work)).unwrap();
+                assert!(events.items.len() <= limit);
+                told.extend(events.items.into_iter().map(|event| match event.what {
+                    Happening::Changed { after: Then::Record(now), .. } => now.registrant.unwrap().into(),
+                    Happening::Transferred { from, to } => {
+                        format!("{} to {}", from.registrant, to.registrant)
+                    }
+                    other => panic!("{other:?}"),
+                }));
+                let Some(next) = events.next else { return told };
+                order = match order {
+                    Order::OldestFirst { .. } => Order::OldestFirst { after: next },
+                    Order::NewestFirst { .. } => Order::NewestFirst { before: next },
+                };
+            }
+        };
+        for limit in [1, 2, 5, 100] {
+            assert_eq!(read(OLDEST, limit), expected, "by {limit}");
+            let mut newest: Vec<String> = read(Order::NewestFirst { before: u64::MAX }, limit);
+            newest.reverse();
+            assert_eq!(newest, expected, "the newest first by {limit}");
+        }
+    }
 }

@@ -22,6 +22,7 @@ mod price;
 mod referral;
 mod refusal;
 mod registry;
+pub mod report;
 mod resolve;
 mod response_code;
 mod responsible;

@@ -86,7 +86,7 @@ impl<S: Store> Registry<S> {
         limit: usize,
         work: &mut Work,
     ) -> Result<Vec<Listed>, Error> {
-        if !self.is_allocated(prefix, work).await? {
+        if !self.is_given(prefix, work).await? {
             let listed = self.store.list(prefix, after, limit).await?.into_iter();
             let shown = |listed: &tendot_store::Listed| listed.state == State::Live;
             return Ok(listed.map(|one| Listed { is_shown: shown(&one), name: one.name }).collect());
@@ -103,7 +103,7 @@ impl<S: Store> Registry<S> {
         Ok(listed)
     }
 
-    async fn is_allocated(&self, prefix: &[u8], work: &mut Work) -> Result<bool, Error> {
+    async fn is_given(&self, prefix: &[u8], work: &mut Work) -> Result<bool, Error> {
         let Ok(prefix) = std::str::from_utf8(prefix) else { return Ok(false) };
         Ok(self.prefix_entry(prefix, work).await?.is_some())
     }
@@ -127,7 +127,7 @@ impl<S: Store> Registry<S> {
     ) -> Result<Count, Error> {
         let listing = self.listing(prefix, work).await?;
         // What is counted without being looked at may be another server's, or only reserved.
-        let is_allocated = self.is_allocated(&listing.prefix, work).await?;
+        let is_allocated = self.is_given(&listing.prefix, work).await?;
         if !listing.start.is_empty() || self.settings.share.is_some() || is_allocated {
             let page = self.list(prefix, after, limit, caller, work).await?;
             return Ok(Count { names: page.names.len() as u64, next: page.next });

@@ -6,3 +6,8 @@
 mod crowd;
 pub mod http;
 pub mod native;
+mod tally;
+mod upkeep;
+
+pub use tally::Tally;
+pub use upkeep::Upkeep;

@@ -1,6 +1,8 @@
 //! The pages in a real browser: Debian's Chromium, driven over WebDriver. Screenshots are left in the folder for tests' files
 //! of the target directory, to be looked at.
 
+mod deposits;
+
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
@@ -9,8 +11,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use data_encoding::BASE64;
+use deposits::{Parties, metadata};
 use serde_json::{Value as Json, json};
 use tendot_proto::Value;
+use tendot_registry::transfer::What;
 use tendot_registry::{Registry, Settings};
 use tendot_server::http::{Http, Limits, listen};
 use tendot_store::{Change, Edit, Expect, Memory, Store as _};
@@ -19,7 +23,7 @@ const ENTER: &str = "\u{E007}";
 const TAB: &str = "\u{E004}";
 
 /// All pages that differ in how they are made.
-const PAGES: [&str; 11] = [
+const PAGES: [&str; 14] = [
     "/",
     "/docs",
     "/10.5555/ONE?noredirect",
@@ -31,6 +35,9 @@ const PAGES: [&str; 11] = [
     "/10.5555/a%zzb",
     "/10.5555/LOC?explain&locatt=country:gb",
     "/10.5555/WIDE?history",
+    "/10.70000/PAPER?noredirect",
+    "/10.70000/PAPER?history",
+    "/10.70000/GONE",
 ];
 
 #[test]
@@ -161,7 +168,12 @@ fn service(target: SocketAddr) -> SocketAddr {
         runtime.block_on(async {
             let store = Memory::new();
             store.commit(Change { by: "test".into(), at: 0, edits: edits(target) }).await.unwrap();
-            let http = Http::new(Arc::new(Registry::new(store, Settings::default())));
+            let registry = Registry::new(store, Settings::default());
+            let parties = Parties::new(&registry).await;
+            let titled = format!(r#"{{"metadata":{}}}"#, metadata("Another title"));
+            parties.change(&registry, "10.70000/PAPER", &titled).await;
+            parties.transfer(&registry, What::Prefix("10.70000".into()), &parties.second).await;
+            let http = Http::new(Arc::new(registry));
             let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
             told.send(listener.local_addr().unwrap()).unwrap();
             listen(listener, Arc::new(http), Limits::default(), std::future::pending()).await.unwrap();

@@ -67,6 +67,11 @@ impl Versions {
             && self.prefixes.load(Ordering::SeqCst) == version.prefixes
     }
 
+    /// How often prefixes have been changed, to be asked for before one is read; none while one is being changed.
+    pub fn of_prefixes(&self) -> Option<u64> {
+        Some(self.prefixes.load(Ordering::SeqCst)).filter(|number| number.is_multiple_of(2))
+    }
+
     /// Marks all that changes are about as being changed, until what is returned is dropped. Only one may be at a time.
     pub(crate) fn changing<'c>(&self, changes: impl IntoIterator<Item = &'c Change>) -> Changing<'_> {
         let mut changing = Changing { versions: self, counters: Vec::new(), prefixes: false };

@@ -1,5 +1,7 @@
 //! The command line.
 
+mod registry;
+
 use std::ffi::OsString;
 use std::path::PathBuf;
 
@@ -8,6 +10,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use tendot_names::{Form, Rules};
 
+pub(crate) use self::registry::*;
 use crate::import::Format;
 
 /// The DOI system as one program: names, directory, resolver and registry.
@@ -35,6 +38,11 @@ pub(crate) enum Command {
     Config(ConfigArguments),
     #[command(subcommand)]
     Site(SiteArguments),
+    Agency(AgencyArguments),
+    Registrant(RegistrantArguments),
+    Prefix(PrefixArguments),
+    Doi(DoiArguments),
+    Token(TokenArguments),
     Import(ImportArguments),
     Export(ExportArguments),
     Backup(BackupArguments),

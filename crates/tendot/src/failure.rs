@@ -11,15 +11,27 @@ pub(crate) struct Failure {
     message: String,
     hint: Option<String>,
     broken_pipe: bool,
+    /// Nothing failed: who was asked said no.
+    refusal: bool,
 }
 
 impl Failure {
     pub(crate) fn new(message: impl Into<String>) -> Self {
-        Self { message: message.into(), hint: None, broken_pipe: false }
+        Self { message: message.into(), hint: None, broken_pipe: false, refusal: false }
     }
 
     pub(crate) fn hint(self, hint: impl Into<String>) -> Self {
         Self { hint: Some(hint.into()), ..self }
+    }
+
+    /// With this advice, if there is none.
+    pub(crate) fn hint_unless(self, hint: &str) -> Self {
+        if self.hint.is_some() { self } else { self.hint(hint) }
+    }
+
+    /// A negative answer rather than a failure.
+    pub(crate) fn refusal(self) -> Self {
+        Self { refusal: true, ..self }
     }
 
     /// An error of reading or writing `what`.
@@ -32,6 +44,10 @@ impl Failure {
 
     pub(crate) const fn is_broken_pipe(&self) -> bool {
         self.broken_pipe
+    }
+
+    pub(crate) const fn is_refusal(&self) -> bool {
+        self.refusal
     }
 
     pub(crate) fn tell(&self) {

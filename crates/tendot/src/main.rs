@@ -10,6 +10,7 @@ mod lines;
 mod log;
 mod output;
 mod pool;
+mod registry;
 mod replacement;
 mod site;
 mod store;
@@ -43,6 +44,11 @@ fn main() -> ExitCode {
         Command::Resolve(arguments) => command::resolve::run(&arguments),
         Command::Config(arguments) => command::config::run(&arguments),
         Command::Site(arguments) => command::site::run(&arguments),
+        Command::Agency(arguments) => command::agency::run(&arguments),
+        Command::Registrant(arguments) => command::registrant::run(&arguments),
+        Command::Prefix(arguments) => command::prefix::run(&arguments),
+        Command::Doi(arguments) => command::doi::run(&arguments),
+        Command::Token(arguments) => command::token::run(&arguments),
         Command::Import(arguments) => command::import::run(&arguments),
         Command::Export(arguments) => command::export::run(&arguments),
         Command::Backup(arguments) => command::backup::run(&arguments),
@@ -61,7 +67,7 @@ fn main() -> ExitCode {
         Err(failure) if failure.is_broken_pipe() => ExitCode::SUCCESS,
         Err(failure) => {
             failure.tell();
-            ExitCode::from(2)
+            ExitCode::from(if failure.is_refusal() { 1 } else { 2 })
         }
     }
 }

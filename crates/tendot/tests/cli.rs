@@ -407,13 +407,15 @@ fn usage_errors_are_2() {
 
 #[test]
 fn help_completions_and_manual() {
-    for command in ["name", "same", "extract", "completions", "man"] {
+    let registry = ["agency", "registrant", "prefix", "doi", "token"];
+    for command in ["name", "same", "extract", "completions", "man"].into_iter().chain(registry) {
         let output = run(&[command, "--help"], b"");
         assert!(String::from_utf8_lossy(&output.stdout).contains("Examples:"), "{command}");
     }
     for shell in ["bash", "zsh", "fish", "powershell", "elvish"] {
         let output = run(&["completions", shell], b"");
-        assert!(String::from_utf8_lossy(&output.stdout).contains("extract"), "{shell}");
+        let script = String::from_utf8_lossy(&output.stdout);
+        assert!(["extract", "registrant", "transfers"].iter().all(|word| script.contains(word)), "{shell}");
     }
     let folder = tempfile::tempdir().unwrap();
     check(&["man", "--dir", folder.path().to_str().unwrap()], "", 0, "", "");
@@ -421,5 +423,7 @@ fn help_completions_and_manual() {
     assert!(page.contains(".TH tendot-extract 1"), "{page}");
     assert!(page.contains("join\\-lines"), "{page}");
     assert!(folder.path().join("tendot.1").exists());
+    let page = fs::read_to_string(folder.path().join("tendot-doi-import.1")).unwrap();
+    assert!(page.contains("dry\\-run") && page.contains("TENDOT_TOKEN"), "{page}");
     assert!(String::from_utf8_lossy(&run(&["man"], b"").stdout).contains(".TH tendot 1"));
 }

@@ -184,6 +184,61 @@ fn attack_s12_sigterm() {
     assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
 }
 
+/// What was counted of resolutions is there after a restart, also if the end comes in the middle of them.
+#[test]
+fn counts_survive_the_end() {
+    let directory = tempfile::tempdir().unwrap();
+    let start = || {
+        let arguments = ["serve", "--native", "off", "--http", "127.0.0.1:0", "--set", "reports.interval=1h"];
+        Service::start(tendot(directory.path()).args(arguments))
+    };
+    let mut service = start();
+    let token = std::fs::read_to_string(directory.path().join("tendot-data/operator.token")).unwrap();
+    let api = |service: &Service, method: &str, path: &str, body: &str| {
+        let mut stream = TcpStream::connect(service.address()).unwrap();
+        let (token, length) = (token.trim(), body.len());
+        write!(
+            stream,
+            "{method} /api/v1/{path} HTTP/1.0\r\nAuthorization: Bearer {token}\r\nContent-Length: {length}\r\n\r\n{body}"
+        )
+        .unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer.split_once("\r\n\r\n").unwrap().1.to_owned()
+    };
+    api(&service, "POST", "agencies", r#"{"code":"A","name":"A"}"#);
+    let made = api(&service, "POST", "registrants", r#"{"agency":"A","name":"B"}"#);
+    let made: serde_json::Value = serde_json::from_str(&made).unwrap();
+    api(&service, "POST", "prefixes", &format!(r#"{{"registrant":{},"prefix":"10.70000"}}"#, made["id"]));
+    api(&service, "POST", "dois", r#"{"name":"10.70000/x","url":"https://example.org/"}"#);
+    let address = service.address();
+    let asking: Vec<_> = (0..4)
+        .map(|_| {
+            std::thread::spawn(move || {
+                let Ok(mut stream) = TcpStream::connect(address) else { return (0, 0) };
+                let (mut asked, mut answered) = (0_u64, 0_u64);
+                loop {
+                    asked += 1;
+                    match ask(&mut stream, "/10.70000/x") {
+                        Ok(answer) if answer.starts_with("HTTP/1.1 302") => answered += 1,
+                        _ => return (asked, answered),
+                    }
+                }
+            })
+        })
+        .collect();
+    std::thread::sleep(Duration::from_millis(500));
+    service.signal("-TERM");
+    assert_eq!(service.process.wait().unwrap().code(), Some(0));
+    let sums = asking.into_iter().map(|thread| thread.join().unwrap());
+    let (asked, answered) = sums.fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
+    let report = api(&start(), "GET", "reports/10.70000/resolved", "");
+    let report: serde_json::Value = serde_json::from_str(&report).unwrap();
+    let counted = report["count"].as_u64().unwrap();
+    // Who asked at the very end may have got no answer.
+    assert!(answered > 100 && (answered..=asked).contains(&counted), "{answered} {counted} {asked}");
+}
+
 #[test]
 fn attack_s12_a_client_that_never_ends_does_not_hold_the_service() {
     let directory = tempfile::tempdir().unwrap();

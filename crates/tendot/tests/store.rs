@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 use serde_json::{Value as Json, json};
-use tendot_store::Embedded;
+use tendot_store::{Change, Edit, Embedded, Expect, Store as _};
 
 /// A place for one test, and its store.
 struct Place(tempfile::TempDir);
@@ -291,6 +291,43 @@ fn lines_are_refused_and_the_others_go_in() {
     assert_eq!(output.status.code(), Some(1));
     assert!(stderr(&output).contains("refused: 50 more\n"));
     assert_eq!(stderr(&output).lines().count(), 102);
+}
+
+/// What the registry keeps of its own is no record, and what is only reserved is for nobody yet: neither goes in or out.
+#[test]
+fn the_registrys_own_stays() {
+    let place = Place::new();
+    let lines = ["10.1000/1", "0.TENDOT/agency/A", "0.tendot/token/t"]
+        .map(|name| json!({"handle": name, "values": []}).to_string());
+    let output = place.run_with(&["import"], lines.join("\n").as_bytes());
+    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(
+        stderr(&output).matches("nothing under `0.TENDOT` is a record").count(),
+        2,
+        "{}",
+        stderr(&output)
+    );
+    let dump = r#"{"homedPrefixes": ["0.NA/10.1000", "0.NA/0.TENDOT"], "handleRecords": []}"#;
+    let dump = place.write("dump.json", dump);
+    assert_eq!(place.import(&["--format", "handle-net", &dump], 1)["refused"], 1);
+
+    let store = Embedded::open(&place.path("data")).unwrap();
+    let register = |name: &str, registration: &str| Edit::Register {
+        name: name.into(),
+        values: Vec::new(),
+        registration: registration.as_bytes().into(),
+        expect: Expect::Absent,
+    };
+    let edits = vec![
+        register("0.TENDOT/agency/A", "{}"),
+        register("10.1000/reserved", r#"{"state":"reserved","created":0,"updated":0}"#),
+        register("10.1000/registered", r#"{"state":"registered","created":0,"updated":0}"#),
+    ];
+    let commit = store.commit(Change { by: "test".into(), at: 0, edits });
+    tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(commit).unwrap();
+    drop(store);
+    let exported: Vec<String> = place.export().into_keys().collect();
+    assert_eq!(exported, ["10.1000/1", "10.1000/registered"]);
 }
 
 #[test]

@@ -34,6 +34,11 @@ impl<S: Store> Registry<S> {
                 Ok(Plan { needed, outcome: Err(Error::AlreadyExists { name: entry.name }) })
             }
             Some(entry) if overwrite => self.plan_overwrite(name, &entry, values, date, work).await,
+            // That a name is reserved is told only to those who could have it.
+            Some(entry) if is_reserved(&entry) => {
+                let needed = Needed::right(self.right_to_create(name, work).await?);
+                Ok(Plan { needed, outcome: Err(Error::AlreadyExists { name: entry.name }) })
+            }
             Some(entry) => Err(Error::AlreadyExists { name: entry.name }),
         }
     }

@@ -17,4 +17,4 @@ pub(crate) use name::{check_name, other_forms};
 pub(crate) use script::is_mixed;
 pub use url::OddUrl;
 pub use value::{InvalidValue, ValueFault};
-pub(crate) use value::{check_indexes, check_record, check_value};
+pub(crate) use value::{check_indexes, check_link, check_record, check_value};

@@ -104,12 +104,12 @@ pub(crate) fn check_value(value: &Value<'_>, limits: &Limits) -> Result<(), Inva
     if let Err(error) = read {
         return invalid(ValueFault::Malformed(error));
     }
-    if value.has_type("URL")
-        && let Err(odd) = url::check(&value.data, limits.url_bytes)
-    {
-        return invalid(ValueFault::Url(odd));
-    }
-    Ok(())
+    check_link(value, limits).or_else(|odd| invalid(ValueFault::Url(odd)))
+}
+
+/// Where a value leads, if it is an address.
+pub(crate) fn check_link(value: &Value<'_>, limits: &Limits) -> Result<(), OddUrl> {
+    if value.has_type("URL") { url::check(&value.data, limits.url_bytes) } else { Ok(()) }
 }
 
 /// What a value of any origin has to be.

@@ -19,7 +19,9 @@ use tendot_store::{Key, State, Store, Version};
 
 use super::answer::Answer;
 use super::request::Request;
+use super::negotiate::{self, Wanted};
 use super::{Http, caching};
+use crate::tally::Counted;
 
 /// Paths and bodies that are longer are rare, and would take the place of many.
 const LONGEST_PATH: usize = 512;
@@ -30,6 +32,8 @@ const LARGEST_BODY: usize = 8 << 10;
 pub(super) struct Lasting {
     pub(super) record: (Key, Version),
     pub(super) seconds: u64,
+    /// Whether it is only for those who do not want metadata instead.
+    pub(super) has_metadata: bool,
 }
 
 /// The answers, by path.
@@ -51,7 +55,10 @@ struct Headers {
 struct One {
     version: Version,
     seconds: u64,
+    has_metadata: bool,
     status: StatusCode,
+    /// As what it is counted, if it is.
+    counted: Option<Counted>,
     headers: Headers,
     /// The values of the headers, and the body.
     bytes: Bytes,
@@ -89,6 +96,12 @@ impl<S: Store> Http<S> {
         let one = self.kept.as_ref().filter(|_| is_plain)?.0.get(request.uri().path())?;
         if !self.registry.store().versions()?.is_current(one.version) {
             return None;
+        }
+        if one.has_metadata && negotiate::metadata_or_page(request.headers()) != Wanted::None {
+            return None;
+        }
+        if let (Some(tally), Some(counted)) = (&self.tally, one.counted) {
+            tally.count(counted);
         }
         let mut response = Response::new(Bytes::new());
         *response.status_mut() = one.status;
@@ -129,7 +142,13 @@ impl<S: Store> Http<S> {
             return response;
         }
         if let Some((headers, bytes)) = in_one_piece(&response) {
-            let one = One { version, seconds: lasting.seconds, status: response.status(), headers, bytes };
+            let counted = match &self.tally {
+                Some(tally) => tally.of(&self.registry, &key).await,
+                None => None,
+            };
+            let Lasting { seconds, has_metadata, .. } = lasting;
+            let status = response.status();
+            let one = One { version, seconds, has_metadata, status, counted, headers, bytes };
             kept.0.insert(path.into(), Arc::new(one));
         }
         response

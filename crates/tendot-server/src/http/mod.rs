@@ -102,7 +102,9 @@ use tokio::sync::Semaphore;
 use upstream::Foreign;
 pub use upstream::Upstream;
 
+pub use self::registry::sweep_receipts;
 use crate::native::Native;
+use crate::tally::Tally;
 
 /// Steps that one request may cost.
 const WORK: u32 = 20_000;
@@ -126,6 +128,8 @@ pub struct Http<S> {
     trust: Trust,
     limiter: Option<Limiter>,
     kept: Option<Kept>,
+    /// What is counted of resolutions.
+    tally: Option<Arc<Tally>>,
     bodies: Bodies,
     searches: Searches,
     ids: RequestIds,
@@ -167,6 +171,7 @@ impl<S: Store + 'static> Http<S> {
             trust: Trust::default(),
             limiter: None,
             kept: Some(Kept::new(KEPT)),
+            tally: None,
             bodies: Bodies::new(Duration::from_secs(10)),
             searches: Searches::new(Duration::from_secs(10)),
             ids: RequestIds::new(),
@@ -223,6 +228,19 @@ impl<S: Store + 'static> Http<S> {
     pub fn keeps(mut self, bytes: usize) -> Self {
         self.kept = (bytes > 0).then(|| Kept::new(bytes));
         self
+    }
+
+    /// Counts resolutions, for reports. They are not, unless told so.
+    #[must_use]
+    pub fn tally(mut self, tally: Arc<Tally>) -> Self {
+        self.tally = Some(Arc::clone(&tally));
+        let (name, about) =
+            ("tendot_resolutions_not_counted", "Resolutions that are in no report, for want of room.");
+        let failures = Arc::clone(&tally);
+        let http = self.figure(name, about, true, move || Some(tally.dropped_resolutions() as f64));
+        let (name, about) =
+            ("tendot_failures_not_counted", "Names not found that are in no report, for want of room.");
+        http.figure(name, about, true, move || Some(failures.dropped_failures() as f64))
     }
 
     /// The body of a request has to come within this time, and a second for each kilobyte.

@@ -147,6 +147,11 @@ pub(crate) fn prefers_events(headers: &HeaderMap) -> bool {
         .is_some_and(|(range, _)| range.eq_ignore_ascii_case("text/event-stream"))
 }
 
+/// Whether who asks would rather have a table than anything else.
+pub(crate) fn prefers_table(headers: &HeaderMap) -> bool {
+    entries(headers, &ACCEPT).first().is_some_and(|(range, _)| range.eq_ignore_ascii_case("text/csv"))
+}
+
 /// What a person looks at.
 fn is_for_people(range: &str) -> bool {
     let range = range.to_ascii_lowercase();

@@ -98,6 +98,13 @@ impl<S: Store> Http<S> {
             return self.explain(name, parameters, request, now, &mut search).await;
         }
         let way = self.way(name, parameters, request, now, &mut search, &mut |_| {}).await;
+        if let Some(tally) = &self.tally {
+            match &way {
+                Ok(_) if search.heard.is_none() => tally.resolved(&self.registry, name).await,
+                Err(LookupError::Here(error)) => tally.failed(&self.registry, name, error).await,
+                _ => {}
+            }
+        }
         match way {
             Ok(Way::There(answer)) if !shows => answer,
             Ok(Way::NotServed(says)) if !shows => page::not_served(name, says, request),
@@ -177,12 +184,14 @@ impl<S: Store> Http<S> {
         });
         let seconds = caching::seconds(took_part.clone(), now);
         caching::keep_heard(response.headers_mut(), seconds, search.heard, now);
-        // Nobody had a choice, not even of metadata, and so it is the same for all.
-        if let Some(version) = version.filter(|_| namespace.is_none() && read.is_empty() && !has_metadata)
+        // Nobody had a choice but between this and metadata, and so it is the same for all who want this. What the prefix says
+        // is of the same version, but not the record of its locations.
+        let is_alone = namespace.as_ref().is_none_or(|namespace| namespace.locations().is_none());
+        if let Some(version) = version.filter(|_| is_alone && read.is_empty())
             && search.heard.is_none()
             && caching::is_steady(took_part)
         {
-            response.extensions_mut().insert(Lasting { record: version, seconds });
+            response.extensions_mut().insert(Lasting { record: version, seconds, has_metadata });
         }
         vary(response.headers_mut(), &candidates);
         if has_metadata {
@@ -409,7 +418,7 @@ fn parameters(doing: Doing) -> Doing {
 #[serde(untagged)]
 #[expect(dead_code, reason = "only described")]
 enum ExplanationOrMetadata {
-    Explanation(Explanation),
+    Explanation(Box<Explanation>),
     Metadata(api::MetadataJson),
 }
 

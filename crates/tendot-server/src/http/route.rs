@@ -1,6 +1,7 @@
 //! Which paths there are: one table, by which requests are answered and of which the description is made.
 
 use http::{HeaderValue, Method, StatusCode};
+use tendot_registry::report::Report;
 
 use super::describe::{Described, Doing};
 use super::registry::Noun;
@@ -39,7 +40,7 @@ pub(super) enum Route {
 
 /// All paths; the first that fits is taken, and the page has them from the last on. A part in braces, at the end, stands
 /// for all the rest; elsewhere for anything up to a slash.
-pub(super) const ROUTES: [(&str, Route); 43] = [
+pub(super) const ROUTES: [(&str, Route); 49] = [
     ("/static/style.css", Route::Style),
     ("/favicon.svg", Route::Icon),
     ("/favicon.ico", Route::Icon),
@@ -58,6 +59,12 @@ pub(super) const ROUTES: [(&str, Route); 43] = [
     ("/hrls/handles/{prefix}", Route::ReverseUnder),
     ("/api/site", Route::Site),
     ("/api/v1/changes", Route::Changes),
+    ("/api/v1/reports/{prefix}/confusable", Route::Registry(Noun::Report(Report::Confusable))),
+    ("/api/v1/reports/{prefix}/links", Route::Registry(Noun::Report(Report::Links))),
+    ("/api/v1/reports/{prefix}/failed", Route::Registry(Noun::Report(Report::Failed))),
+    ("/api/v1/reports/{prefix}/never-resolved", Route::Registry(Noun::Report(Report::NeverResolved))),
+    ("/api/v1/reports/{prefix}/resolved", Route::Registry(Noun::Report(Report::Resolved))),
+    ("/api/v1/reports/{prefix}", Route::Registry(Noun::Summary)),
     ("/api/v1/transfers/{id}/decline", Route::Registry(Noun::Decline)),
     ("/api/v1/transfers/{id}/accept", Route::Registry(Noun::Accept)),
     ("/api/v1/transfers/{id}", Route::Registry(Noun::Transfer)),
@@ -244,6 +251,9 @@ mod tests {
         check("/api/v1/history/10.1//x", Some((Route::History, "10.1//x")));
         check("/api/v1/history", None);
         check("/api/v1/metadata/10.1/x/y", Some((Route::Metadata, "10.1/x/y")));
+        let failed = Route::Registry(Noun::Report(Report::Failed));
+        check("/api/v1/reports/10.1/failed", Some((failed, "10.1")));
+        check("/api/v1/reports/10.1", Some((Route::Registry(Noun::Summary), "10.1")));
         check("/api/v1/changes", Some((Route::Changes, "")));
         check("/api/v1/changes/", None);
         check("/api/", None);

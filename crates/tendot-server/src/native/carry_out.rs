@@ -61,7 +61,15 @@ impl<S: Store> Native<S> {
         query: &Query<'_>,
         caller: &Caller,
     ) -> Result<Reply, Error> {
-        let resolution = self.registry.resolve(query, caller, &mut incoming.work).await?;
+        let resolution = self.registry.resolve(query, caller, &mut incoming.work).await;
+        if let (Some(tally), Caller::Anonymous, Ok(name)) = (&self.tally, caller, query.name.to_str()) {
+            match &resolution {
+                Ok(Resolution::Values(_)) => tally.resolved(&self.registry, name).await,
+                Ok(Resolution::Referral(_)) => {}
+                Err(error) => tally.failed(&self.registry, name, error).await,
+            }
+        }
+        let resolution = resolution?;
         let (code, outcome) = match &resolution {
             Resolution::Values(values) => {
                 let values = List::from(&values[..]);

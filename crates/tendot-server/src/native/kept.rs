@@ -13,6 +13,7 @@ use tendot_store::{Key, State, Store, Version};
 
 use super::fair::is_light;
 use super::{Native, Reply};
+use crate::tally::Counted;
 
 const NUMBER: Range<usize> = 8..12;
 const END: Range<usize> = 36..40;
@@ -28,6 +29,8 @@ pub(super) struct Kept(Cache<Box<[u8]>, Arc<One>, Bytewise>);
 #[derive(Debug)]
 struct One {
     version: Version,
+    /// As what it is counted, if it is.
+    counted: Option<Counted>,
     answer: Box<[u8]>,
 }
 
@@ -80,6 +83,9 @@ impl<S: Store> Native<S> {
         let mut answer = one.answer.to_vec();
         answer.get_mut(NUMBER)?.copy_from_slice(message.get(NUMBER)?);
         answer.get_mut(END)?.copy_from_slice(&Header::expiration(now).to_be_bytes());
+        if let (Some(tally), Some(counted)) = (&self.tally, one.counted) {
+            tally.count(counted);
+        }
         Some(Reply {
             message: Some(answer),
             more: None,
@@ -116,7 +122,11 @@ impl<S: Store> Native<S> {
             return;
         }
         if let Some(question) = Question::of(message) {
-            let one = One { version, answer: answer.as_slice().into() };
+            let counted = match &self.tally {
+                Some(tally) => tally.of(&self.registry, &key).await,
+                None => None,
+            };
+            let one = One { version, counted, answer: answer.as_slice().into() };
             kept.0.insert(question.bytes().into(), Arc::new(one));
         }
     }

@@ -47,6 +47,8 @@ use tendot_registry::Registry;
 use tendot_store::Store;
 use tokio::sync::Semaphore;
 
+use crate::tally::Tally;
+
 /// Requests at the same time that take hard work; each has a thread, which may also wait for the disk. So many of the other
 /// servers of our site, and so many of everybody else.
 const HARD: usize = 64;
@@ -65,6 +67,8 @@ pub struct Native<S> {
     sessions: Mutex<SessionTable>,
     limiter: Option<Limiter>,
     kept: Option<Kept>,
+    /// What is counted of resolutions.
+    tally: Option<Arc<Tally>>,
     /// How many requests that take hard work are under way, and for how many of them it is done at the same time.
     hard: Arc<Semaphore>,
     /// The same for what the other servers of our site ask while somebody waits for them there.
@@ -88,6 +92,7 @@ impl<S: Store> Native<S> {
             sessions: Mutex::new(SessionTable::new(SessionLimits::default())),
             limiter: None,
             kept: Some(Kept::new(KEPT)),
+            tally: None,
             hard: Arc::new(Semaphore::new(HARD)),
             hard_of_neighbours: Arc::new(Semaphore::new(HARD)),
             cores: Semaphore::new(std::thread::available_parallelism().map_or(1, usize::from)),
@@ -108,6 +113,13 @@ impl<S: Store> Native<S> {
     #[must_use]
     pub fn keeps(mut self, bytes: usize) -> Self {
         self.kept = (bytes > 0).then(|| Kept::new(bytes));
+        self
+    }
+
+    /// Counts resolutions, for reports. They are not, unless told so.
+    #[must_use]
+    pub fn tally(mut self, tally: Arc<Tally>) -> Self {
+        self.tally = Some(tally);
         self
     }
 

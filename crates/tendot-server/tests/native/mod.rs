@@ -17,6 +17,7 @@ use tendot_proto::{
     Request, Response, ResponseCode, Value, Work, tunnel,
 };
 use tendot_registry::{Registry, Settings};
+use tendot_server::Tally;
 use tendot_server::http::{Http, listen};
 use tendot_server::native::{self, Limits, Native, NativeSockets, OwnSite, Rates};
 use tendot_store::{Change, Edit, Expect, Key, Memory, Store as _};
@@ -24,6 +25,9 @@ use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
+
+/// The operator's.
+pub(crate) const TOKEN: &str = "the-operator-s-token";
 
 pub(crate) fn vectors() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../conformance/vectors/handle-net")
@@ -48,11 +52,13 @@ pub(crate) struct Setting {
     pub(crate) full_access: bool,
     /// Whether another program has made the sockets.
     pub(crate) is_handed: bool,
+    /// What counts resolutions.
+    pub(crate) tally: Option<Arc<Tally>>,
 }
 
 impl Default for Setting {
     fn default() -> Self {
-        Self { limits: Limits::default(), rates: None, full_access: true, is_handed: false }
+        Self { limits: Limits::default(), rates: None, full_access: true, is_handed: false, tally: None }
     }
 }
 
@@ -85,13 +91,20 @@ pub(crate) fn start(setting: Setting) -> Service {
     if let Some(rates) = setting.rates {
         own = own.rates(rates);
     }
+    if let Some(tally) = &setting.tally {
+        own = own.tally(Arc::clone(tally));
+    }
     let own = Arc::new(own);
     let (end, ended) = watch::channel(false);
     let is_ended = move || {
         let mut ended = ended.clone();
         async move { drop(ended.wait_for(|ended| *ended).await) }
     };
-    let http = Arc::new(Http::new(Arc::clone(&registry)).native(Arc::clone(&own)));
+    let mut http = Http::new(Arc::clone(&registry)).native(Arc::clone(&own)).operator_token(TOKEN);
+    if let Some(tally) = setting.tally {
+        http = http.tally(tally);
+    }
+    let http = Arc::new(http);
     let (native, http, served) = runtime.block_on(async {
         registry.store().commit(Change { by: "test".into(), at: 0, edits }).await.unwrap();
         let mut sockets = NativeSockets::bind("127.0.0.1:0".parse().unwrap()).unwrap();

@@ -22,18 +22,15 @@ pub(crate) fn run(arguments: &ManArguments) -> Result<Answer, Failure> {
     Ok(Answer::Yes)
 }
 
-/// One page for the command and one for each of its own commands, named as `man` looks for them.
+/// One page for the command and one for each command below it, named as `man` looks for them.
 fn write_all(command: &clap::Command, folder: &Path) -> Result<(), Failure> {
-    let pages = std::iter::once(command.clone()).chain(
-        command
-            .get_subcommands()
-            .filter(|subcommand| subcommand.get_name() != "help")
-            .map(|subcommand| subcommand.clone().name(format!("tendot-{}", subcommand.get_name()))),
-    );
-    for command in pages {
-        let path = folder.join(format!("{}.1", command.get_name()));
-        std::fs::write(&path, page(command)?)
-            .map_err(|error| Failure::io(format!("`{}` can't be written", path.display()), &error))?;
+    let path = folder.join(format!("{}.1", command.get_name()));
+    std::fs::write(&path, page(command.clone())?)
+        .map_err(|error| Failure::io(format!("`{}` can't be written", path.display()), &error))?;
+    let below = command.get_subcommands().filter(|below| below.get_name() != "help");
+    for below in below {
+        let name = format!("{}-{}", command.get_name(), below.get_name());
+        write_all(&below.clone().name(name), folder)?;
     }
     Ok(())
 }

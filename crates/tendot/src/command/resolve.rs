@@ -53,7 +53,7 @@ pub(crate) fn run(arguments: &ResolveArguments) -> Result<Answer, Failure> {
 }
 
 /// The handle in a written form. What is no DOI name is a handle as it is.
-fn name_in(text: &str) -> Cow<'_, str> {
+pub(super) fn name_in(text: &str) -> Cow<'_, str> {
     if let Ok(reading) = Reader::lenient().read(text) {
         return Cow::Owned(reading.into_target().as_str().to_owned());
     }

@@ -13,13 +13,14 @@ use serde::Serialize;
 use tendot_proto::Handle;
 use tendot_proto::record::Record;
 use tendot_registry::{Registry, Settings as RegistrySettings};
+use tendot_server::Tally;
 use tendot_server::http::{Http, Listener, Tls, listen};
 use tendot_server::native::{self, Native, NativeSockets, OwnSite, SiteNeighbours};
 use tendot_store::{Change, CommitError, Edit, Embedded, Expect, Memory, Store};
 use tokio::net::TcpListener;
 use tokio::runtime::Builder;
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::watch;
+use tokio::sync::{oneshot, watch};
 
 use crate::args::{ConfigurationArguments, ServeArguments};
 use crate::config::{Configuration, Settings, wrong};
@@ -103,10 +104,13 @@ async fn serve<S: Store + 'static>(
     let native_address = sockets.as_ref().map(|(address, _)| *address);
     let site = site(settings, native_address, &addresses)?;
     let registry = Arc::new(registry(settings, store, site.as_ref()));
-    let native = sockets
-        .zip(site)
-        .map(|((address, sockets), site)| (address, sockets, Arc::new(native(settings, &registry, site))));
-    let mut http = Http::new(registry)
+    let (tally, upkeep) = settings.upkeep();
+    let tally = Arc::new(tally);
+    let native = sockets.zip(site).map(|((address, sockets), site)| {
+        (address, sockets, Arc::new(native(settings, &registry, &tally, site)))
+    });
+    let mut http = Http::new(Arc::clone(&registry))
+        .tally(Arc::clone(&tally))
         .trust(settings.trust())
         .body_time(settings.body_time)
         .search_time(settings.search_time)
@@ -166,7 +170,15 @@ async fn serve<S: Store + 'static>(
         let _ = ending.send(true);
     };
     let http = listen(listeners, http, settings.limits(), http_end);
-    let (http, native, ()) = tokio::join!(http, answering, wait);
+    let (closing, closed) = oneshot::channel::<()>();
+    let served = async {
+        let served = tokio::join!(http, answering, wait);
+        drop(closing);
+        served
+    };
+    // What the last requests are about is counted, too.
+    let keeping_up = upkeep.run(&registry, &tally, async { drop(closed.await) });
+    let ((http, native, ()), ()) = tokio::join!(served, keeping_up);
     http.and(native).map_err(|error| Failure::io("requests can't be taken", &error))?;
     Ok(Answer::Yes)
 }
@@ -239,9 +251,15 @@ fn registry<S: Store>(settings: &Settings, store: S, site: Option<&OwnSite>) -> 
 }
 
 /// The native protocol.
-fn native<S: Store + 'static>(settings: &Settings, registry: &Arc<Registry<S>>, site: OwnSite) -> Native<S> {
+fn native<S: Store + 'static>(
+    settings: &Settings,
+    registry: &Arc<Registry<S>>,
+    tally: &Arc<Tally>,
+    site: OwnSite,
+) -> Native<S> {
     let mut native = Native::new(Arc::clone(registry), site)
         .small_group(settings.small_group)
+        .tally(Arc::clone(tally))
         .keeps(usize::try_from(settings.native_kept.0).unwrap_or(usize::MAX))
         .logs_requests(settings.log_requests);
     if let Some(rates) = settings.native_rates() {

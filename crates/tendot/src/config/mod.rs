@@ -126,6 +126,10 @@ mod tests {
 
     #[test]
     fn told() {
+        check(
+            "reports.retention = 4000",
+            "t.toml:1: `reports.retention` is `4000`: it is a number of days up to 3650; 0 switches it off",
+        );
         check("http.adress = \"x\"", "t.toml:1: `http.adress` is no setting; `http.address` is");
         check(
             "\n[http]\naddress = \"x\"",

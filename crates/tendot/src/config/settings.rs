@@ -9,10 +9,10 @@ use tendot_client::CacheSettings;
 use tendot_proto::Reference;
 use tendot_registry::Settings as RegistrySettings;
 use tendot_server::http::{ForwardedBy, Limits, Rate, Rates, Trust};
-use tendot_server::native;
+use tendot_server::{Tally, Upkeep, native};
 use tracing::Level;
 
-use super::value::{Form, LogFormat, Memory, Setting, Size, StoreSetting, UpstreamSetting};
+use super::value::{Days, Form, LogFormat, Memory, Setting, Size, StoreSetting, UpstreamSetting};
 use super::{Origin, Problem, Said};
 
 /// A setting that there is.
@@ -161,6 +161,10 @@ settings! {
         "Who may look names up by what their records say (`/hrls/handles`), such as `300:0.NA/10.1000`, beside `native.admins`. Their keys have to be in records of ours.";
     search_time: Duration = "search.time", "10s",
         "The longest that a look-up takes, and the longest that it waits for others.";
+    reports_interval: Duration = "reports.interval", "60s",
+        "How often it is written down which names of registrants were resolved, for their reports.";
+    reports_retention: Days = "reports.retention", "90",
+        "Days for which it is kept which of their names were asked for and not found; 0 if that is not counted. Nothing is kept of who asked.";
     log_format: LogFormat = "log.format", "auto",
         "How lines of the log are written to stderr: `text`, `json`, or `auto`, which is text on a terminal and else JSON.";
     log_level: Level = "log.level", "info",
@@ -304,6 +308,15 @@ impl Settings {
             loopback: self.native_holds_back_loopback,
             spared: self.native_spared.clone(),
         })
+    }
+
+    /// What is counted for reports, and what becomes of it.
+    pub(crate) fn upkeep(&self) -> (Tally, Upkeep) {
+        let retention = self.reports_retention.0;
+        (
+            Tally::new(retention > 0),
+            Upkeep { interval: self.reports_interval, retention, ..Upkeep::default() },
+        )
     }
 
     pub(crate) fn registry(&self) -> RegistrySettings {

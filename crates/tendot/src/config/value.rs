@@ -159,6 +159,21 @@ impl Setting for u32 {
     }
 }
 
+/// A number of days; none switches off what they are about.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct Days(pub(crate) u32);
+
+impl Setting for Days {
+    const FORM: Form = Form::Bare;
+
+    fn read(text: &str) -> Result<Self, String> {
+        match text.parse() {
+            Ok(days @ 0..=3_650) => Ok(Self(days)),
+            _ => Err("it is a number of days up to 3650; 0 switches it off".into()),
+        }
+    }
+}
+
 /// Splits `10s` into its number and its unit.
 fn number_and_unit(text: &str) -> Option<(u64, &str)> {
     let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());

@@ -76,6 +76,13 @@ impl<S: Store> Http<S> {
         }
         let version = self.version(&name, request);
         let found = self.look_up(&query, &caller, &mut Search::new(request, &parameters)).await;
+        if let Some(tally) = self.tally.as_ref().filter(|_| !is_known) {
+            match &found {
+                Ok((Resolution::Values(_), None)) => tally.resolved(&self.registry, &name).await,
+                Err(LookupError::Here(error)) => tally.failed(&self.registry, &name, error).await,
+                _ => {}
+            }
+        }
         let heard = match &found {
             Ok((_, heard)) => *heard,
             Err(error) => error.heard(),
@@ -105,7 +112,7 @@ impl<S: Store> Http<S> {
         let seconds = caching::seconds(&values, now);
         caching::keep_heard(response.headers_mut(), seconds, heard, now);
         if let Some(version) = version.filter(|_| heard.is_none() && caching::is_steady(&values)) {
-            response.extensions_mut().insert(Lasting { record: version, seconds });
+            response.extensions_mut().insert(Lasting { record: version, seconds, has_metadata: false });
         }
         let body = response.body().clone();
         caching::tag(response, &body, request.headers)

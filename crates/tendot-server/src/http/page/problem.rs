@@ -218,6 +218,8 @@ struct ProblemPage {
     near: Vec<NearShown>,
     elsewhere: Option<String>,
     place: Option<(String, String, String)>,
+    /// Whether there was a record, and what is known of it.
+    is_ended: bool,
     registration: Option<Registration>,
     path: String,
 }
@@ -253,7 +255,12 @@ impl ProblemPage {
                 let start = if skipped > 0 { format!("…{start}") } else { start };
                 (room.line(&start), room.line(at), room.line(&beginning(after, 60)))
             }),
-            registration: problem.known.as_ref().map(|known| Registration::new(known, &mut room)),
+            is_ended: problem.known.is_some(),
+            registration: problem
+                .known
+                .as_ref()
+                .map(|known| Registration::new(known, &mut room))
+                .filter(|registration| !registration.rows.is_empty()),
             path: if problem.name.is_empty() { String::new() } else { own_path(problem.name) },
         }
     }

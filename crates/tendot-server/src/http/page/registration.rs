@@ -47,9 +47,7 @@ impl Known {
 pub(super) struct Registration {
     pub(super) state: &'static str,
     pub(super) title: Option<String>,
-    /// Creators, and what kind of thing it is.
     pub(super) creators: Option<String>,
-    pub(super) kind: Option<String>,
     pub(super) rows: Vec<Fact>,
     /// Forms of metadata, and where they are.
     pub(super) formats: Vec<(&'static str, String)>,
@@ -87,7 +85,8 @@ impl<S: Store> Http<S> {
         }
         let (handle, order) = (Handle::from(name), Order::NewestFirst { before: u64::MAX });
         let last = self.registry.history(handle, order, 1, &Caller::Anonymous, &mut Work::new(WORK)).await;
-        Known { ended: last.ok().and_then(|last| Some(last.items.first()?.at)), ..Known::default() }
+        let ended = last.ok().and_then(|last| last.items.first().map(|event| event.at)).filter(|at| *at > 0);
+        Known { ended, ..Known::default() }
     }
 }
 
@@ -104,22 +103,18 @@ impl Registration {
             Some(name) => format!("{name} ({id})"),
             None => id.to_owned(),
         };
-        let (title, creators, kind) = match &summary {
-            Some(summary) => {
-                add("Published by", summary.publisher.as_deref().map(&mut line));
-                add("Made", summary.date.as_deref().map(&mut line));
-                let some = summary.creators.iter().take(CREATORS).cloned().collect::<Vec<_>>().join("; ");
-                let more = summary.creators.len().saturating_sub(CREATORS);
-                let creators = if more > 0 { format!("{some} and {more} more") } else { some };
-                let shown = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
-                (
-                    shown(&summary.title).map(|title| line(&title)),
-                    shown(&creators).map(|creators| line(&creators)),
-                    shown(&summary.kind).map(|kind| line(&kind)),
-                )
-            }
-            None => (None, None, None),
-        };
+        let shown = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
+        let (mut title, mut creators) = (None, None);
+        if let Some(summary) = &summary {
+            title = shown(&summary.title).map(|title| line(&title));
+            let some = summary.creators.iter().take(CREATORS).cloned().collect::<Vec<_>>().join("; ");
+            let more = summary.creators.len().saturating_sub(CREATORS);
+            let all = if more > 0 { format!("{some} and {more} more") } else { some };
+            creators = shown(&all).map(|creators| line(&creators));
+            add("Type", shown(&summary.kind).map(|kind| line(&kind)));
+            add("Made", summary.date.as_deref().map(&mut line));
+            add("Published by", summary.publisher.as_deref().map(&mut line));
+        }
         add("Registrant", registered.map(|it| line(&party(&it.registrant, known.registrant.as_ref()))));
         add("Agency", registered.map(|it| line(&party(&it.agency, known.agency.as_ref()))));
         let mut add_date = |label, at: Option<u64>| {
@@ -145,7 +140,6 @@ impl Registration {
             },
             title,
             creators,
-            kind,
             rows,
             formats: formats.unwrap_or_default(),
         }

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use http::StatusCode;
-use http::header::{CONTENT_TYPE, HeaderValue};
+use http::header::{CONTENT_TYPE, HeaderName, HeaderValue};
 use hyper::body::Incoming;
 use serde::{Deserialize, Serialize};
 use tendot_registry::doi::{Draft, Line, LineOutcome};
@@ -51,6 +51,9 @@ const UNDER_WAY: usize = 8;
 const PATIENCE: Duration = Duration::from_secs(10);
 
 const LINES: &str = "application/x-ndjson";
+
+/// Says that all of a batch was done before, so that nobody takes old answers for new ones.
+const REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
 
 /// What became of a line, as it is told.
 #[derive(Serialize)]
@@ -126,6 +129,7 @@ impl<S: Store + 'static> Http<S> {
         if let Some(noting) = &mut noting {
             noting.check_again(&self.registry, &mut reader).await?;
         }
+        let is_repeated = noting.as_ref().is_some_and(|noting| noting.head.done);
         let batch = Batch {
             registry: Arc::clone(&self.registry),
             caller: asking.caller,
@@ -136,6 +140,9 @@ impl<S: Store + 'static> Http<S> {
         };
         let kind = HeaderValue::from_static(LINES);
         let mut response = stream_patiently(StatusCode::OK, kind, |sink| batch.run(reader, sink));
+        if is_repeated {
+            response.headers_mut().insert(REPLAYED, HeaderValue::from_static("true"));
+        }
         caching::forbid(response.headers_mut());
         Ok(response)
     }
@@ -556,7 +563,8 @@ pub(super) fn describe() -> Described {
              -H 'Content-Type: application/x-ndjson' --data-binary @-",
         )
         .answer(StatusCode::OK, "What became of each line")
-        .json::<BatchLineForm>(LINES);
+        .json::<BatchLineForm>(LINES)
+        .header("Idempotency-Replayed", "`true` if all of it was done before, and this is what was answered then");
     let post = super::wrong(post, StatusCode::UNSUPPORTED_MEDIA_TYPE, "Not lines of JSON, and no table");
     Described::only(HttpMethod::Post, post)
 }

@@ -11,4 +11,6 @@ in_file!(SCHEMAS: AgencyForm "Agency", AgencyListForm "AgencyList", NewAgencyFor
     PrefixListForm "PrefixList", NewPrefixForm "NewPrefix", PrefixChangeForm "PrefixChange",
     MadeTokenForm "MadeToken", TokenListForm "TokenList", NewTokenForm "NewToken", NameForm "Name",
     NameListForm "NameList", NewNameForm "NewName", NameChangeForm "NameChange", BatchLineForm "BatchLine",
-    TransferForm "Transfer", TransferListForm "TransferList", NewTransferForm "NewTransfer");
+    TransferForm "Transfer", TransferListForm "TransferList", NewTransferForm "NewTransfer",
+    ReportForm "Report", ResolvedNameForm "ResolvedName", NeverResolvedForm "NeverResolved", FailedNameForm "FailedName", OddLinkForm "OddLink",
+    ConfusableNameForm "ConfusableName");

@@ -8,6 +8,7 @@ mod names;
 mod prefixes;
 mod receipt;
 mod registrants;
+mod reports;
 mod rows;
 mod tokens;
 mod transfers;
@@ -23,6 +24,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::json;
 use tendot_proto::Work;
+use tendot_registry::report::Report;
 use tendot_registry::{Caller, Reason, Refusal};
 use tendot_store::Store;
 
@@ -33,6 +35,8 @@ use super::page::{self, Problem, ProblemJson, problem};
 use super::parameters::Parameters;
 use super::request::Request;
 use super::{Http, WORK, caching, percent};
+
+pub use self::receipt::sweep_receipts;
 
 /// What a path of the registry is about.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -52,6 +56,8 @@ pub(super) enum Noun {
     Transfer,
     Accept,
     Decline,
+    Summary,
+    Report(Report),
 }
 
 impl Noun {
@@ -67,7 +73,7 @@ impl Noun {
             Self::Agency | Self::Registrant | Self::Prefix => "GET, HEAD, OPTIONS, PUT",
             Self::Name => "GET, HEAD, OPTIONS, PUT, DELETE",
             Self::Token => "OPTIONS, DELETE",
-            Self::Transfer => "GET, HEAD, OPTIONS",
+            Self::Transfer | Self::Summary | Self::Report(_) => "GET, HEAD, OPTIONS",
             Self::Batch | Self::Accept | Self::Decline => "OPTIONS, POST",
         }
     }
@@ -89,6 +95,8 @@ impl Noun {
             Self::Transfer => transfers::describe_one(),
             Self::Accept => transfers::describe_decision(true),
             Self::Decline => transfers::describe_decision(false),
+            Self::Summary => reports::describe_summary(),
+            Self::Report(report) => reports::describe(report),
         }
     }
 }
@@ -221,6 +229,8 @@ impl<S: Store + 'static> Http<S> {
             (Noun::Transfer, _) => self.show_transfer(&asking).await,
             (Noun::Accept, _) => self.decide_transfer(&asking, true).await,
             (Noun::Decline, _) => self.decide_transfer(&asking, false).await,
+            (Noun::Summary, _) => self.show_summary(&asking).await,
+            (Noun::Report(report), _) => self.show_report(report, asking).await,
         };
         // Credentials that are not taken here were not looked at.
         answered.map_err(|wrong| match *wrong {

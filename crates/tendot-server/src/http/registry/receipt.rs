@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use tendot_registry::party::fingerprint;
 use tendot_registry::{Refusal, Registry};
-use tendot_store::{Edit, Store, StoreError};
+use tendot_store::{Change, CommitError, Edit, Store, StoreError};
 use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard};
 use tokio::time::timeout;
 
@@ -28,6 +28,9 @@ const LONGEST: usize = 255;
 
 /// Notes of receipts begin so.
 pub(super) const NOTES: &str = "receipt/";
+
+/// Notes that are read together: those of batches are long.
+const TOGETHER: usize = 16;
 
 /// A key, by who uses it, and what was sent with it.
 pub(super) struct Receipt {
@@ -111,6 +114,69 @@ impl Turns {
             Arc::clone(turns.entry(key.to_owned()).or_default())
         };
         timeout(patience, turn.lock_owned()).await.ok()
+    }
+}
+
+/// When a key was first used, and whether all that belongs to it is there: of a batch it may be still coming.
+#[derive(Deserialize)]
+struct Use {
+    at: u64,
+    #[serde(default = "is_done")]
+    done: bool,
+}
+
+const fn is_done() -> bool {
+    true
+}
+
+/// Removes receipts that have been kept for long enough, at a time in milliseconds since 1970.
+pub async fn sweep_receipts<S: Store>(registry: &Registry<S>, at: u64) -> Result<(), Refusal> {
+    let mut after: Option<Box<[u8]>> = None;
+    loop {
+        let notes = registry.store().notes(NOTES.as_bytes(), after.as_deref(), TOGETHER).await?;
+        if notes.is_empty() {
+            return Ok(());
+        }
+        let mut beyond: Box<[u8]> = Box::default();
+        for (key, body) in notes {
+            // What belongs to a batch comes right after its head.
+            if key <= beyond {
+                continue;
+            }
+            let is_head = !key.get(NOTES.len()..).unwrap_or_default().contains(&b'/');
+            beyond = if is_head { [&key, &b"/\xff"[..]].concat().into() } else { key.clone() };
+            let used = serde_json::from_slice::<Use>(&body).ok().filter(|_| is_head);
+            // One that is still coming after a day has another.
+            let is_kept = used
+                .is_some_and(|used| !is_over(used.at.saturating_add(if used.done { 0 } else { KEPT }), at));
+            if !is_kept {
+                remove(registry, &key, body, at).await?;
+            }
+        }
+        after = Some(beyond);
+        tokio::task::yield_now().await;
+    }
+}
+
+/// Removes a receipt with all that belongs to it, unless somebody uses it again meanwhile.
+async fn remove<S: Store>(
+    registry: &Registry<S>,
+    head: &[u8],
+    body: Box<[u8]>,
+    at: u64,
+) -> Result<(), Refusal> {
+    let beginning = [head, b"/"].concat();
+    loop {
+        let pieces = registry.store().notes(&beginning, None, TOGETHER).await?;
+        let is_last = pieces.len() < TOGETHER;
+        let mut edits = vec![Edit::RequireNote { key: head.into(), body: Some(body.clone()) }];
+        edits.extend(pieces.into_iter().map(|(key, _)| Edit::RemoveNote { key }));
+        edits.extend(is_last.then(|| Edit::RemoveNote { key: head.into() }));
+        match registry.store().commit(Change { by: "receipts".into(), at, edits }).await {
+            Ok(_) if !is_last => tokio::task::yield_now().await,
+            Ok(_) | Err(CommitError::Conflict(_)) => return Ok(()),
+            Err(error) => return Err(error.into()),
+        }
     }
 }
 

@@ -205,7 +205,7 @@ fn describe_values(values: &List<'_, Value<'_>>) -> Result<Field, Failure> {
 }
 
 /// A value in a line: what is not as usual stands behind its data.
-pub(in crate::command) fn shown_value(value: &Value<'_>) -> Result<String, Failure> {
+pub(crate) fn shown_value(value: &Value<'_>) -> Result<String, Failure> {
     let data = super::value::shown(&value.type_name(), &value.data)?;
     let mut line = format!("{:>5} {} {data}", value.index, value.type_name());
     let mut aside = Vec::new();

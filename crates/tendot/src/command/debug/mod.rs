@@ -7,7 +7,7 @@ mod value;
 
 use std::io::Read as _;
 
-pub(super) use fields::shown_value;
+pub(crate) use fields::shown_value;
 
 use crate::args::{DebugArguments, DebugCommand};
 use crate::failure::{shown, tell_that_input_is_awaited};

@@ -1,0 +1,577 @@
+//! The registry of a service, asked at its `/api/v1`: one question at a time, or a batch of any size.
+
+use std::io::{self, Read};
+use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use http::header::{
+    ACCEPT, AUTHORIZATION, CONTENT_TYPE, ETAG, HeaderName, HeaderValue, IF_MATCH, USER_AGENT,
+};
+use http::{Method, Request, Response, StatusCode, Uri};
+use http_body_util::{BodyExt as _, Either, Full, LengthLimitError, Limited};
+use hyper::body::{Body, Frame, Incoming};
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::{ClientConfig, RootCertStore};
+use serde::{Deserialize, Serialize};
+use tokio::sync::mpsc;
+
+use crate::http::whole;
+
+/// Bytes of an answer that are read; a list of a thousand names with their metadata has less.
+const BYTES: usize = 64 << 20;
+
+/// Bytes of a line of a batch's answer.
+const LINE: usize = 1 << 20;
+
+/// From a question to the end of its answer. Ending an agency with all that it has takes its time.
+const TIME: Duration = Duration::from_secs(300);
+
+/// How long nothing may move in a batch until it is taken for cut.
+const STILL: Duration = Duration::from_secs(60);
+
+const CONNECTING: Duration = Duration::from_secs(10);
+
+/// Bytes that are read from a source at once, and how many such pieces wait to be sent.
+const PIECE: usize = 1 << 16;
+const AHEAD: usize = 4;
+
+/// What stands in a part of a path, or in a query, as it is. A slash in a name does not, so that no part of it is `..`.
+const PART: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
+const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+
+/// Said of answers that were given before.
+const REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
+
+type Sent = Either<Full<Bytes>, Pieces>;
+
+/// The registry of a running service.
+#[derive(Clone, Debug)]
+pub struct RegistryClient {
+    /// Without a slash at its end.
+    base: String,
+    token: Option<HeaderValue>,
+    client: Client<HttpsConnector<HttpConnector>, Sent>,
+}
+
+/// An answer that is not a problem.
+#[derive(Clone, Debug)]
+pub struct RegistryReply {
+    /// JSON; empty if there is nothing to say.
+    pub body: Bytes,
+    /// The revision of what it is about, for [`RegistryClient::put`].
+    pub revision: Option<String>,
+}
+
+/// Why the registry did not do what it was asked (RFC 9457).
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+#[non_exhaustive]
+pub struct RegistryProblem {
+    /// As in HTTP.
+    pub status: u16,
+    /// What it is called, for programs.
+    pub code: String,
+    /// What is wrong, for people.
+    pub detail: String,
+    /// Where in what was sent, as a JSON pointer.
+    pub pointer: Option<String>,
+    /// What to do instead.
+    pub hint: Option<String>,
+    /// The name that is there already.
+    pub existing: Option<String>,
+    /// Since when it is.
+    pub since: Option<String>,
+    /// All that is wrong with metadata.
+    pub faults: Vec<RegistryFault>,
+}
+
+/// Something that is wrong with metadata.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+#[non_exhaustive]
+pub struct RegistryFault {
+    /// Where, as a JSON pointer.
+    pub pointer: String,
+    /// What.
+    pub message: String,
+}
+
+/// Why there is no answer.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RegistryError {
+    /// The address is none that can be asked.
+    #[error("`{base}` is no address of a service: {why}")]
+    Base {
+        /// The address.
+        base: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// The certificates to be believed cannot be.
+    #[error("no certificate can be read: {why}")]
+    Certificates {
+        /// What is wrong.
+        why: String,
+    },
+    /// The token cannot be sent.
+    #[error("the token is none: it has characters that no token has")]
+    Token,
+    /// The token would be sent for everybody to read.
+    #[error("{base} is not on this machine, and without TLS the token could be read on the way")]
+    InTheClear {
+        /// Who was to be asked.
+        base: String,
+    },
+    /// Nobody is there.
+    #[error("{base} can't be reached: {why}")]
+    Unreachable {
+        /// Who was asked.
+        base: String,
+        /// What happened.
+        why: String,
+    },
+    /// The connection ended before the answer did.
+    #[error("the connection to {base} was cut: {why}")]
+    Cut {
+        /// Who was asked.
+        base: String,
+        /// What happened.
+        why: String,
+    },
+    /// The answer is none to what was asked.
+    #[error("{base} gave an answer that is none: {why}")]
+    Answer {
+        /// Who was asked.
+        base: String,
+        /// What is wrong.
+        why: String,
+    },
+    /// Somebody said no who is not the registry: a proxy before it, or a limit.
+    #[error("{base} answered with status {status}")]
+    Status {
+        /// Who was asked.
+        base: String,
+        /// As in HTTP.
+        status: StatusCode,
+    },
+    /// What was to be sent cannot be read.
+    #[error("{0}")]
+    Source(io::Error),
+    /// The registry did not do it.
+    #[error("{}", .0.detail)]
+    Problem(Box<RegistryProblem>),
+}
+
+/// How a batch is sent.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct BatchOptions<'a> {
+    /// The lines are rows of a table (CSV) rather than JSON.
+    pub is_table: bool,
+    /// Only to learn what would be done.
+    pub dry_run: bool,
+    /// By which the registry knows the batch when it is sent again.
+    pub key: Option<&'a str>,
+    /// The source may keep us waiting, so that it is no sign of a broken connection when nothing moves.
+    pub is_slow: bool,
+}
+
+impl RegistryClient {
+    /// The registry of the service at an address.
+    ///
+    /// `trusted` are certificates in PEM to be believed instead of those of public authorities.
+    ///
+    /// ```
+    /// use tendot_client::RegistryClient;
+    ///
+    /// assert!(RegistryClient::new("http://127.0.0.1:8080", Some("secret"), None).is_ok());
+    /// assert!(RegistryClient::new("https://registry.example.org/", Some("secret"), None).is_ok());
+    /// // Everybody on the way could read the token.
+    /// assert!(RegistryClient::new("http://registry.example.org/", Some("secret"), None).is_err());
+    /// ```
+    pub fn new(base: &str, token: Option<&str>, trusted: Option<&[u8]>) -> Result<Self, RegistryError> {
+        let wrong = |why: &str| RegistryError::Base { base: base.into(), why: why.into() };
+        let uri: Uri = base.parse().map_err(|_| wrong("it is not written as one"))?;
+        let host = uri.host().unwrap_or_default();
+        if !matches!(uri.scheme_str(), Some("http" | "https")) || host.is_empty() {
+            return Err(wrong("it has to begin with `https://` or `http://` and a host"));
+        }
+        if uri.query().is_some() {
+            return Err(wrong("it has a `?`"));
+        }
+        if uri.authority().is_some_and(|authority| authority.as_str().contains('@')) {
+            return Err(wrong("it has a user name; credentials are a token"));
+        }
+        let base = base.trim_end_matches('/').to_owned();
+        if token.is_some() && uri.scheme_str() == Some("http") && !is_this_machine(host) {
+            return Err(RegistryError::InTheClear { base });
+        }
+        let token = token.map(|token| {
+            let mut header =
+                HeaderValue::try_from(format!("Bearer {token}")).map_err(|_| RegistryError::Token)?;
+            header.set_sensitive(true);
+            Ok(header)
+        });
+        let builder = match trusted {
+            None => HttpsConnectorBuilder::new().with_webpki_roots(),
+            Some(pem) => HttpsConnectorBuilder::new().with_tls_config(believing(pem)?),
+        };
+        let mut tcp = HttpConnector::new();
+        tcp.enforce_http(false);
+        tcp.set_nodelay(true);
+        tcp.set_connect_timeout(Some(CONNECTING));
+        tcp.set_keepalive(Some(Duration::from_secs(15)));
+        let connector = builder.https_or_http().enable_http1().wrap_connector(tcp);
+        let client = Client::builder(TokioExecutor::new()).pool_timer(TokioTimer::new()).build(connector);
+        Ok(Self { base, token: token.transpose()?, client })
+    }
+
+    /// Its address, as it was given.
+    pub fn base(&self) -> &str {
+        &self.base
+    }
+
+    /// Whether there is something to say who asks.
+    pub const fn has_token(&self) -> bool {
+        self.token.is_some()
+    }
+
+    /// Reads something: the parts of its path after `/api/v1`, and what is asked of it.
+    pub async fn get(&self, path: &[&str], query: &[(&str, &str)]) -> Result<RegistryReply, RegistryError> {
+        self.ask(self.request(Method::GET, path, query), Bytes::new()).await
+    }
+
+    /// Makes something.
+    pub async fn post(
+        &self,
+        path: &[&str],
+        query: &[(&str, &str)],
+        body: &impl Serialize,
+    ) -> Result<RegistryReply, RegistryError> {
+        self.ask(self.request(Method::POST, path, query), json(body)).await
+    }
+
+    /// Changes something; with a revision, only if it is still that one.
+    pub async fn put(
+        &self,
+        path: &[&str],
+        query: &[(&str, &str)],
+        body: &impl Serialize,
+        revision: Option<&str>,
+    ) -> Result<RegistryReply, RegistryError> {
+        let mut request = self.request(Method::PUT, path, query);
+        if let Some(revision) = revision {
+            request = request.header(IF_MATCH, revision);
+        }
+        self.ask(request, json(body)).await
+    }
+
+    /// Ends something.
+    pub async fn delete(&self, path: &[&str]) -> Result<RegistryReply, RegistryError> {
+        self.ask(self.request(Method::DELETE, path, &[]), Bytes::new()).await
+    }
+
+    /// Sends a batch of deposits, and gives what becomes of them while it is sent.
+    pub async fn batch(
+        &self,
+        options: &BatchOptions<'_>,
+        source: impl Read + Send + 'static,
+    ) -> Result<BatchAnswers, RegistryError> {
+        let query: &[_] = if options.dry_run { &[("dry-run", "true")] } else { &[] };
+        let kind = if options.is_table { "text/csv" } else { "application/x-ndjson" };
+        let mut request = self.request(Method::POST, &["dois", "batch"], query).header(CONTENT_TYPE, kind);
+        if let Some(key) = options.key {
+            request = request.header(IDEMPOTENCY_KEY, key);
+        }
+        let watch = Arc::new(Watch::default());
+        let pieces = Pieces::of(source, Arc::clone(&watch));
+        let request = request.body(Either::Right(pieces)).map_err(|error| self.unsent(&error))?;
+        let patience = Patience { watch, is_slow: options.is_slow };
+        let answered = patience.wait(self.client.request(request)).await;
+        let answered = answered.ok_or_else(|| self.still())?;
+        let response =
+            answered.map_err(|error| patience.watch.source().unwrap_or_else(|| self.failed(&error)))?;
+        if response.status() != StatusCode::OK {
+            return Err(self.problem_of(response).await);
+        }
+        let is_repeated = response.headers().contains_key(REPLAYED);
+        let body = response.into_body();
+        Ok(BatchAnswers { client: self.clone(), body, read: BytesMut::new(), patience, is_repeated })
+    }
+
+    fn request(&self, method: Method, path: &[&str], query: &[(&str, &str)]) -> http::request::Builder {
+        let mut address = format!("{}/api/v1", self.base);
+        for part in path {
+            address += &format!("/{}", utf8_percent_encode(part, PART));
+        }
+        for (number, (name, value)) in query.iter().enumerate() {
+            let sign = if number == 0 { '?' } else { '&' };
+            address += &format!("{sign}{name}={}", utf8_percent_encode(value, PART));
+        }
+        let mut request = Request::builder()
+            .method(method)
+            .uri(address)
+            .header(ACCEPT, "application/json, application/problem+json, application/x-ndjson")
+            .header(USER_AGENT, concat!("tendot/", env!("CARGO_PKG_VERSION")));
+        if let Some(token) = &self.token {
+            request = request.header(AUTHORIZATION, token);
+        }
+        request
+    }
+
+    async fn ask(
+        &self,
+        request: http::request::Builder,
+        body: Bytes,
+    ) -> Result<RegistryReply, RegistryError> {
+        let request =
+            if body.is_empty() { request } else { request.header(CONTENT_TYPE, "application/json") };
+        let request = request.body(Either::Left(Full::new(body))).map_err(|error| self.unsent(&error))?;
+        let answered = async {
+            let response = self.client.request(request).await.map_err(|error| self.failed(&error))?;
+            if !response.status().is_success() {
+                return Err(self.problem_of(response).await);
+            }
+            let revision = response.headers().get(ETAG).and_then(|tag| tag.to_str().ok()).map(Into::into);
+            Ok(RegistryReply { body: self.body(response).await?, revision })
+        };
+        let cut = || self.cut(&format!("there was no answer within {} s", TIME.as_secs()));
+        tokio::time::timeout(TIME, answered).await.unwrap_or_else(|_| Err(cut()))
+    }
+
+    async fn body(&self, response: Response<Incoming>) -> Result<Bytes, RegistryError> {
+        let body = Limited::new(response.into_body(), BYTES).collect().await.map_err(|error| {
+            if error.is::<LengthLimitError>() {
+                self.answer(format!("it has more than {BYTES} bytes"))
+            } else {
+                self.cut(&whole(&*error))
+            }
+        })?;
+        Ok(body.to_bytes())
+    }
+
+    async fn problem_of(&self, response: Response<Incoming>) -> RegistryError {
+        let status = response.status();
+        match self.body(response).await.map(|body| serde_json::from_slice::<RegistryProblem>(&body)) {
+            Ok(Ok(problem)) if problem.status == status.as_u16() => RegistryError::Problem(problem.into()),
+            Ok(_) => RegistryError::Status { base: self.base.clone(), status },
+            Err(error) => error,
+        }
+    }
+
+    fn failed(&self, error: &hyper_util::client::legacy::Error) -> RegistryError {
+        let (base, why) = (self.base.clone(), whole(error));
+        if error.is_connect() {
+            RegistryError::Unreachable { base, why }
+        } else {
+            RegistryError::Cut { base, why }
+        }
+    }
+
+    fn unsent(&self, error: &http::Error) -> RegistryError {
+        RegistryError::Base { base: self.base.clone(), why: error.to_string() }
+    }
+
+    fn cut(&self, why: &str) -> RegistryError {
+        RegistryError::Cut { base: self.base.clone(), why: why.into() }
+    }
+
+    fn still(&self) -> RegistryError {
+        self.cut(&format!("nothing moved for {} s", STILL.as_secs()))
+    }
+
+    fn answer(&self, why: String) -> RegistryError {
+        RegistryError::Answer { base: self.base.clone(), why }
+    }
+}
+
+impl RegistryError {
+    /// Whether it may be otherwise when the same is sent again, soon.
+    pub fn is_passing(&self) -> bool {
+        match self {
+            Self::Cut { .. } | Self::Unreachable { .. } => true,
+            Self::Problem(problem) => is_passing(problem.status),
+            Self::Status { status, .. } => is_passing(status.as_u16()),
+            _ => false,
+        }
+    }
+}
+
+const fn is_passing(status: u16) -> bool {
+    matches!(status, 408 | 429 | 502 | 503 | 504)
+}
+
+fn json(body: &impl Serialize) -> Bytes {
+    serde_json::to_vec(body).unwrap_or_default().into()
+}
+
+fn is_this_machine(host: &str) -> bool {
+    let address = host.trim_start_matches('[').trim_end_matches(']').parse::<std::net::IpAddr>();
+    host.eq_ignore_ascii_case("localhost") || address.is_ok_and(|address| address.is_loopback())
+}
+
+/// TLS with those who are vouched for by certificates in PEM.
+fn believing(pem: &[u8]) -> Result<ClientConfig, RegistryError> {
+    let wrong = |why: String| RegistryError::Certificates { why };
+    let mut roots = RootCertStore::empty();
+    for certificate in CertificateDer::pem_slice_iter(pem) {
+        let certificate = certificate.map_err(|error| wrong(error.to_string()))?;
+        roots.add(certificate).map_err(|error| wrong(error.to_string()))?;
+    }
+    if roots.is_empty() {
+        return Err(wrong("there is none in the file".into()));
+    }
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let builder = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+    let builder = builder.map_err(|error| wrong(error.to_string()))?;
+    Ok(builder.with_root_certificates(roots).with_no_client_auth())
+}
+
+/// What becomes of the lines of a batch, as the registry says it. Dropped, it ends the batch.
+#[derive(Debug)]
+pub struct BatchAnswers {
+    client: RegistryClient,
+    body: Incoming,
+    /// What has come and was not given yet.
+    read: BytesMut,
+    patience: Patience,
+    is_repeated: bool,
+}
+
+impl BatchAnswers {
+    /// Whether all of the batch was done before, and these are the answers that were given then.
+    pub const fn is_repeated(&self) -> bool {
+        self.is_repeated
+    }
+
+    /// The next line, without its end; none after the last.
+    pub async fn next(&mut self) -> Result<Option<Bytes>, RegistryError> {
+        let mut searched = 0;
+        loop {
+            let unsearched = self.read.get(searched..).unwrap_or_default();
+            if let Some(end) = unsearched.iter().position(|byte| *byte == b'\n') {
+                let line = self.read.split_to(searched + end + 1).freeze();
+                return Ok(Some(line.slice(..line.len() - 1)));
+            }
+            searched = self.read.len();
+            if searched > LINE {
+                return Err(self.client.answer(format!("a line has more than {LINE} bytes")));
+            }
+            let frame = self.patience.wait(self.body.frame()).await.ok_or_else(|| self.client.still())?;
+            match frame {
+                None if self.read.is_empty() => return Ok(None),
+                None => return Err(self.client.answer("its last line has no end".into())),
+                Some(Ok(frame)) => {
+                    if let Ok(data) = frame.into_data() {
+                        self.read.extend_from_slice(&data);
+                    }
+                }
+                Some(Err(error)) => {
+                    let source = self.patience.watch.source();
+                    return Err(source.unwrap_or_else(|| self.client.cut(&whole(&error))));
+                }
+            }
+        }
+    }
+}
+
+/// What happens to a source that is sent.
+#[derive(Debug, Default)]
+struct Watch {
+    pieces: AtomicU64,
+    failure: Mutex<Option<io::Error>>,
+}
+
+impl Watch {
+    /// That the source could not be read, if so.
+    fn source(&self) -> Option<RegistryError> {
+        let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
+        failure.take().map(RegistryError::Source)
+    }
+}
+
+/// Waits as long as something moves.
+#[derive(Debug)]
+struct Patience {
+    watch: Arc<Watch>,
+    is_slow: bool,
+}
+
+impl Patience {
+    async fn wait<T>(&self, what: impl Future<Output = T>) -> Option<T> {
+        let mut what = std::pin::pin!(what);
+        loop {
+            let before = self.watch.pieces.load(Ordering::Relaxed);
+            match tokio::time::timeout(STILL, &mut what).await {
+                Ok(done) => return Some(done),
+                Err(_) if self.is_slow || before != self.watch.pieces.load(Ordering::Relaxed) => {}
+                Err(_) => return None,
+            }
+        }
+    }
+}
+
+/// A source as a body: read by a thread of its own, so that it may block.
+#[derive(Debug)]
+struct Pieces {
+    receiver: mpsc::Receiver<io::Result<Bytes>>,
+    watch: Arc<Watch>,
+}
+
+impl Pieces {
+    fn of(mut source: impl Read + Send + 'static, watch: Arc<Watch>) -> Self {
+        let (sender, receiver) = mpsc::channel(AHEAD);
+        std::thread::spawn(move || {
+            loop {
+                let mut piece = vec![0; PIECE];
+                let read = match source.read(&mut piece) {
+                    Ok(0) => break,
+                    Ok(read) => {
+                        piece.truncate(read);
+                        Ok(piece.into())
+                    }
+                    Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                    Err(error) => Err(error),
+                };
+                let is_last = read.is_err();
+                if sender.blocking_send(read).is_err() || is_last {
+                    break;
+                }
+            }
+        });
+        Self { receiver, watch }
+    }
+}
+
+impl Body for Pieces {
+    type Data = Bytes;
+    type Error = io::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
+        self.receiver.poll_recv(context).map(|piece| match piece? {
+            Ok(piece) => {
+                self.watch.pieces.fetch_add(1, Ordering::Relaxed);
+                Some(Ok(Frame::data(piece)))
+            }
+            Err(error) => {
+                let kind = error.kind();
+                *self.watch.failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+                Some(Err(kind.into()))
+            }
+        })
+    }
+}

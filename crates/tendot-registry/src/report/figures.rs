@@ -1,0 +1,261 @@
+//! What was counted of resolutions, as notes of the store: nothing of it says who asked.
+//!
+//! - `figures/resolved/PREFIX/FINGERPRINT`: a name that was resolved, how often, and on which days first and last;
+//! - `figures/failed/PREFIX/FINGERPRINT`: a name that was asked for and not found, and how often on which day.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use tendot_proto::Work;
+use tendot_store::{Change, CommitError, Edit, Key, Store};
+use xxhash_rust::xxh3::xxh3_64;
+
+use crate::{Error, Refusal, Registry};
+
+const RESOLVED: &str = "figures/resolved/";
+const FAILED: &str = "figures/failed/";
+
+/// Notes that are read or written together.
+const TOGETHER: usize = 500;
+
+/// How often notes are read again that somebody else has changed meanwhile.
+const TRIES: usize = 8;
+
+/// A name that was resolved since it was last noted.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Resolutions {
+    /// The prefix, which was given to somebody.
+    pub prefix: Arc<str>,
+    /// The name, see [`fingerprint`].
+    pub fingerprint: u64,
+    /// How often.
+    pub count: u64,
+}
+
+/// A name that was asked for and not found since that was last noted.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Failures {
+    /// The prefix, which was given to somebody.
+    pub prefix: Arc<str>,
+    /// The name, as it was asked for.
+    pub name: Box<str>,
+    /// How often.
+    pub count: u64,
+}
+
+/// A name in 64 bits, by which it is counted: the same in every spelling.
+pub fn fingerprint(name: &Key) -> u64 {
+    xxh3_64(name.as_bytes())
+}
+
+/// What is noted of a name that was resolved. Days are counted from 1970 on.
+#[derive(Deserialize, Serialize)]
+pub(super) struct Resolved {
+    pub(super) count: u64,
+    pub(super) first: u32,
+    pub(super) last: u32,
+}
+
+/// What is noted of a name that was not found.
+#[derive(Deserialize, Serialize)]
+pub(super) struct Failed {
+    pub(super) name: Box<str>,
+    /// How often on which day, counted from 1970 on.
+    pub(super) days: BTreeMap<u32, u64>,
+}
+
+impl Failed {
+    pub(super) fn total(&self) -> u64 {
+        self.days.values().fold(0, |sum, count| sum.saturating_add(*count))
+    }
+}
+
+fn key(kind: &str, prefix: &str, fingerprint: u64) -> Box<[u8]> {
+    let mut key = format!("{kind}{prefix}/").into_bytes();
+    key.extend_from_slice(&fingerprint.to_be_bytes());
+    key.into()
+}
+
+fn written(body: &impl Serialize) -> Box<[u8]> {
+    serde_json::to_vec(body).unwrap_or_default().into()
+}
+
+/// A note that can't be read counts for nothing.
+fn read<'a, T: Deserialize<'a>>(body: Option<&'a [u8]>) -> Option<T> {
+    serde_json::from_slice(body?).ok()
+}
+
+impl<S: Store> Registry<S> {
+    /// Whether a prefix was given to somebody, so that its names are counted.
+    pub async fn is_allocated(&self, prefix: &str) -> Result<bool, Error> {
+        let mut work = Work::new(crate::price::LOOKUP);
+        Ok(self.prefix_entry(prefix, &mut work).await?.is_some())
+    }
+
+    /// Adds resolutions to what is noted of names. No name may be there twice.
+    pub async fn note_resolutions(&self, counted: &[Resolutions], at: u64) -> Result<(), Refusal> {
+        let today = day(at);
+        self.add(
+            counted,
+            |one| key(RESOLVED, &one.prefix, one.fingerprint),
+            |one, before| {
+                let before = read(before).unwrap_or(Resolved { count: 0, first: today, last: today });
+                written(&Resolved {
+                    count: before.count.saturating_add(one.count),
+                    first: before.first.min(today),
+                    last: before.last.max(today),
+                })
+            },
+            at,
+        )
+        .await
+    }
+
+    /// Adds failures to what is noted of names. No name may be there twice.
+    pub async fn note_failures(&self, counted: &[Failures], at: u64) -> Result<(), Refusal> {
+        let fingerprint = |name: &str| Key::new(name).map_or(0, |key| fingerprint(&key));
+        self.add(
+            counted,
+            |one| key(FAILED, &one.prefix, fingerprint(&one.name)),
+            |one, before| {
+                let fresh = || Failed { name: one.name.clone(), days: BTreeMap::new() };
+                let mut failed: Failed = read(before).unwrap_or_else(fresh);
+                let count = failed.days.entry(day(at)).or_default();
+                *count = count.saturating_add(one.count);
+                written(&failed)
+            },
+            at,
+        )
+        .await
+    }
+
+    /// Changes notes by what they were: what another process notes at the same time is not lost.
+    async fn add<T: Sync>(
+        &self,
+        counted: &[T],
+        key: impl Fn(&T) -> Box<[u8]> + Send + Sync,
+        changed: impl Fn(&T, Option<&[u8]>) -> Box<[u8]> + Send + Sync,
+        at: u64,
+    ) -> Result<(), Refusal> {
+        for piece in counted.chunks(TOGETHER) {
+            let mut tries = 0;
+            loop {
+                let mut edits = Vec::with_capacity(2 * piece.len());
+                for one in piece {
+                    let key = key(one);
+                    let before = self.store.note(&key).await?;
+                    let body = changed(one, before.as_deref());
+                    edits.push(Edit::RequireNote { key: key.clone(), body: before });
+                    edits.push(Edit::PutNote { key, body });
+                }
+                match self.store.commit(Change { by: "figures".into(), at, edits }).await {
+                    Err(CommitError::Conflict(_)) if tries < TRIES => tries += 1,
+                    Err(error) => return Err(error.into()),
+                    Ok(_) => break,
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Forgets what failed before a day, in some of the notes after one; where to go on, if there may be more.
+    pub async fn sweep_failures(
+        &self,
+        oldest: u32,
+        after: Option<&[u8]>,
+        at: u64,
+    ) -> Result<Option<Box<[u8]>>, Refusal> {
+        let notes = self.store.notes(FAILED.as_bytes(), after, TOGETHER).await?;
+        let next = (notes.len() == TOGETHER).then(|| notes.last().map(|(key, _)| key.clone())).flatten();
+        let mut edits = Vec::new();
+        for (key, body) in notes {
+            let failed = read::<Failed>(Some(&body));
+            let left = failed.and_then(|mut failed| {
+                failed.days.retain(|day, _| *day >= oldest);
+                (!failed.days.is_empty()).then(|| written(&failed))
+            });
+            if left.as_ref() == Some(&body) {
+                continue;
+            }
+            edits.push(Edit::RequireNote { key: key.clone(), body: Some(body) });
+            edits.push(match left {
+                Some(body) => Edit::PutNote { key, body },
+                None => Edit::RemoveNote { key },
+            });
+        }
+        self.sweep(edits, at).await?;
+        Ok(next)
+    }
+
+    /// Forgets the rarest names that failed under a prefix, the oldest of them first, until there are no more than `most`.
+    pub async fn trim_failures(&self, prefix: &str, most: usize, at: u64) -> Result<(), Refusal> {
+        let mut all = Vec::new();
+        self.visit_failures(prefix, None, |fingerprint, failed| {
+            let last = failed.days.keys().next_back().copied().unwrap_or_default();
+            all.push((failed.total(), last, fingerprint));
+            true
+        })
+        .await?;
+        let over = all.len().saturating_sub(most);
+        all.sort_unstable();
+        all.truncate(over);
+        for piece in all.chunks(TOGETHER) {
+            let remove =
+                |(_, _, fingerprint): &_| Edit::RemoveNote { key: key(FAILED, prefix, *fingerprint) };
+            self.sweep(piece.iter().map(remove).collect(), at).await?;
+        }
+        Ok(())
+    }
+
+    async fn sweep(&self, edits: Vec<Edit>, at: u64) -> Result<(), Refusal> {
+        if edits.is_empty() {
+            return Ok(());
+        }
+        match self.store.commit(Change { by: "figures".into(), at, edits }).await {
+            // Somebody counted meanwhile; the next sweep finds it again.
+            Ok(_) | Err(CommitError::Conflict(_)) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Shows what failed under a prefix, by fingerprint, after one, as long as `visit` wants more.
+    pub(super) async fn visit_failures(
+        &self,
+        prefix: &str,
+        after: Option<u64>,
+        mut visit: impl FnMut(u64, Failed) -> bool + Send,
+    ) -> Result<(), Refusal> {
+        let beginning = format!("{FAILED}{prefix}/").into_bytes();
+        let mut after = after.map(|fingerprint| key(FAILED, prefix, fingerprint));
+        loop {
+            let notes = self.store.notes(&beginning, after.as_deref(), TOGETHER).await?;
+            let is_end = notes.len() < TOGETHER;
+            after = notes.last().map(|(key, _)| key.clone());
+            for (key, body) in notes {
+                let fingerprint = key.get(beginning.len()..).and_then(|bytes| bytes.try_into().ok());
+                let Some(fingerprint) = fingerprint.map(u64::from_be_bytes) else { continue };
+                let Some(failed) = read::<Failed>(Some(&body)) else { continue };
+                if !visit(fingerprint, failed) {
+                    return Ok(());
+                }
+            }
+            if is_end {
+                return Ok(());
+            }
+        }
+    }
+
+    /// What is noted of the resolutions of a name; none if it was never resolved.
+    pub(super) async fn resolved(&self, prefix: &str, name: &Key) -> Result<Option<Resolved>, Refusal> {
+        let note = self.store.note(&key(RESOLVED, prefix, fingerprint(name))).await?;
+        // That there is one tells enough.
+        let unread = || Resolved { count: 1, first: 0, last: 0 };
+        Ok(note.map(|note| read(Some(&note)).unwrap_or_else(unread)))
+    }
+}
+
+/// The day of a time in milliseconds, both since 1970.
+pub fn day(at: u64) -> u32 {
+    u32::try_from(at / 86_400_000).unwrap_or(u32::MAX)
+}

@@ -1,0 +1,156 @@
+//! What is counted of resolutions, for reports: which names, how often, and nothing of who asked.
+//!
+//! Names that are found are counted by fingerprint in a table of fixed size (`table.rs`), which costs some nanoseconds; names
+//! that are not, with their names, in one that is bounded, too (`failed.rs`). Only names under prefixes that the registry gave
+//! to somebody count (`prefixes.rs`). `upkeep.rs` writes all of it down.
+
+mod failed;
+mod prefixes;
+mod table;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use failed::Failed;
+use prefixes::Prefixes;
+use table::Table;
+use tendot_registry::report::{Failures, Resolutions, fingerprint};
+use tendot_registry::{Error, Registry};
+use tendot_store::{Key, State, Store};
+use tokio::sync::Notify;
+
+/// How often names were resolved, or not found, since that was last written down.
+#[derive(Debug)]
+pub struct Tally {
+    resolved: Table,
+    failed: Option<Failed>,
+    prefixes: Prefixes,
+    dropped: AtomicU64,
+    /// There is much to write down.
+    is_filling: Notify,
+}
+
+/// A name that is counted.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct Counted {
+    fingerprint: u64,
+    /// Its number among the prefixes.
+    prefix: u32,
+}
+
+impl Tally {
+    /// Nothing yet; names that are not found are counted if `counts_failures`.
+    pub fn new(counts_failures: bool) -> Self {
+        Self {
+            resolved: Table::new(),
+            failed: counts_failures.then(Failed::new),
+            prefixes: Prefixes::default(),
+            dropped: AtomicU64::new(0),
+            is_filling: Notify::new(),
+        }
+    }
+
+    /// Resolutions that were not counted, since there was no room.
+    pub fn dropped_resolutions(&self) -> u64 {
+        self.dropped.load(Ordering::Relaxed)
+    }
+
+    /// Failures that were not counted, since there was no room.
+    pub fn dropped_failures(&self) -> u64 {
+        self.failed.as_ref().map_or(0, Failed::dropped)
+    }
+
+    /// As what a name is counted; none if it is not.
+    pub(crate) async fn of<S: Store>(&self, registry: &Registry<S>, name: &Key) -> Option<Counted> {
+        // A prefix by itself is none of its names.
+        let prefix = Some(name.prefix()).filter(|prefix| prefix.len() < name.as_bytes().len())?;
+        let prefix = self.prefixes.number(registry, prefix).await?;
+        Some(Counted { fingerprint: fingerprint(name), prefix })
+    }
+
+    /// Counts a resolution of a name that is known to be there.
+    pub(crate) fn count(&self, name: Counted) {
+        self.add(name, 1);
+    }
+
+    fn add(&self, name: Counted, count: u64) {
+        match self.resolved.add(name, count) {
+            None => _ = self.dropped.fetch_add(count, Ordering::Relaxed),
+            Some(is_filling) if is_filling => self.is_filling.notify_one(),
+            Some(_) => {}
+        }
+    }
+
+    /// Counts a resolution of a name. One that is only made by a template is not counted: there is no end of them.
+    pub(crate) async fn resolved<S: Store>(&self, registry: &Registry<S>, name: &str) {
+        let Ok(key) = Key::new(name) else { return };
+        let Some(counted) = self.of(registry, &key).await else { return };
+        if self.resolved.add_again(counted) {
+            return;
+        }
+        let entry = registry.store().get(&key).await;
+        if entry.is_ok_and(|entry| entry.is_some_and(|entry| entry.state == State::Live)) {
+            self.count(counted);
+        }
+    }
+
+    /// Counts what became of a look-up, if it is the name that is not there.
+    pub(crate) async fn failed<S: Store>(&self, registry: &Registry<S>, name: &str, error: &Error) {
+        let (Some(failed), Error::NotFound | Error::Tombstone) = (&self.failed, error) else { return };
+        let Ok(key) = Key::new(name) else { return };
+        if let Some(counted) = self.of(registry, &key).await {
+            failed.add(counted, name, 1);
+        }
+    }
+
+    /// Ready when there is much to write down.
+    pub(crate) async fn is_filling(&self) {
+        self.is_filling.notified().await;
+    }
+
+    /// Takes out what was counted of names that were found.
+    pub(crate) fn take_resolutions(&self) -> Vec<Resolutions> {
+        let mut taken = self.resolved.take();
+        // Afterwards: a prefix gets its number before it is counted.
+        let names = self.prefixes.names();
+        // One that was counted while others went may be there twice.
+        taken.sort_unstable_by_key(|(name, _)| (name.prefix, name.fingerprint));
+        taken.dedup_by(|(name, count), (before, sum)| {
+            let is_same = name == before;
+            *sum += if is_same { *count } else { 0 };
+            is_same
+        });
+        let told = |(name, count): (Counted, u64)| {
+            let prefix = Arc::clone(names.get(name.prefix as usize)?);
+            Some(Resolutions { prefix, fingerprint: name.fingerprint, count })
+        };
+        taken.into_iter().filter_map(told).collect()
+    }
+
+    /// Takes out what was counted of names that were not found.
+    pub(crate) fn take_failures(&self) -> Vec<Failures> {
+        let taken = self.failed.as_ref().map(Failed::take).unwrap_or_default();
+        let names = self.prefixes.names();
+        let told = |(prefix, name, count): (u32, Box<str>, u64)| {
+            Some(Failures { prefix: Arc::clone(names.get(prefix as usize)?), name, count })
+        };
+        taken.into_iter().filter_map(told).collect()
+    }
+
+    /// Puts back what could not be written down.
+    pub(crate) fn put_back(&self, resolutions: &[Resolutions], failures: &[Failures]) {
+        for one in resolutions {
+            if let Some(prefix) = self.prefixes.known(&one.prefix) {
+                self.add(Counted { fingerprint: one.fingerprint, prefix }, one.count);
+            }
+        }
+        for one in failures {
+            let (Some(prefix), Ok(key)) = (self.prefixes.known(&one.prefix), Key::new(&one.name)) else {
+                continue;
+            };
+            if let Some(failed) = &self.failed {
+                failed.add(Counted { fingerprint: fingerprint(&key), prefix }, &one.name, one.count);
+            }
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! Which prefixes the registry gave to somebody, each with a number.
+
+use std::collections::HashMap;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use tendot_registry::Registry;
+use tendot_store::Store;
+
+/// Prefixes of which it is kept whether they were given to somebody.
+const KNOWN: usize = 1 << 16;
+
+#[derive(Debug, Default)]
+pub(super) struct Prefixes(RwLock<Known>);
+
+#[derive(Debug, Default)]
+struct Known {
+    /// The number of the store's changes of prefixes for which the answers are right.
+    version: Option<u64>,
+    answers: HashMap<Box<[u8]>, Option<u32>>,
+    /// All that were ever met: their numbers stay what they are.
+    names: Vec<Arc<str>>,
+    numbers: HashMap<Arc<str>, u32>,
+}
+
+impl Prefixes {
+    /// The number of a prefix; none if it was given to nobody.
+    pub(super) async fn number<S: Store>(&self, registry: &Registry<S>, prefix: &[u8]) -> Option<u32> {
+        if !prefix.starts_with(b"10.") {
+            return None;
+        }
+        let version = registry.store().versions().and_then(|versions| versions.of_prefixes());
+        if version.is_some() {
+            let known = self.0.read().unwrap_or_else(PoisonError::into_inner);
+            if known.version == version
+                && let Some(answer) = known.answers.get(prefix)
+            {
+                return *answer;
+            }
+        }
+        let name = str::from_utf8(prefix).ok()?;
+        let is_allocated = registry.is_allocated(name).await.ok()?;
+        let mut known = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let number = if is_allocated { Some(known.number(name)?) } else { None };
+        if version.is_some() {
+            if known.version != version || known.answers.len() >= KNOWN {
+                known.version = version;
+                known.answers.clear();
+            }
+            known.answers.insert(prefix.into(), number);
+        }
+        number
+    }
+
+    /// The number of a prefix that was met before.
+    pub(super) fn known(&self, prefix: &str) -> Option<u32> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).numbers.get(prefix).copied()
+    }
+
+    /// All that were met, by their numbers.
+    pub(super) fn names(&self) -> Vec<Arc<str>> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).names.clone()
+    }
+}
+
+impl Known {
+    fn number(&mut self, prefix: &str) -> Option<u32> {
+        if let Some(number) = self.numbers.get(prefix) {
+            return Some(*number);
+        }
+        let (number, name) = (u32::try_from(self.names.len()).ok()?, Arc::<str>::from(prefix));
+        self.names.push(Arc::clone(&name));
+        self.numbers.insert(name, number);
+        Some(number)
+    }
+}

@@ -1,0 +1,133 @@
+//! What is done beside answering: what was counted is written down, and what has been kept for long enough is removed.
+
+use std::collections::BTreeSet;
+use std::pin::pin;
+use std::time::{Duration, SystemTime};
+
+use tendot_registry::{Refusal, Registry, report};
+use tendot_store::Store;
+use tokio::task::yield_now;
+use tokio::time::sleep;
+
+use crate::http::sweep_receipts;
+use crate::tally::Tally;
+
+/// Counts that are written down together; then others have their turn.
+const TOGETHER: usize = 500;
+
+/// How often receipts are swept, and every so many times also what was counted.
+const SWEEPING: Duration = Duration::from_secs(3_600);
+const TIMES: u64 = 24;
+
+/// However much is counted, there is so much time between.
+const REST: Duration = Duration::from_secs(1);
+
+/// When what was counted is written down, and for how long it is kept.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Upkeep {
+    /// How often it is written down: every minute, unless told otherwise.
+    pub interval: Duration,
+    /// Days for which it is kept which names were not found: 90, unless told otherwise.
+    pub retention: u32,
+    /// Names under one prefix of which that is kept, those that are asked for most: 10,000, unless told otherwise.
+    pub failed: usize,
+}
+
+impl Default for Upkeep {
+    fn default() -> Self {
+        Self { interval: Duration::from_secs(60), retention: 90, failed: 10_000 }
+    }
+}
+
+impl Upkeep {
+    /// Keeps a store up until the end; then writes down what was counted last.
+    pub async fn run<S: Store>(self, registry: &Registry<S>, tally: &Tally, end: impl Future<Output = ()>) {
+        let mut end = pin!(end);
+        let writing = async {
+            loop {
+                // Only here it ends, so that nothing is taken out and not written.
+                tokio::select! {
+                    () = sleep(self.interval) => {}
+                    () = tally.is_filling() => {}
+                    () = &mut end => break,
+                }
+                self.write(registry, tally).await;
+                tokio::select! {
+                    () = sleep(REST.min(self.interval)) => {}
+                    () = &mut end => break,
+                }
+            }
+            self.write(registry, tally).await;
+        };
+        tokio::select! {
+            () = writing => {}
+            () = self.sweep_always(registry) => {}
+        }
+    }
+
+    /// Writes down what was counted; what can't be written is counted on.
+    pub async fn write<S: Store>(self, registry: &Registry<S>, tally: &Tally) {
+        let (resolutions, failures) = (tally.take_resolutions(), tally.take_failures());
+        let mut touched = BTreeSet::new();
+        for (number, piece) in resolutions.chunks(TOGETHER).enumerate() {
+            if let Err(refusal) = registry.note_resolutions(piece, now()).await {
+                unwritten(&refusal);
+                tally.put_back(resolutions.get(number * TOGETHER..).unwrap_or_default(), &failures);
+                return;
+            }
+            yield_now().await;
+        }
+        for (number, piece) in failures.chunks(TOGETHER).enumerate() {
+            if let Err(refusal) = registry.note_failures(piece, now()).await {
+                unwritten(&refusal);
+                tally.put_back(&[], failures.get(number * TOGETHER..).unwrap_or_default());
+                return;
+            }
+            touched.extend(piece.iter().map(|one| &one.prefix));
+            yield_now().await;
+        }
+        for prefix in touched {
+            let trimmed = registry.trim_failures(prefix, self.failed, now()).await;
+            trimmed.unwrap_or_else(|refusal| unswept(&refusal));
+        }
+    }
+
+    async fn sweep_always<S: Store>(self, registry: &Registry<S>) {
+        for time in 0_u64.. {
+            sweep_receipts(registry, now()).await.unwrap_or_else(|refusal| unswept(&refusal));
+            if time.is_multiple_of(TIMES) {
+                self.sweep_failures(registry, now()).await.unwrap_or_else(|refusal| unswept(&refusal));
+            }
+            sleep(SWEEPING).await;
+        }
+    }
+
+    /// Forgets what failed too long ago, at a time in milliseconds since 1970.
+    pub async fn sweep_failures<S: Store>(self, registry: &Registry<S>, at: u64) -> Result<(), Refusal> {
+        let oldest = (report::day(at) + 1).saturating_sub(self.retention);
+        let mut after = None;
+        loop {
+            after = registry.sweep_failures(oldest, after.as_deref(), at).await?;
+            if after.is_none() {
+                return Ok(());
+            }
+            yield_now().await;
+        }
+    }
+}
+
+fn unwritten(refusal: &Refusal) {
+    let error = refusal.failure.as_ref().map_or_else(|| refusal.detail.clone(), ToString::to_string);
+    tracing::error!(%error, "what was counted of resolutions can't be written");
+}
+
+fn unswept(refusal: &Refusal) {
+    let error = refusal.failure.as_ref().map_or_else(|| refusal.detail.clone(), ToString::to_string);
+    tracing::error!(%error, "what has been kept for long enough can't be removed");
+}
+
+/// Milliseconds since 1970.
+fn now() -> u64 {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    since.map_or(0, |since| u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
+}

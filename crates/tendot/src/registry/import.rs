@@ -1,0 +1,259 @@
+//! `tendot doi import`: files sent as batches, and sent again when the connection is cut.
+
+use std::fs::File;
+use std::io::{self, Read as _, Seek as _};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use aws_lc_rs::digest::{Context, SHA256};
+use data_encoding::HEXLOWER;
+use indicatif::ProgressBar;
+use serde::Serialize;
+use tendot_client::{BatchOptions, RegistryError};
+
+use super::Session;
+use super::report::{Counts, Report};
+use crate::args::{BatchFormat, DoiImportArguments};
+use crate::failure::{escaped, tell, tell_that_input_is_awaited, tell_warning};
+use crate::output::Output;
+use crate::store::{is_standard, progress};
+use crate::{Answer, Failure};
+
+/// How long is waited before it is tried again, at first and at most.
+const WAIT: Duration = Duration::from_millis(250);
+const LONGEST_WAIT: Duration = Duration::from_secs(15);
+
+const PROGRESS: &str = "{bar:40} {bytes}/{total_bytes}  {bytes_per_sec}  {eta} left  {msg}";
+
+/// What is sent.
+struct Source {
+    name: String,
+    /// None if it is standard input.
+    file: Option<File>,
+    size: u64,
+    format: BatchFormat,
+}
+
+#[derive(Serialize)]
+struct Summary {
+    #[serde(flatten)]
+    counts: Counts,
+    dry_run: bool,
+    seconds: f64,
+}
+
+pub(crate) fn import(session: &Session, arguments: &DoiImportArguments) -> Result<Answer, Failure> {
+    let started = Instant::now();
+    // All of them are opened before anything is done, so that a wrong name does no half of the work.
+    let sources: Result<Vec<_>, _> =
+        arguments.files.iter().map(|path| Source::open(path, arguments.format)).collect();
+    let sources = sources?;
+    check_report(arguments)?;
+    if sources.iter().any(|source| source.file.is_none()) {
+        tell_that_input_is_awaited();
+    }
+    session.check_deposits()?;
+    let bar = progress(sources.iter().map(|source| source.size).sum(), PROGRESS);
+    let mut report = Report::open(arguments.report.as_deref(), sources.len() > 1, bar.clone())?;
+    for (number, source) in sources.iter().enumerate() {
+        let key = match (&arguments.key, &source.file) {
+            (Some(key), _) if number > 0 => Some(format!("{key}/{}", number + 1)),
+            (Some(key), _) => Some(key.clone()),
+            (None, Some(file)) => Some(source.key(file)?),
+            (None, None) => None,
+        };
+        let run = Run {
+            session,
+            source,
+            key: key.as_deref(),
+            dry_run: arguments.dry_run,
+            tries: arguments.tries,
+            bar: &bar,
+        };
+        if let Err(failure) = run.send(&mut report) {
+            report.finish()?;
+            if report.counts.lines > 0 {
+                tell(format_args!("{} before that", report.counts));
+            }
+            return Err(failure);
+        }
+    }
+    report.finish()?;
+    let (counts, seconds) = (report.counts, started.elapsed().as_secs_f64());
+    let dry = if arguments.dry_run { "; nothing was written" } else { "" };
+    tell(format_args!("{counts}; {seconds:.1} s{dry}"));
+    if session.json {
+        let mut output = Output::new();
+        output.json(&Summary { counts, dry_run: arguments.dry_run, seconds })?;
+        output.flush()?;
+    }
+    Ok(if counts.refused > 0 { Answer::No } else { Answer::Yes })
+}
+
+impl Session {
+    /// Whether who asks may deposit at all: an empty batch tells, before a large one is sent for nothing.
+    fn check_deposits(&self) -> Result<(), Failure> {
+        let options = BatchOptions { dry_run: true, ..BatchOptions::default() };
+        self.answered(self.runtime.block_on(async {
+            let mut answers = self.client.batch(&options, io::empty()).await?;
+            while answers.next().await?.is_some() {}
+            Ok(())
+        }))
+    }
+}
+
+/// A report does not take the place of what is imported.
+fn check_report(arguments: &DoiImportArguments) -> Result<(), Failure> {
+    let report = arguments.report.as_ref().and_then(|path| std::fs::canonicalize(path).ok());
+    let is_source =
+        |path: &&std::path::PathBuf| report.is_some() && std::fs::canonicalize(path).ok() == report;
+    match arguments.files.iter().find(is_source) {
+        Some(path) => Err(Failure::new(format!("`{}` is to be imported", escaped(&path.to_string_lossy())))
+            .hint("write the report to another place")),
+        None => Ok(()),
+    }
+}
+
+impl Source {
+    fn open(path: &Path, format: Option<BatchFormat>) -> Result<Self, Failure> {
+        let is_csv = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("csv"));
+        let format = format.unwrap_or(if is_csv { BatchFormat::Csv } else { BatchFormat::Ndjson });
+        if is_standard(path) {
+            return Ok(Self { name: "standard input".into(), file: None, size: 0, format });
+        }
+        let name = format!("`{}`", escaped(&path.to_string_lossy()));
+        let failed = |error| Failure::io(format!("{name} can't be read"), &error);
+        let file = File::open(path).map_err(failed)?;
+        let about = file.metadata().map_err(failed)?;
+        if about.is_dir() {
+            return Err(failed(io::ErrorKind::IsADirectory.into()));
+        }
+        // A pipe can be read once, as standard input.
+        let file = if about.is_file() { Some(file) } else { return Err(no_file(&name)) };
+        Ok(Self { name, file, size: about.len(), format })
+    }
+
+    /// A key that the same content has again.
+    fn key(&self, file: &File) -> Result<String, Failure> {
+        let failed = |error| Failure::io(format!("{} can't be read", self.name), &error);
+        let mut file = file.try_clone().map_err(failed)?;
+        file.rewind().map_err(failed)?;
+        let mut context = Context::new(&SHA256);
+        let mut piece = vec![0; 1 << 16];
+        loop {
+            match file.read(&mut piece).map_err(failed)? {
+                0 => break,
+                read => context.update(&piece[..read]),
+            }
+        }
+        let format = if self.format == BatchFormat::Csv { "csv" } else { "ndjson" };
+        Ok(format!("tendot-import-{format}-sha256-{}", HEXLOWER.encode(context.finish().as_ref())))
+    }
+}
+
+fn no_file(name: &str) -> Failure {
+    Failure::new(format!("{name} is no file, and can't be sent again if the connection is cut"))
+        .hint("`tendot doi import - < …` reads it as standard input")
+}
+
+/// A source that is being sent.
+struct Run<'a> {
+    session: &'a Session,
+    source: &'a Source,
+    key: Option<&'a str>,
+    dry_run: bool,
+    tries: u32,
+    bar: &'a ProgressBar,
+}
+
+impl Run<'_> {
+    /// Sends it until all of it was answered.
+    fn send(&self, report: &mut Report) -> Result<(), Failure> {
+        let begun = self.bar.position();
+        let (mut taken, mut tries, mut is_first) = (0, 0, true);
+        loop {
+            let before = taken;
+            let failure = match self.session.runtime.block_on(self.attempt(&mut taken, is_first, report))? {
+                Ok(()) => return Ok(()),
+                Err(error) => error,
+            };
+            is_first = false;
+            tries = if taken > before { 1 } else { tries + 1 };
+            if self.source.file.is_none() || !failure.is_passing() || tries > self.tries {
+                let is_passing = failure.is_passing();
+                return self.session.answered(Err(failure)).map_err(|failed| match is_passing {
+                    true => self.ended(failed),
+                    false => failed,
+                });
+            }
+            let wait = WAIT.saturating_mul(1 << (tries - 1).min(16)).min(LONGEST_WAIT);
+            let why = escaped(&failure.to_string());
+            let (wait_seconds, most) = (wait.as_secs_f64(), self.tries);
+            self.bar.suspend(|| {
+                tell_warning(&format!("{why}; again in {wait_seconds} s, {tries} of {most} times"));
+            });
+            std::thread::sleep(wait);
+            self.bar.set_position(begun);
+        }
+    }
+
+    /// What can be done when it did not come to its end.
+    fn ended(&self, failure: Failure) -> Failure {
+        match (&self.source.file, self.key) {
+            _ if self.dry_run => failure,
+            (Some(_), _) | (None, Some(_)) => failure.hint_unless("the same command goes on where it was"),
+            (None, None) => {
+                failure.hint_unless("what was answered is done; with `--key` or from a file it can go on")
+            }
+        }
+    }
+
+    /// Sends it once; of the answers, only those are new that come after the first `taken`.
+    async fn attempt(
+        &self,
+        taken: &mut u64,
+        is_first: bool,
+        report: &mut Report,
+    ) -> Result<Result<(), RegistryError>, Failure> {
+        let options = BatchOptions {
+            is_table: self.source.format == BatchFormat::Csv,
+            dry_run: self.dry_run,
+            key: self.key,
+            is_slow: self.source.file.is_none(),
+        };
+        let client = &self.session.client;
+        let answers = match &self.source.file {
+            Some(file) => {
+                let failed = |error| Failure::io(format!("{} can't be read", self.source.name), &error);
+                let mut file = file.try_clone().map_err(failed)?;
+                file.rewind().map_err(failed)?;
+                client.batch(&options, self.bar.wrap_read(file)).await
+            }
+            None => client.batch(&options, self.bar.wrap_read(io::stdin())).await,
+        };
+        let mut answers = match answers {
+            Ok(answers) => answers,
+            Err(error) => return Ok(Err(error)),
+        };
+        if is_first && answers.is_repeated() {
+            let name = &self.source.name;
+            self.bar.suspend(|| {
+                tell_warning(&format!("{name} was imported before: this is what was answered then, and nothing is done; `--key` with another key does it again"));
+            });
+        }
+        let mut number = 0;
+        loop {
+            match answers.next().await {
+                Ok(Some(line)) => {
+                    number += 1;
+                    if number > *taken {
+                        report.take(&self.source.name, &line)?;
+                        *taken = number;
+                    }
+                }
+                Ok(None) => return Ok(Ok(())),
+                Err(error) => return Ok(Err(error)),
+            }
+        }
+    }
+}

@@ -1,0 +1,11 @@
+//! The registry of a running service, as the commands see it: `session.rs` asks, `shown.rs` prints for people, `import.rs`
+//! sends batches, and `report.rs` writes what became of them.
+
+mod import;
+mod report;
+mod session;
+mod shown;
+
+pub(crate) use import::import;
+pub(crate) use session::{Session, form, word};
+pub(crate) use shown::Noun;

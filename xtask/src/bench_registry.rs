@@ -1,0 +1,158 @@
+//! The registry: deposits over HTTP beside the store's own, batches beside PostgreSQL, and how soon changes are seen. Writes
+//! `docs/speed-registry.md`.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context as _, Result};
+
+use crate::bench_postgres::Postgres;
+use crate::bench_store::{measure, number, program, renew, with_commas};
+use crate::process::{Server, output, run};
+use crate::root;
+
+const ADDRESS: &str = "127.0.0.1:18095";
+
+const ROUNDS: usize = 5;
+
+/// Records of a batch, and rounds of those.
+const RECORDS: &str = "1000000";
+const BATCHES: usize = 3;
+
+/// Clients that deposit one by one, and for how long.
+const CLIENTS: &str = "16";
+const SECONDS: &str = "5";
+
+/// Measures and writes.
+pub(crate) fn bench_registry() -> Result<()> {
+    run(Command::new("cargo").args(["build", "--release", "--quiet", "-p", "tendot"]).current_dir(root()))?;
+    run(Command::new("cargo")
+        .args(["build", "--release", "--quiet", "--bin=registry", "--bin=batches"])
+        .current_dir(root().join("bench")))?;
+    let folder = root().join("target/bench/registry");
+    renew(&folder)?;
+    let mut report = format!(
+        "# How fast the registry is\n\nMade by `cargo xtask bench-registry`. Ratios count: all are of one run, on two shared \
+         cores, with who asks on the same. Deposits have kernel metadata, about 600 bytes each. Medians of {ROUNDS} rounds, of \
+         {BATCHES} for batches, which take turns.\n\n"
+    );
+    deposits(&mut report, &folder)?;
+    batches(&mut report, &folder)?;
+    fs::write(root().join("docs/speed-registry.md"), report)?;
+    fs::remove_dir_all(&folder)?;
+    Ok(())
+}
+
+/// A service with a prefix for names.
+struct Service {
+    server: Server,
+    token: String,
+    prefix: String,
+}
+
+impl Service {
+    fn start(data: &Path) -> Result<Self> {
+        let server = Server::start(
+            Command::new(root().join("target/release/tendot"))
+                .args(["serve", "--native", "off", "--http", ADDRESS, "--data"])
+                .arg(data),
+        )?;
+        let token = fs::read_to_string(data.join("operator.token"))?.trim().to_owned();
+        let prefix = output(program("registry").args(["prepare", ADDRESS, &token]))?.trim().to_owned();
+        Ok(Self { server, token, prefix })
+    }
+
+    fn ask(&self, what: &str, how: &[&str]) -> Result<String> {
+        output(program("registry").args([what, ADDRESS, &self.token, &self.prefix]).args(how))
+    }
+
+    /// Its memory of its own, at its most so far, in kilobytes: what it has of files can be taken from it at any time.
+    fn memory(&self) -> Result<f64> {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.server.process.id()))?;
+        let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).context("no RssAnon")?;
+        Ok(line.trim().trim_end_matches(" kB").parse()?)
+    }
+}
+
+fn told(said: &str, name: &str) -> Result<f64> {
+    let line = said.lines().find_map(|line| line.strip_prefix(name)).with_context(|| said.to_owned())?;
+    Ok(line.trim().parse()?)
+}
+
+fn median(mut measured: Vec<f64>) -> f64 {
+    measured.sort_unstable_by(f64::total_cmp);
+    measured.get(measured.len() / 2).copied().unwrap_or_default()
+}
+
+fn deposits(report: &mut String, folder: &Path) -> Result<()> {
+    let service = Service::start(&folder.join("service"))?;
+    let (mut over_http, mut straight, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
+    for round in 0..ROUNDS {
+        let directory: PathBuf = folder.join(format!("store-{round}"));
+        let own = output(program("registry").arg("group").arg(&directory).args([CLIENTS, SECONDS]))?;
+        let http = service.ask("deposits", &[CLIENTS, SECONDS])?;
+        let (own, http) = (told(&own, "rate")?, told(&http, "rate")?);
+        over_http.push(http);
+        straight.push(own);
+        ratios.push(http / own);
+        fs::remove_dir_all(&directory)?;
+    }
+    let followed = service.ask("follow", &["500"])?;
+    writeln!(
+        report,
+        "| {CLIENTS} clients, a deposit each at a time | a second | times the store's own |\n|---|---:|---:|\n\
+         | the store's group commit | {} | 1.00 |\n| `POST /api/v1/dois` | {} | {:.2} |\n\n\
+         A change is seen by who follows `/api/v1/changes` {:.1} ms after it was answered, 99 of 100 within {:.1} ms.\n",
+        with_commas(median(straight) as u64),
+        with_commas(median(over_http) as u64),
+        median(ratios),
+        told(&followed, "median")?,
+        told(&followed, "p99")?,
+    )?;
+    Ok(())
+}
+
+fn batches(report: &mut String, folder: &Path) -> Result<()> {
+    let (mut ours, mut theirs, mut ratios, mut memory) = (Vec::new(), Vec::new(), Vec::new(), 0_f64);
+    for round in 0..BATCHES {
+        let data = folder.join(format!("batch-{round}"));
+        let service = Service::start(&data)?;
+        let http = told(&watched(&service, &mut memory)?, "rate")?;
+        drop(service);
+        fs::remove_dir_all(&data)?;
+        let place = std::env::temp_dir().join(format!("tendot-registry-{}", std::process::id()));
+        let postgres = Postgres::start(&place)?;
+        let mut command = program("batches");
+        command.arg("each").arg(&place).args([RECORDS, "ascending", "1"]);
+        let rate = number(&measure(&mut command)?.0, "rate")?;
+        drop(postgres);
+        ours.push(http);
+        theirs.push(rate);
+        ratios.push(http / rate);
+    }
+    writeln!(
+        report,
+        "| a batch of {RECORDS} deposits with metadata | a second | times PostgreSQL |\n|---|---:|---:|\n\
+         | PostgreSQL, the same rows, 1,000 a transaction, prepared, over one connection | {} | 1.00 |\n\
+         | `POST /api/v1/dois/batch` | {} | {:.2} |\n\nThe service had at most {:.0} MB of memory of its own meanwhile.",
+        with_commas(median(theirs) as u64),
+        with_commas(median(ours) as u64),
+        median(ratios),
+        memory / 1e3,
+    )?;
+    Ok(())
+}
+
+/// Sends a batch, and looks at the memory of the service meanwhile.
+fn watched(service: &Service, memory: &mut f64) -> Result<String> {
+    std::thread::scope(|scope| {
+        let batch = scope.spawn(|| service.ask("batch", &[RECORDS]));
+        while !batch.is_finished() {
+            *memory = memory.max(service.memory()?);
+            std::thread::sleep(std::time::Duration::from_millis(50));
+        }
+        batch.join().map_err(|_| anyhow::anyhow!("the batch has stopped"))?
+    })
+}
