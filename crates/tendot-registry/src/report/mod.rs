@@ -212,6 +212,10 @@ impl<S: Store> Registry<S> {
 
     /// Some lines of a report, about what comes after a name; where they are about one name, all of them. For those who act for
     /// the registrant of the prefix; to others there is none.
+    #[allow(
+        clippy::too_many_arguments,
+        reason = "which report, as whom and when: none of them stands for another"
+    )]
     pub async fn report(
         &self,
         report: Report,
