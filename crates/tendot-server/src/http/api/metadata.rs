@@ -105,7 +105,6 @@ pub(crate) fn describe() -> Described {
         .group("Names")
         .in_path("name", "A name, with the slashes that it has, percent-encoded or not", text())
         .in_query("format", &format!("The form, whatever `Accept` says: {}", names.join(", ")), text())
-        .sample("curl -s $SERVER/api/v1/metadata/10.5555/DEMO -H 'Accept: application/x-bibtex'")
         .answer(StatusCode::OK, "The metadata")
         .header("ETag", "Changes when the answer does");
     let doing = describe_types(doing, |_| true);
