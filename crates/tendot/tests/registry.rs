@@ -660,7 +660,8 @@ fn a_cut_import_goes_on() {
     let ran =
         service.run(&["doi", "import", "names.ndjson", "--report", "report.ndjson", "--server", &proxy]);
     let said = String::from_utf8_lossy(&ran.stderr);
-    assert_eq!(said.matches("was cut: ").count(), 2, "{said}");
+    // The service cuts it off, too, while it is still busy with what came before.
+    assert!(said.matches("was cut: ").count() >= 2, "{said}");
     assert!(said.contains("19800 created, 0 updated, 0 unchanged, 200 refused; "), "{said}");
     assert_eq!(ran.status.code(), Some(1), "{said}");
     check_report(&service.read("report.ndjson"), 20_000);
