@@ -558,6 +558,15 @@ fn an_import_with_bad_lines() {
     check_report(&service.read("report.ndjson"), 20_000);
     assert_eq!(service.json(&["doi", "list"]).len(), 19_800);
 
+    // Curl waits for `100 Continue` before it sends so much.
+    let address = format!("{}/api/v1/dois/batch?dry-run=true", service.address);
+    let token = format!("Authorization: Bearer {}", service.token.trim());
+    let mut curl = Command::new("curl");
+    curl.current_dir(&service.directory).args(["-sSf", "-H", &token, "-H", "Expect: 100-continue"]);
+    let answered = curl.args(["--data-binary", "@names.ndjson", &address]).output().unwrap();
+    assert!(answered.status.success(), "{answered:?}");
+    assert_eq!(answered.stdout.iter().filter(|byte| **byte == b'\n').count(), 20_000);
+
     // The same again is told, and done only with another key.
     let again = service.run(&arguments);
     let said = String::from_utf8_lossy(&again.stderr);
@@ -660,7 +669,8 @@ fn a_cut_import_goes_on() {
     let ran =
         service.run(&["doi", "import", "names.ndjson", "--report", "report.ndjson", "--server", &proxy]);
     let said = String::from_utf8_lossy(&ran.stderr);
-    assert_eq!(said.matches("was cut: ").count(), 2, "{said}");
+    // The service cuts it off, too, while it is still busy with what came before.
+    assert!(said.matches("was cut: ").count() >= 2, "{said}");
     assert!(said.contains("19800 created, 0 updated, 0 unchanged, 200 refused; "), "{said}");
     assert_eq!(ran.status.code(), Some(1), "{said}");
     check_report(&service.read("report.ndjson"), 20_000);

@@ -74,7 +74,8 @@ impl<S: Store> Registry<S> {
     /// Registers or changes the names of lines, and tells what became of each, in their order. Those that can be are
     /// committed in one change, those that cannot change nothing. Rights hold as they are when it is committed.
     ///
-    /// `beside` gives edits of notes for the same change, made from the outcomes. With `dry` nothing is committed.
+    /// `beside` gives edits of notes for the same change, made from the outcomes; if a note that they require is another by
+    /// now, nothing more is done. With `dry` nothing is committed.
     pub async fn deposit(
         &self,
         lines: &[Line],
@@ -89,11 +90,15 @@ impl<S: Store> Registry<S> {
             }
         }
         // Somebody else changes the same names all the time: those lines must not hold up the others.
+        let required = |_: &[LineOutcome]| -> Vec<Edit> {
+            let edits = beside(&[]).into_iter();
+            edits.filter(|edit| matches!(edit, Edit::RequireNote { .. })).collect()
+        };
         let mut outcomes = Vec::with_capacity(lines.len());
         for line in lines {
             let mut tries = 0;
             let outcome = loop {
-                let one = self.deposit_together(std::slice::from_ref(line), caller, at, dry, &|_| Vec::new());
+                let one = self.deposit_together(std::slice::from_ref(line), caller, at, dry, &required);
                 match one.await?.map(|mut outcomes| outcomes.pop()) {
                     Some(Some(outcome)) => break outcome,
                     _ if tries < ALONE => tries += 1,
@@ -160,6 +165,7 @@ impl<S: Store> Registry<S> {
         }
         let mut all = judge.store.requirements();
         all.append(&mut edits);
+        let own = all.len();
         all.extend(beside);
         // Others were faster in taking the room that there was.
         let Some(claim) = self.quotas.claim(&all) else { return Ok(None) };
@@ -167,6 +173,11 @@ impl<S: Store> Registry<S> {
             Ok(_) => {
                 claim.keep();
                 Ok(Some(outcomes))
+            }
+            // Who sent the same before is still at it: what is done here would be done twice.
+            Err(CommitError::Note { edit }) if edit >= own => {
+                let detail = "the same batch is being carried out already";
+                Err(Refusal::new(Reason::Busy, "contended", detail))
             }
             Err(CommitError::Conflict(_) | CommitError::Homed { .. } | CommitError::Note { .. }) => Ok(None),
             Err(error) => Err(error.into()),
@@ -399,5 +410,57 @@ fn failure_or(outcome: LineOutcome) -> Result<LineOutcome, Refusal> {
     match outcome.result {
         Err(refusal) if refusal.failure.is_some() => Err(refusal),
         result => Ok(LineOutcome { result, ..outcome }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tendot_store::Memory;
+
+    use super::*;
+    use crate::Settings;
+    use crate::party::{NewAgency, NewPrefix, NewRegistrant, Policy};
+
+    /// Two of the same batch, of which one was cut off and is still at work: a name was made twice.
+    #[test]
+    fn a_batch_that_is_under_way_is_not_done_twice() {
+        pollster::block_on(async {
+            let registry = Registry::new(Memory::new(), Settings::default());
+            let operator = Caller::Operator;
+            let mut work = Work::new(1_000_000);
+            let (code, name): (Box<str>, Box<str>) = ("LIB".into(), "Library".into());
+            let task = NewAgency { code, name, metadata: Default::default(), range: None, locations: None };
+            registry.carry_out(&task, &operator, 1, &mut work).await.unwrap();
+            let agency = Some("LIB".into());
+            let task = NewRegistrant {
+                agency,
+                name: "Press".into(),
+                contact: None,
+                admins: Vec::new(),
+                random: [7; 16],
+            };
+            let registrant = registry.carry_out(&task, &operator, 1, &mut work).await.unwrap().done.id;
+            let task = NewPrefix { registrant, prefix: None, test: false, policy: Policy::default() };
+            registry.carry_out(&task, &operator, 1, &mut work).await.unwrap();
+
+            let draft =
+                Draft::from_json(br#"{"prefix": "10.70000", "url": "https://example.org/"}"#).unwrap();
+            let line = |random| [Line { number: 1, draft: Ok(draft.clone()), random: [random; 16] }];
+            let key: Box<[u8]> = b"receipt/x"[..].into();
+            let beside = |_: &[LineOutcome]| {
+                let done: Box<[u8]> = b"done"[..].into();
+                vec![
+                    Edit::RequireNote { key: key.clone(), body: None },
+                    Edit::PutNote { key: key.clone(), body: done },
+                ]
+            };
+            let first = registry.deposit(&line(1), &operator, 2, false, beside).await.unwrap();
+            assert!(matches!(first[0].result, Ok(LineStatus::Created)));
+            let second = registry.deposit(&line(2), &operator, 2, false, beside).await.unwrap_err();
+            assert_eq!((second.code, second.reason), ("contended", Reason::Busy));
+            let names =
+                registry.names(Some("10.70000"), None, None, 9, &operator, 3, &mut work).await.unwrap();
+            assert_eq!(names.items.len(), 1);
+        });
     }
 }

@@ -20,8 +20,10 @@ pub(super) fn find(written: &[u8]) -> Option<usize> {
     }
     let tail = written.len().saturating_sub(LONGEST);
     let at = tail + memchr::memmem::rfind(&written[tail..], b"HTTP/1.")?;
-    let (_, mut lines) = parts(&written[at..])?;
-    lines.all(|line| OWN.iter().any(|own| line.starts_with(own))).then_some(at)
+    let (status, mut lines) = parts(&written[at..])?;
+    // `100 Continue` is hyper's own, too, and has no headers at all.
+    let is_refusal = status.split(' ').nth(1).is_some_and(|status| status.starts_with('4'));
+    (is_refusal && lines.all(|line| OWN.iter().any(|own| line.starts_with(own)))).then_some(at)
 }
 
 /// What stands in them.
@@ -76,6 +78,7 @@ mod tests {
         assert_eq!(find(format!("{OWN_ANSWER}{before}").as_bytes()), None);
         assert_eq!(find(format!("{OWN_ANSWER}x").as_bytes()), None);
         assert_eq!(find(b"HTTP/1.1 400 Bad Request\r\nx-request-id: 1\r\ncontent-length: 0\r\n\r\n"), None);
+        assert_eq!(find(b"HTTP/1.1 100 Continue\r\n\r\n"), None);
         assert_eq!(find(b"\r\n\r\n"), None);
         assert_eq!(find(b""), None);
     }
