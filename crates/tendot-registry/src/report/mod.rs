@@ -214,8 +214,7 @@ impl<S: Store> Registry<S> {
     /// the registrant of the prefix; to others there is none.
     pub async fn report(
         &self,
-        report: Report,
-        prefix: &str,
+        (report, prefix): (Report, &str),
         after: Option<&str>,
         limit: usize,
         caller: &Caller,

@@ -18,8 +18,8 @@ use quick_cache::sync::Cache;
 use tendot_store::{Key, State, Store, Version};
 
 use super::answer::Answer;
-use super::request::Request;
 use super::negotiate::{self, Wanted};
+use super::request::Request;
 use super::{Http, caching};
 use crate::tally::Counted;
 
