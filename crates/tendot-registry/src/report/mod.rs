@@ -218,8 +218,7 @@ impl<S: Store> Registry<S> {
     )]
     pub async fn report(
         &self,
-        report: Report,
-        prefix: &str,
+        (report, prefix): (Report, &str),
         after: Option<&str>,
         limit: usize,
         caller: &Caller,

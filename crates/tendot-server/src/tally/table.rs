@@ -158,7 +158,8 @@ mod tests {
                     scope.spawn(move || {
                         for number in 0..COUNTS {
                             // One that all have, some that many have, and each its own.
-                            let one = [0, number % 64, thread << 32 | number % 3_000][number as usize % 3];
+                            let one =
+                                [0, number % 64, (thread << 32) | (number % 3_000)][number as usize % 3];
                             table.add(name(spread(one)), 1).expect("there is room");
                         }
                     })
@@ -186,7 +187,7 @@ mod tests {
         let mut expected: HashMap<u64, u64> = HashMap::new();
         for thread in 0..THREADS {
             for number in 0..COUNTS {
-                let one = [0, number % 64, thread << 32 | number % 3_000][number as usize % 3];
+                let one = [0, number % 64, (thread << 32) | (number % 3_000)][number as usize % 3];
                 *expected.entry(spread(one)).or_default() += 1;
             }
         }
@@ -211,6 +212,7 @@ mod tests {
 
     /// `cargo test --release -p tendot-server --lib -- --nocapture what_a_count_costs`
     #[test]
+    #[allow(clippy::print_stdout, reason = "it is what the test is for")]
     fn what_a_count_costs() {
         const COUNTS: u64 = 1_000_000;
         let (table, plain) = (Table::new(), AtomicU64::new(0));
@@ -218,7 +220,7 @@ mod tests {
             let begun = Instant::now();
             std::thread::scope(|scope| {
                 for thread in 0..threads {
-                    scope.spawn(move || (0..COUNTS).for_each(|number| count(thread << 32 | number)));
+                    scope.spawn(move || (0..COUNTS).for_each(|number| count((thread << 32) | number)));
                 }
             });
             begun.elapsed().as_nanos() as f64 / COUNTS as f64

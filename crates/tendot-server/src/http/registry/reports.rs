@@ -183,7 +183,7 @@ impl<S: Store> Making<S> {
         let _turn = self.turns.acquire().await.ok();
         let limit = usize::try_from(self.left.min(TOGETHER)).unwrap_or(usize::MAX);
         let (prefix, caller) = (&self.prefix, &self.caller);
-        self.registry.report(self.report, prefix, after, limit, caller, self.at, &mut work()).await
+        self.registry.report((self.report, prefix), after, limit, caller, self.at, &mut work()).await
     }
 
     async fn send_all(mut self, mut findings: Findings, sink: Sink) -> Result<(), Cut> {
