@@ -468,7 +468,7 @@ impl<S: Store> World<S> {
                 match there.as_ref().map(|there| there.state) {
                     Some(NameState::Registered) => return Err('c'),
                     Some(NameState::Tombstone) => return Err('g'),
-                    Some(NameState::Reserved) | None => {}
+                    _ => {}
                 }
                 self.known(actor)?;
                 if let Some(there) = &there {

@@ -372,6 +372,14 @@ fn conditions<S: Store + 'static>(client: &Client<S>) {
     let same = format!("If-None-Match: {}", read.head.header("etag").unwrap());
     assert_eq!(client.told("GET", "/dois/10.70000/a", "", &[&same], &Json::Null).status, 304);
     assert_eq!(put("https://example.org/4", "If-None-Match: *").status, 412);
+    let body = json!({"name": "10.70000/b", "url": "https://example.org/n"});
+    let other = client.told("PUT", "/dois/10.70000/new", TOKEN, &["If-None-Match: *"], &body);
+    assert_eq!((other.status, other.json["code"].as_str()), (422, Some("other-name")));
+    // Who has it changes without the name being touched, and is told.
+    let tag = format!("If-None-Match: {}", read.head.header("etag").unwrap());
+    let listed = client.check("GET", "/prefixes/10.70001", "", &Json::Null, (200, ""));
+    client.make("/transfers", &json!({"prefix": "10.70000", "to": listed["registrant"], "force": true}));
+    assert_eq!(client.told("GET", "/dois/10.70000/a", "", &[&tag], &Json::Null).status, 200);
     let new = client.told(
         "PUT",
         "/dois/10.70000/new",
@@ -457,7 +465,9 @@ fn reserved_names<S: Store + 'static>(client: &Client<S>) {
     );
     // What nobody ever saw can go.
     client.make("/dois", &json!({"name": "10.70000/s", "state": "reserved"}));
-    client.check("DELETE", "/dois/10.70000/s", TOKEN, &Json::Null, (200, ""));
+    client.check("DELETE", "/dois/10.70000/s?dry-run=true", TOKEN, &Json::Null, (200, ""));
+    let gone = client.check("DELETE", "/dois/10.70000/s", TOKEN, &Json::Null, (200, ""));
+    assert_eq!(gone["state"], "removed");
     client.make("/dois", &json!({"name": "10.70000/s", "state": "reserved"}));
 }
 

@@ -5,7 +5,9 @@ use tendot_proto::{Handle, Work};
 use tendot_store::{Edit, Entry, Expect, State, Store};
 
 use super::draw::Drawing;
-use super::{Deposit, Draft, Registered, Stage, draw, is_reserved, owned_key, quota, shown, suffix};
+use super::{
+    Deposit, Draft, NameState, Registered, Stage, draw, is_reserved, owned_key, quota, shown, suffix,
+};
 use crate::party::{Allocation, GROUP, Kind, Registrant, Scope, Standing, check_revision, is_prefix};
 use crate::refusal::Reason;
 use crate::task::Planned;
@@ -141,8 +143,9 @@ impl Plan for NameEnd {
         } else {
             edits.push(Edit::Tombstone { name, expect });
         }
-        let entry = Entry { state: State::Tombstone, ..entry };
-        let registered = Registered { ended: Some(at), ..shown(entry, deposit, &owner, standing) };
+        let is_removed = matches!(edits.first(), Some(Edit::Remove { .. }));
+        let state = if is_removed { NameState::Removed } else { NameState::Tombstone };
+        let registered = Registered { state, ended: Some(at), ..shown(entry, deposit, &owner, standing) };
         Ok(Planned::new(edits, registered))
     }
 }

@@ -123,6 +123,8 @@ pub enum NameState {
     Registered,
     /// It does not resolve any more, and is never given again.
     Tombstone,
+    /// It was only reserved, or to try things out, and is gone: only the answer to who ended it says so.
+    Removed,
 }
 
 impl NameState {
@@ -132,6 +134,7 @@ impl NameState {
             Self::Reserved => "reserved",
             Self::Registered => "registered",
             Self::Tombstone => "tombstone",
+            Self::Removed => "removed",
         }
     }
 }

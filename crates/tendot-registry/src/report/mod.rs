@@ -192,7 +192,7 @@ impl<S: Store> Registry<S> {
         for looked in &all {
             match looked.state {
                 NameState::Reserved => summary.reserved += 1,
-                NameState::Tombstone => summary.ended += 1,
+                NameState::Tombstone | NameState::Removed => summary.ended += 1,
                 NameState::Registered => {
                     summary.registered += 1;
                     match self.resolved(reader.prefix(), &looked.key).await? {

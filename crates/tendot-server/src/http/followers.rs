@@ -13,6 +13,9 @@ use super::last_change;
 /// Answers with changes that are sent at the same time.
 const MOST: usize = 256;
 
+/// Those of them for who does not say who they are, so that others find room.
+const ANONYMOUS: usize = 192;
+
 /// Those of them who read at the same time what was there before.
 const TURNS: usize = 2;
 
@@ -26,6 +29,7 @@ const LONG_PAUSE: Duration = Duration::from_secs(1);
 #[derive(Clone, Debug)]
 pub(super) struct Followers {
     room: Arc<Semaphore>,
+    anonymous: Arc<Semaphore>,
     /// For those who read what was there before.
     pub(super) turns: Arc<Semaphore>,
     /// The last line of the log that was seen.
@@ -35,10 +39,18 @@ pub(super) struct Followers {
     is_ending: watch::Sender<bool>,
 }
 
+/// The room of one.
+#[derive(Debug)]
+pub(super) struct Place {
+    _room: OwnedSemaphorePermit,
+    _anonymous: Option<OwnedSemaphorePermit>,
+}
+
 impl Followers {
     pub(super) fn new() -> Self {
         Self {
             room: Arc::new(Semaphore::new(MOST)),
+            anonymous: Arc::new(Semaphore::new(ANONYMOUS)),
             turns: Arc::new(Semaphore::new(TURNS)),
             last: watch::Sender::new(0),
             is_watched: Arc::default(),
@@ -47,8 +59,10 @@ impl Followers {
     }
 
     /// Room for one more; none if there are too many.
-    pub(super) fn enter(&self) -> Option<OwnedSemaphorePermit> {
-        Arc::clone(&self.room).try_acquire_owned().ok()
+    pub(super) fn enter(&self, is_known: bool) -> Option<Place> {
+        let take = |room: &Arc<Semaphore>| Arc::clone(room).try_acquire_owned().ok();
+        let anonymous = if is_known { None } else { Some(take(&self.anonymous)?) };
+        Some(Place { _room: take(&self.room)?, _anonymous: anonymous })
     }
 
     /// Something that changes when something may have changed in the store.

@@ -34,7 +34,18 @@ impl<S: Store> Http<S> {
         now: SystemTime,
         work: &mut Work,
     ) -> Result<Option<Registered>, Error> {
-        match self.registry.registered(name, &Caller::Anonymous, milliseconds(now), work).await {
+        self.registered_for(name, &Caller::Anonymous, now, work).await
+    }
+
+    /// The same for somebody who may know more.
+    pub(crate) async fn registered_for(
+        &self,
+        name: &str,
+        caller: &Caller,
+        now: SystemTime,
+        work: &mut Work,
+    ) -> Result<Option<Registered>, Error> {
+        match self.registry.registered(name, caller, milliseconds(now), work).await {
             Ok(registered) => Ok(Some(registered)),
             Err(refusal) if refusal.reason == Reason::NotFound => Ok(None),
             Err(Refusal { failure: Some(error), .. }) => Err(Error::Store(error)),

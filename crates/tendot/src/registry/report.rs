@@ -178,8 +178,10 @@ impl Report {
 
 /// A field of a table (RFC 4180).
 fn quoted(field: &str) -> Cow<'_, str> {
-    if field.contains([',', '"', '\n', '\r']) {
-        format!("\"{}\"", field.replace('"', "\"\"")).into()
+    // What a program for tables would take for a formula gets a quote in front.
+    let guard = if field.starts_with(['=', '+', '-', '@', '\t', '\r']) { "'" } else { "" };
+    if !guard.is_empty() || field.contains([',', '"', '\n', '\r']) {
+        format!("\"{guard}{}\"", field.replace('"', "\"\"")).into()
     } else {
         field.into()
     }
@@ -196,5 +198,6 @@ mod tests {
         check("10.1/a,b", "\"10.1/a,b\"");
         check("a \"b\"", "\"a \"\"b\"\"\"");
         check("a\nb", "\"a\nb\"");
+        check("=cmd()", "\"'=cmd()\"");
     }
 }

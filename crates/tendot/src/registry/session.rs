@@ -242,8 +242,19 @@ fn told(problem: &RegistryProblem) -> String {
     text
 }
 
+/// The answer in one line. What a terminal would obey is written as JSON can: such characters stand only in texts.
 fn compact(reply: &RegistryReply) -> String {
-    String::from_utf8_lossy(&reply.body).trim_end().to_owned()
+    let body = String::from_utf8_lossy(&reply.body);
+    let mut line = String::with_capacity(body.len());
+    for character in body.trim_end().chars() {
+        match u32::from(character) {
+            code @ 0x80..=0xffff if tendot_registry::is_invisible(character) => {
+                line += &format!("\\u{code:04x}");
+            }
+            _ => line.push(character),
+        }
+    }
+    line
 }
 
 fn tell_warnings(object: &Json) {

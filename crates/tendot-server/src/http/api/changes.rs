@@ -229,8 +229,8 @@ impl<S: Store + 'static> Http<S> {
             Ok(caller) => caller,
             Err(error) => return page::problem_of_caller(error, request.takes_credentials),
         };
-        let Some(place) = self.followers.enter() else { return too_many() };
         let is_private = caller != Caller::Anonymous;
+        let Some(place) = self.followers.enter(is_private) else { return too_many() };
         let is_event = negotiate::prefers_events(request.headers);
         let (registry, turns) = (Arc::clone(&self.registry), Arc::clone(&self.followers.turns));
         let mut reader = Reader { registry, caller, turns, left, is_event };

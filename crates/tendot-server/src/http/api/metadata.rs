@@ -4,8 +4,8 @@ use std::time::SystemTime;
 
 use http::StatusCode;
 use tendot_proto::Work;
-use tendot_registry::Error;
 use tendot_registry::metadata::Format;
+use tendot_registry::{Caller, Error};
 use tendot_store::Store;
 use utoipa::openapi::{ObjectBuilder, RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
@@ -17,7 +17,7 @@ use crate::http::negotiate::{self, Wanted, media_types};
 use crate::http::page::{self, ProblemJson};
 use crate::http::parameters::Parameters;
 use crate::http::request::Request;
-use crate::http::{Http, WORK, percent};
+use crate::http::{Http, WORK, caching, percent};
 
 /// Metadata as JSON: the members are those of its form.
 pub(crate) struct MetadataJson;
@@ -61,7 +61,12 @@ impl<S: Store> Http<S> {
             Some(None) => return page::problem_of_request("there is no such `format`"),
             None => negotiate::metadata(request.headers),
         };
-        let registered = match self.registered(&name, now, &mut Work::new(WORK)).await {
+        let caller = match self.caller(request).await {
+            Ok(caller) => caller,
+            Err(error) => return page::problem_of_caller(error, request.takes_credentials),
+        };
+        let found = self.registered_for(&name, &caller, now, &mut Work::new(WORK)).await;
+        let registered = match found {
             Ok(Some(registered)) => registered,
             Ok(None) => return page::problem_of_name(&name, &Error::NotFound),
             Err(error) => {
@@ -77,7 +82,13 @@ impl<S: Store> Http<S> {
         }
         let Wanted::Format(format, media_type) = wanted else { return not_acceptable(&name) };
         match registered.metadata_as(format) {
-            Some(text) => give(text, media_type, request.headers),
+            Some(text) => {
+                let mut response = give(text, media_type, request.headers);
+                if caller != Caller::Anonymous {
+                    caching::forbid(response.headers_mut());
+                }
+                response
+            }
             None => {
                 tracing::error!(name = %registered.name, "metadata that is kept can't be read");
                 page::problem(StatusCode::INTERNAL_SERVER_ERROR, "failed", "The metadata can't be read.")
@@ -105,11 +116,15 @@ pub(crate) fn describe() -> Described {
         .group("Names")
         .in_path("name", "A name, with the slashes that it has, percent-encoded or not", text())
         .in_query("format", &format!("The form, whatever `Accept` says: {}", names.join(", ")), text())
+        .credentials(false)
         .answer(StatusCode::OK, "The metadata")
         .header("ETag", "Changes when the answer does");
     let doing = describe_types(doing, |_| true);
     let doing = doing.answer(StatusCode::NOT_MODIFIED, "The client has it already (`If-None-Match`)");
     let doing = problem(doing, StatusCode::BAD_REQUEST, "Not understood, or no name");
+    let doing = problem(doing, StatusCode::UNAUTHORIZED, "The credentials are not right")
+        .header("WWW-Authenticate", "Which are taken");
+    let doing = problem(doing, StatusCode::FORBIDDEN, "Credentials are not taken here");
     let doing = problem(doing, StatusCode::NOT_FOUND, "There is no such name, or no metadata of it");
     let doing =
         problem(doing, StatusCode::NOT_ACCEPTABLE, "It can't be given as any type that `Accept` names");

@@ -1,5 +1,7 @@
 //! What `/api/v1` says of the revision of a thing, and what a client says of it before it changes the thing.
 
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+
 use http::header::{CACHE_CONTROL, ETAG, HeaderValue, IF_MATCH, IF_NONE_MATCH};
 use http::{HeaderMap, StatusCode};
 use serde::Serialize;
@@ -49,7 +51,9 @@ impl Condition {
 /// The number of a tag. A compressed answer has a weak one (`W/"12"`), and is of the same revision.
 fn revision(tag: &[u8]) -> Option<u64> {
     let tag = std::str::from_utf8(tag).ok()?;
-    tag.strip_prefix("W/").unwrap_or(tag).strip_prefix('"')?.strip_suffix('"')?.parse().ok()
+    let tag = tag.strip_prefix("W/").unwrap_or(tag).strip_prefix('"')?.strip_suffix('"')?;
+    // What follows tells apart what is told of it.
+    tag.split_once('-').map_or(tag, |(revision, _)| revision).parse().ok()
 }
 
 fn not_understood(why: &str) -> Box<Problem<'static>> {
@@ -68,7 +72,11 @@ pub(crate) fn tagged(
     };
     let mut response = answer(status, answer::JSON, json);
     response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
-    let Ok(tag) = HeaderValue::try_from(format!("\"{revision}\"")) else { return response };
+    // Parts of it, such as who has a name, may change without its revision, and not everybody is told the same.
+    let mut hasher = DefaultHasher::new();
+    response.body().hash(&mut hasher);
+    let tag = format!("\"{revision}-{:08x}\"", hasher.finish() as u32);
+    let Ok(tag) = HeaderValue::try_from(tag) else { return response };
     response.headers_mut().insert(ETAG, tag.clone());
     if status == StatusCode::OK { caching::spare(response, &tag, request) } else { response }
 }
@@ -83,6 +91,7 @@ mod tests {
         check(&[("if-match", "*")], Some(Condition::Present));
         check(&[("if-match", "\"12\"")], Some(Condition::Revision(12)));
         check(&[("if-match", "W/\"12\"")], Some(Condition::Revision(12)));
+        check(&[("if-match", "\"12-00abcdef\"")], Some(Condition::Revision(12)));
         check(&[("if-none-match", "*")], Some(Condition::Absent));
         check(&[("if-none-match", "\"12\"")], None);
         check(&[("if-match", "12")], None);
@@ -105,8 +114,10 @@ mod tests {
     fn tags() {
         let mut asked = HeaderMap::new();
         let response = tagged(StatusCode::OK, &[1], 12, &asked);
-        assert_eq!((response.headers()[ETAG].to_str().unwrap(), &**response.body()), ("\"12\"", &b"[1]"[..]));
-        asked.insert(IF_NONE_MATCH, HeaderValue::from_static("\"12\""));
+        let tag = response.headers()[ETAG].clone();
+        assert!(tag.to_str().unwrap().starts_with("\"12-") && response.body() == "[1]", "{tag:?}");
+        asked.insert(IF_NONE_MATCH, tag);
+        assert_eq!(tagged(StatusCode::OK, &[2], 12, &asked).status(), StatusCode::OK);
         assert_eq!(tagged(StatusCode::OK, &[1], 12, &asked).status(), StatusCode::NOT_MODIFIED);
         assert_eq!(tagged(StatusCode::OK, &[1], 13, &asked).status(), StatusCode::OK);
         assert_eq!(tagged(StatusCode::CREATED, &[1], 12, &asked).status(), StatusCode::CREATED);

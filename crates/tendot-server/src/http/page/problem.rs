@@ -143,6 +143,11 @@ impl Problem<'_> {
         self.status
     }
 
+    /// Its code.
+    pub(crate) const fn code(&self) -> &'static str {
+        self.code
+    }
+
     /// With another status.
     pub(crate) fn with_status(mut self: Box<Self>, status: StatusCode) -> Box<Self> {
         self.status = status;

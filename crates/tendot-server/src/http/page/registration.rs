@@ -136,7 +136,7 @@ impl Registration {
             state: match state {
                 NameState::Reserved => "Reserved",
                 NameState::Registered => "Registered",
-                NameState::Tombstone => "Ended",
+                NameState::Tombstone | NameState::Removed => "Ended",
             },
             title,
             creators,

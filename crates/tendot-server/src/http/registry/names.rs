@@ -4,7 +4,7 @@ use http::StatusCode;
 use hyper::body::Incoming;
 use serde::Serialize;
 use serde_json::value::RawValue;
-use tendot_proto::Value;
+use tendot_proto::{Handle, Value};
 use tendot_registry::doi::{Draft, NameChange, NameEnd, NameItem, NewName, Registered};
 use tendot_store::Store;
 use utoipa::openapi::{HttpMethod, Required};
@@ -16,6 +16,7 @@ use super::{
 };
 use crate::http::api::Condition;
 use crate::http::describe::{Described, Doing, text};
+use crate::http::page::problem;
 use crate::http::{Http, redirect};
 
 /// A name as it is told.
@@ -135,8 +136,15 @@ impl<S: Store + 'static> Http<S> {
         let bytes = self.json_body(body).await?;
         let mut draft = Draft::from_json(&bytes)?;
         if asking.condition()? == Condition::Absent {
-            draft.name = Some(draft.name.unwrap_or_else(|| asking.rest.as_str().into()));
-            return self.register(asking, draft, None).await.map_err(precondition);
+            let is_other = |name: &str| !Handle::from(name).is_same(Handle::from(&*asking.rest));
+            if draft.name.as_deref().is_some_and(is_other) {
+                let detail = "the body is about another name than the path";
+                return Err(problem(StatusCode::UNPROCESSABLE_ENTITY, "other-name", detail)
+                    .pointer("/name")
+                    .into());
+            }
+            draft.name = Some(asking.rest.as_str().into());
+            return self.register(asking, draft, None).await.map_err(|wrong| precondition(*wrong));
         }
         let expect = asking.expected()?;
         let task = NameChange { name: asking.rest.as_str().into(), draft, expect };
@@ -152,6 +160,10 @@ impl<S: Store + 'static> Http<S> {
 
     pub(super) async fn end_name(&self, asking: &Asking<'_>) -> Answered {
         let task = NameEnd { name: asking.rest.as_str().into(), expect: asking.expected()? };
+        if asking.parameters.is_on("dry-run") {
+            let done = self.registry.rehearse(&task, &asking.caller, asking.at, &mut work()).await?;
+            return Ok(shown(&NameJson::of(&done), 0, asking));
+        }
         let carried = self.registry.carry_out(&task, &asking.caller, asking.at, &mut work()).await?;
         Ok(shown(&NameJson::of(&carried.done), carried.revision.unwrap_or_default(), asking))
     }
@@ -163,9 +175,9 @@ fn path_of(name: &str) -> String {
 }
 
 /// What was to be there only if nothing was.
-fn precondition(wrong: Box<Wrong>) -> Box<Wrong> {
-    match *wrong {
-        Wrong::Problem(problem) if problem.status() == StatusCode::CONFLICT => {
+fn precondition(wrong: Wrong) -> Box<Wrong> {
+    match wrong {
+        Wrong::Problem(problem) if problem.code() == "already-registered" => {
             problem.with_status(StatusCode::PRECONDITION_FAILED).into()
         }
         wrong => Box::new(wrong),
@@ -226,7 +238,11 @@ pub(super) fn describe_one() -> Described {
         .header("Location", "Where it is told of")
         .header("ETag", "Its revision");
     let delete = path(writes(Doing::new("Ends a name")))
-        .about("It does not resolve any more, is never given again, and its history stays.")
+        .about(
+            "It does not resolve any more, is never given again, and its history stays. One that was only reserved, or is under \
+             a prefix to test, is `removed` and may be given again.",
+        )
+        .in_query("dry-run", DRY, text())
         .answer(StatusCode::OK, "The name as it was, and that it has ended")
         .json::<NameForm>(JSON)
         .header("ETag", "Its revision");

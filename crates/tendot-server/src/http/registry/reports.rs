@@ -275,7 +275,7 @@ impl<S: Store + 'static> Http<S> {
         }
         let after = asking.parameters.get("after").filter(|after| !after.is_empty());
         let is_table = negotiate::prefers_table(asking.request.headers);
-        let Some(place) = self.followers.enter() else { return Ok(too_many()) };
+        let Some(place) = self.followers.enter(true) else { return Ok(too_many()) };
         let making = Making {
             registry: Arc::clone(&self.registry),
             caller: asking.caller,
