@@ -43,6 +43,8 @@ over_stores!(
     batches,
     batches_again,
     tables,
+    rows_that_come_slowly,
+    rows_that_are_too_long,
     a_token_is_revoked_in_the_middle_of_a_batch,
     transfers,
     an_agency_ends,
@@ -661,6 +663,48 @@ fn tables<S: Store + 'static>(client: &Client<S>) {
     let found =
         client.send("POST", "/api/v1/dois/batch", TOKEN, &["Content-Type: text/csv"], b"name,title\n");
     assert_eq!(found.status, 400);
+}
+
+/// A quoted field that stops in the middle, for longer than lines are gathered, is one field still.
+fn rows_that_come_slowly<S: Store + 'static>(client: &Client<S>) {
+    client.scene();
+    let mut stream = client.service.connect();
+    let head = format!(
+        "POST /api/v1/dois/batch HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {TOKEN}\r\nConnection: close\r\n\
+         Content-Type: text/csv\r\nTransfer-Encoding: chunked\r\n\r\n"
+    );
+    stream.write_all(head.as_bytes()).unwrap();
+    let pieces = [
+        "name,url,metadata\n10.70000/a,https://example.org/a,\n10.70000/b,https://example.org/b,\"{\n",
+        "\n\"\"a\"\":\n",
+        "1}\"\n10.70000/c,https://example.org/c,\n",
+    ];
+    for piece in pieces {
+        send_chunk(&mut stream, piece);
+        std::thread::sleep(std::time::Duration::from_millis(30));
+    }
+    stream.write_all(b"0\r\n\r\n").unwrap();
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).unwrap();
+    let told = lines(&joined(&Found::of(&answer).body));
+    let shown: Vec<_> = told.iter().map(|line| (line["line"].clone(), line["error"]["code"].clone())).collect();
+    let expected = [(2, Json::Null), (3, json!("bad-metadata")), (7, Json::Null)];
+    assert_eq!(shown, expected.map(|(line, code)| (json!(line), code)), "{told:?}");
+}
+
+/// A row that is too long is refused once, and the next is the one after its closing quote.
+fn rows_that_are_too_long<S: Store + 'static>(client: &Client<S>) {
+    client.scene();
+    let many = "x\n".repeat(100_000);
+    let long = "x".repeat(100_000);
+    for (field, next) in [(many, 100_003), (format!("{long}\n,"), 4), (format!("\n{long}\n,\n"), 6)] {
+        let body = format!(
+            "name,url\n10.70000/a,\"{field}\"\n10.70000/b,https://example.org/b\n10.70000/c,\"open\n\n"
+        );
+        let told = client.batch(TOKEN, &["Content-Type: text/csv"], &body);
+        let shown: Vec<_> = told.iter().map(|line| (line["line"].as_u64(), line["status"] == "refused")).collect();
+        assert_eq!(shown, [(Some(2), true), (Some(next), false), (Some(next + 1), true)], "{told:?}");
+    }
 }
 
 fn a_token_is_revoked_in_the_middle_of_a_batch<S: Store + 'static>(client: &Client<S>) {

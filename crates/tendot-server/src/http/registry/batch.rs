@@ -24,13 +24,13 @@ use utoipa::openapi::{HttpMethod, Required};
 
 use super::form::{BatchLineForm, NewNameForm};
 use super::receipt::{failed, is_over, note_of, reused};
-use super::rows::{Columns, is_open};
+use super::rows::{Columns, quotes};
 use super::{Answered, Asking, Wrong, bad_request, problem_of, random, writes};
 use crate::http::Http;
 use crate::http::body::BodyError;
 use crate::http::caching;
 use crate::http::describe::{Described, Doing, text};
-use crate::http::lines::{LineLimits, Lines};
+use crate::http::lines::{LineLimits, LineTooLong, Lines};
 use crate::http::page::{ProblemJson, problem};
 use crate::http::stream::{Cut, Sink, stream_patiently};
 
@@ -87,10 +87,12 @@ struct Noting {
     _turn: OwnedMutexGuard<()>,
 }
 
+/// A line as it came: its number and text; why there is none, if there is none.
+type Raw = (u64, Result<Bytes, String>);
+
 /// Lines as they came.
 struct Gathered {
-    /// Number and text; why there is none, if there is none.
-    lines: Vec<(u64, Result<Bytes, String>)>,
+    lines: Vec<Raw>,
     /// Why no more come, if that is not the end.
     error: Option<BodyError>,
 }
@@ -111,7 +113,7 @@ impl<S: Store + 'static> Http<S> {
         self.registry.may_deposit(&asking.caller, asking.at, &mut super::work()).await?;
         let lines = self.bodies.lines(headers, body, LineLimits::default()).await;
         let lines = lines.map_err(|error| problem(error.status(), error.code(), error.to_string()))?;
-        let mut reader = Reader { lines, held: None, is_table };
+        let mut reader = Reader { lines, is_table, open: None };
         let form = match is_table {
             false => Form::Json,
             true => Form::Rows(Arc::new(reader.columns().await?)),
@@ -168,9 +170,49 @@ fn is_table(kind: Option<&HeaderValue>) -> Result<bool, Box<Wrong>> {
 /// The lines of a body, or the rows of its table.
 struct Reader {
     lines: Lines,
-    /// A line that was read and not yet given.
-    held: Option<(u64, Result<Bytes, String>)>,
     is_table: bool,
+    /// A row of which only the beginning has come: here, so that a call that is given up loses nothing of it.
+    open: Option<OpenRow>,
+}
+
+/// A row with a field that goes on in the next line.
+struct OpenRow {
+    number: u64,
+    text: BytesMut,
+    length: u64,
+    quotes: u64,
+}
+
+impl OpenRow {
+    fn add(&mut self, line: Result<Bytes, LineTooLong>) {
+        let limit = LineLimits::default().line as u64;
+        let (length, quotes) = match &line {
+            Ok(text) => (text.len() as u64, quotes(text)),
+            Err(error) => (error.length, error.quotes),
+        };
+        self.length += length + 1;
+        self.quotes += quotes;
+        match line {
+            Ok(text) if self.length <= limit => {
+                self.text.extend_from_slice(&text);
+                self.text.extend_from_slice(b"\n");
+            }
+            // Nothing of it is kept; it is only followed to its end.
+            _ => self.text.clear(),
+        }
+    }
+
+    fn end(mut self) -> Raw {
+        let (length, limit) = (self.length, LineLimits::default().line);
+        if self.quotes % 2 == 1 {
+            return (self.number, Err(format!("a quote is not closed: {length} bytes come after it")));
+        }
+        if length > limit as u64 {
+            return (self.number, Err(format!("the row has more than {limit} bytes: {length}")));
+        }
+        self.text.truncate(self.text.len().saturating_sub(1));
+        (self.number, Ok(self.text.freeze()))
+    }
 }
 
 impl Reader {
@@ -183,49 +225,30 @@ impl Reader {
         Columns::read(text).map_err(|why| bad_request(&why))
     }
 
-    /// The next line that is not empty; of a table, the next row.
-    async fn next(&mut self) -> Result<Option<(u64, Result<Bytes, String>)>, BodyError> {
-        if let Some(held) = self.held.take() {
-            return Ok(Some(held));
-        }
+    /// The next line that is not empty; of a table, the next row. A call that is given up loses nothing.
+    async fn next(&mut self) -> Result<Option<Raw>, BodyError> {
         loop {
-            let Some(line) = self.lines.next().await? else { return Ok(None) };
-            let text = match line.text {
-                Ok(text) if text.iter().all(u8::is_ascii_whitespace) => continue,
-                Ok(text) => text,
-                Err(error) => return Ok(Some((line.number, Err(error.to_string())))),
-            };
-            if !self.is_table || !std::str::from_utf8(&text).is_ok_and(is_open) {
-                return Ok(Some((line.number, Ok(text))));
-            }
-            return self.rest_of_row(line.number, &text).await.map(Some);
-        }
-    }
-
-    /// A row whose field goes on in the next lines.
-    async fn rest_of_row(
-        &mut self,
-        number: u64,
-        start: &[u8],
-    ) -> Result<(u64, Result<Bytes, String>), BodyError> {
-        let limit = LineLimits::default().line;
-        let mut row = BytesMut::from(start);
-        while row.len() <= limit {
-            let Some(line) = self.lines.next().await? else {
-                return Ok((number, Err("a quote is not closed".into())));
-            };
-            match line.text {
-                Ok(text) => {
-                    row.extend_from_slice(b"\n");
-                    row.extend_from_slice(&text);
+            let Some(line) = self.lines.next().await? else { return Ok(self.open.take().map(OpenRow::end)) };
+            if let Some(mut row) = self.open.take() {
+                row.add(line.text);
+                if row.quotes % 2 == 0 {
+                    return Ok(Some(row.end()));
                 }
-                Err(error) => return Ok((number, Err(error.to_string()))),
+                self.open = Some(row);
+                continue;
             }
-            if !std::str::from_utf8(&row).is_ok_and(is_open) {
-                return Ok((number, Ok(row.freeze())));
+            let quotes = match &line.text {
+                Ok(text) if text.iter().all(u8::is_ascii_whitespace) => continue,
+                Ok(text) => quotes(text),
+                Err(error) => error.quotes,
+            };
+            if !self.is_table || quotes % 2 == 0 {
+                return Ok(Some((line.number, line.text.map_err(|error| error.to_string()))));
             }
+            let mut row = OpenRow { number: line.number, text: BytesMut::new(), length: 0, quotes: 0 };
+            row.add(line.text);
+            self.open = Some(row);
         }
-        Ok((number, Err(format!("the row has more than {limit} bytes, or a quote is not closed"))))
     }
 
     /// Lines that have come, or come soon; none at the end.
@@ -258,7 +281,7 @@ impl Reader {
 }
 
 /// The fingerprint of lines that came after others.
-fn sent(before: &str, lines: &[(u64, Result<Bytes, String>)]) -> Result<String, Refusal> {
+fn sent(before: &str, lines: &[Raw]) -> Result<String, Refusal> {
     let mut all = before.as_bytes().to_vec();
     for (number, text) in lines {
         all.extend(format!("\n{number} ").into_bytes());
@@ -403,7 +426,7 @@ fn now() -> u64 {
 }
 
 impl Form {
-    fn read(&self, (number, text): (u64, Result<Bytes, String>), seed: [u8; 16]) -> Line {
+    fn read(&self, (number, text): Raw, seed: [u8; 16]) -> Line {
         let draft = text.map_err(|why| Refusal::new(Reason::Malformed, "malformed", why));
         let draft = draft.and_then(|text| match self {
             Self::Json => Draft::from_json(&text),
