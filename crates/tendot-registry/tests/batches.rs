@@ -72,7 +72,7 @@ fn mixed(stage: &impl Stage) {
         lines.push(Line { random, ..line(number, draft) });
         expected.push(told);
     }
-    lines.push(Line { number: 24, draft: Draft::from_json(b"{\"name\": 7}"), random: [0; 16] });
+    lines.push(Line { number: 24, draft: Draft::from_json(b"{\"name\": 7}"), name: None, random: [0; 16] });
     expected.push("refused malformed");
     let before = scene.changes();
     let beside = |outcomes: &[tendot_registry::doi::LineOutcome]| {

@@ -290,7 +290,8 @@ impl Splitter {
             text.truncate(text.len() - 1);
         }
         let dropped = self.dropped.take();
-        let dropped = dropped.or_else(|| (text.len() > self.limit).then(|| LineTooLong::of(self.limit, &text)));
+        let dropped =
+            dropped.or_else(|| (text.len() > self.limit).then(|| LineTooLong::of(self.limit, &text)));
         Line { number: self.number, text: dropped.map_or(Ok(text), Err) }
     }
 }

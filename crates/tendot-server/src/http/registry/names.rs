@@ -158,7 +158,7 @@ impl<S: Store + 'static> Http<S> {
 }
 
 /// Where a name is told of.
-fn path_of(name: &str) -> String {
+pub(super) fn path_of(name: &str) -> String {
     format!("/api/v1/dois{}", redirect::own_path(name))
 }
 

@@ -44,6 +44,12 @@ impl Columns {
         Ok(Self(columns))
     }
 
+    /// The name of a row that may be wrong otherwise, if it has one.
+    pub(super) fn name(&self, row: &str) -> Option<Box<str>> {
+        let place = self.0.iter().position(|column| *column == Column::Name)?;
+        fields(row)?.into_iter().nth(place).filter(|name| !name.is_empty()).map(Into::into)
+    }
+
     /// Reads a row. Empty fields are not given.
     pub(super) fn draft(&self, row: &str) -> Result<Draft, Refusal> {
         let fields = fields(row).ok_or_else(|| malformed("the quotes do not fit".into()))?;
