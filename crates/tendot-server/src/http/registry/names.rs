@@ -136,7 +136,7 @@ impl<S: Store + 'static> Http<S> {
         let mut draft = Draft::from_json(&bytes)?;
         if asking.condition()? == Condition::Absent {
             draft.name = Some(draft.name.unwrap_or_else(|| asking.rest.as_str().into()));
-            return self.register(asking, draft, None).await.map_err(precondition);
+            return self.register(asking, draft, None).await.map_err(|wrong| precondition(*wrong));
         }
         let expect = asking.expected()?;
         let task = NameChange { name: asking.rest.as_str().into(), draft, expect };
@@ -163,8 +163,8 @@ pub(super) fn path_of(name: &str) -> String {
 }
 
 /// What was to be there only if nothing was.
-fn precondition(wrong: Box<Wrong>) -> Box<Wrong> {
-    match *wrong {
+fn precondition(wrong: Wrong) -> Box<Wrong> {
+    match wrong {
         Wrong::Problem(problem) if problem.status() == StatusCode::CONFLICT => {
             problem.with_status(StatusCode::PRECONDITION_FAILED).into()
         }
@@ -195,7 +195,8 @@ pub(super) fn describe() -> Described {
         .answer(StatusCode::CREATED, "The name")
         .json::<NameForm>(JSON)
         .header("Location", "Where it is told of")
-        .header("ETag", "Its revision")
+        .header("ETag", "Its revision; none if this is what was answered before")
+        .header("Idempotency-Replayed", "`true` if it was done before, and this is what was answered then")
         .answer(StatusCode::OK, "What would be registered (`dry-run`)")
         .json::<NameForm>(JSON);
     Described::read(get).and(HttpMethod::Post, post)
