@@ -26,6 +26,27 @@ fn minted() -> Draft {
     Draft { prefix: Some(ONE.into()), url: Some("https://a/".into()), ..Draft::default() }
 }
 
+/// What cannot be kept of all lines together is kept of each: none is lost, and each is noted with its own change.
+#[test]
+fn notes_that_are_too_large() {
+    let scene = OnDisk::new().scene();
+    let lines = lines(["a", "b", "c"].map(|suffix| deposit(&name(suffix), "https://a/")).into());
+    let beside = |outcomes: &[tendot_registry::doi::LineOutcome]| {
+        let Some(first) = outcomes.first() else { return Vec::new() };
+        // Nothing can be kept of the second if it is done, and of several.
+        let is_small = outcomes.len() == 1 && (first.number != 2 || first.result.is_err());
+        let body = vec![b'x'; if is_small { 1 } else { 5 << 20 }].into();
+        let key: Box<[u8]> = format!("receipt/{}", first.number).into_bytes().into();
+        vec![Edit::RequireNote { key: key.clone(), body: None }, Edit::PutNote { key, body }]
+    };
+    let one = scene.caller('1');
+    let outcomes = block_on(scene.registry.deposit(&lines, &one, NOW, false, beside)).unwrap();
+    assert_eq!(told(&outcomes), ["created 10.71000/a", "refused not-kept", "created 10.71000/c"]);
+    assert_eq!(outcomes[1].name.as_deref(), Some("10.71000/b"));
+    let notes = block_on(scene.registry.store().notes(b"receipt/", None, 9)).unwrap();
+    assert_eq!(notes.len(), 3);
+}
+
 #[test]
 fn good_and_bad_lines() {
     mixed(&InMemory);
@@ -72,7 +93,7 @@ fn mixed(stage: &impl Stage) {
         lines.push(Line { random, ..line(number, draft) });
         expected.push(told);
     }
-    lines.push(Line { number: 24, draft: Draft::from_json(b"{\"name\": 7}"), random: [0; 16] });
+    lines.push(Line { number: 24, draft: Draft::from_json(b"{\"name\": 7}"), name: None, random: [0; 16] });
     expected.push("refused malformed");
     let before = scene.changes();
     let beside = |outcomes: &[tendot_registry::doi::LineOutcome]| {

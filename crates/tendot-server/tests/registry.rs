@@ -9,7 +9,7 @@ use std::net::{TcpListener, TcpStream};
 use serde_json::{Value as Json, json};
 use server::{Found, Service, TOKEN, start_with};
 use tendot_server::http::Limits;
-use tendot_store::{Embedded, Memory, Store};
+use tendot_store::{Change, Edit, Embedded, Memory, Store};
 
 /// Each test over each store.
 macro_rules! over_stores {
@@ -42,7 +42,12 @@ over_stores!(
     policies,
     batches,
     batches_again,
+    batches_with_gaps,
+    batches_of_another_form,
+    refused_lines,
     tables,
+    rows_that_come_slowly,
+    rows_that_are_too_long,
     a_token_is_revoked_in_the_middle_of_a_batch,
     transfers,
     an_agency_ends,
@@ -401,6 +406,10 @@ fn keys<S: Store + 'static>(client: &Client<S>) {
     let second = send(TOKEN, "k1", "https://example.org/1");
     assert_eq!((first.status, second.status), (201, 201));
     assert_eq!(first.head.body, second.head.body);
+    assert!(first.head.header("location").is_some());
+    assert_eq!(first.head.header("location"), second.head.header("location"));
+    let replayed = [&first, &second].map(|told| told.head.header("idempotency-replayed"));
+    assert_eq!(replayed, [None, Some("true")]);
     let other = send(TOKEN, "k1", "https://example.org/2");
     assert_eq!((other.status, other.json["code"].as_str()), (422, Some("key-reused")));
     assert_ne!(send(TOKEN, "k2", "https://example.org/1").json["name"], first.json["name"]);
@@ -583,9 +592,13 @@ fn batches<S: Store + 'static>(client: &Client<S>) {
         assert_eq!(client.send("POST", "/api/v1/dois/batch", token, &[], b"{}").status, status);
     }
     assert_eq!(
-        client.send("POST", "/api/v1/dois/batch", TOKEN, &["Content-Type: text/plain"], b"{}").status,
+        client.send("POST", "/api/v1/dois/batch", TOKEN, &["Content-Type: text/xml"], b"{}").status,
         415
     );
+    for kind in ["application/ndjson", "text/plain; charset=utf-8"] {
+        let told = client.batch(TOKEN, &[&format!("Content-Type: {kind}")], &body);
+        assert_eq!(told[0]["status"], "unchanged", "{kind}");
+    }
     assert_eq!(client.batch(TOKEN, &[], ""), Vec::<Json>::new());
 }
 
@@ -643,6 +656,111 @@ fn batches_again<S: Store + 'static>(client: &Client<S>) {
     assert_eq!(all, 5_000);
 }
 
+/// What was under way when the service ended, while later lines were done, is done now, and only that.
+fn batches_with_gaps<S: Store + 'static>(client: &Client<S>) {
+    client.scene();
+    let body: String = (0..3_500)
+        .map(|number| {
+            format!("{{\"name\":\"10.70000/{number}\",\"url\":\"https://example.org/{number}\"}}\n")
+        })
+        .collect();
+    let key = "Idempotency-Key: batch-1";
+    let send = |body: &str| client.send("POST", "/api/v1/dois/batch", TOKEN, &[key], body.as_bytes());
+    let first = lines(&send(&body).body);
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let store = client.service.http.registry().store();
+    let notes = runtime.block_on(store.notes(b"receipt/", None, 100)).unwrap();
+    let (head, pieces) = notes.split_first().unwrap();
+    assert!(pieces.len() > 3);
+    let mut edits = vec![Edit::PutNote {
+        key: head.0.clone(),
+        body: String::from_utf8_lossy(&head.1).replace("true", "false").into_bytes().into(),
+    }];
+    edits.extend([0, 2].map(|piece: usize| Edit::RemoveNote { key: pieces[piece].0.clone() }));
+    runtime.block_on(store.commit(Change { by: "test".into(), at: 0, edits })).unwrap();
+    // Something else in a line that was answered, or no longer there.
+    assert_eq!(send(&body.replacen("org/3499", "org/x", 1)).status, 422);
+    assert_eq!(send(&body[..1_000]).status, 422);
+    let second = lines(&send(&body).body);
+    assert_eq!(second.len(), 3_500);
+    let mut again = 0;
+    for ((first, second), number) in first.iter().zip(&second).zip(1..) {
+        assert_eq!((&second["line"], &second["name"]), (&json!(number), &first["name"]));
+        again += u32::from(second["status"] == "unchanged");
+    }
+    assert!((1..3_000).contains(&again), "{again} are done again");
+    let third = send(&body);
+    assert_eq!(third.header("idempotency-replayed"), Some("true"));
+    assert_eq!(lines(&third.body), second);
+}
+
+/// A key is used for one request: of one form, with the same columns, and lines that are as long.
+fn batches_of_another_form<S: Store + 'static>(client: &Client<S>) {
+    client.scene();
+    let send = |key: &str, kind: &str, body: &str| {
+        let headers = [&*format!("Idempotency-Key: {key}"), &*format!("Content-Type: {kind}")];
+        client.send("POST", "/api/v1/dois/batch", TOKEN, &headers, body.as_bytes())
+    };
+    let long = |length: usize| format!("{}\n", "x".repeat(length));
+    let (lines, table) = ("application/x-ndjson", "text/csv");
+    let row = "10.70000/a,https://example.org/\n";
+    for (key, first, second) in [
+        ("a", (table, "name,url\n"), (lines, "")),
+        ("b", (table, "name,url\n"), (table, "name,state\n")),
+        ("c", (table, &*format!("name,url\n{row}")), (table, &*format!("url,name\n{row}"))),
+        ("d", (lines, &*long(70_000)), (lines, &*long(70_001))),
+        ("e", (table, "name\n\"a\n"), (table, "name\n\"ab\n")),
+    ] {
+        assert_eq!(send(key, first.0, first.1).status, 200, "{key}");
+        let other = send(key, second.0, second.1);
+        assert_eq!(other.status, 422, "{key}: {}", String::from_utf8_lossy(&other.body));
+        let header = format!("Idempotency-Key: {key}");
+        let single = client.told("POST", "/dois", TOKEN, &[&header], &json!({"prefix": "10.70000"}));
+        assert_eq!((single.status, single.json["code"].as_str()), (422, Some("key-reused")), "{key}");
+        assert_eq!(send(key, first.0, first.1).header("idempotency-replayed"), Some("true"), "{key}");
+    }
+}
+
+/// Each tells its name, where it is wrong, and not too much: a thousand are noted together.
+fn refused_lines<S: Store + 'static>(client: &Client<S>) {
+    client.scene();
+    let told = client.batch(TOKEN, &[], "{\"name\":\"10.70000/a\",\"url\":7}\n7\n");
+    assert_eq!(
+        (&told[0]["name"], &told[0]["error"]["pointer"]),
+        (&json!("10.70000/a"), &json!("/url")),
+        "{told:?}"
+    );
+    assert!(!told[1].to_string().contains("struct"), "{told:?}");
+    let told =
+        client.batch(TOKEN, &["Content-Type: text/csv"], "url,name,state\nx,10.70000/a\nx,10.70000/b,y\n");
+    let names: Vec<_> = told.iter().map(|line| &line["name"]).collect();
+    assert_eq!(names, ["10.70000/a", "10.70000/b"], "{told:?}");
+    // All that can be wrong is wrong.
+    let mut wrong = kernel(&"x".repeat(300));
+    for value in wrong.as_object_mut().unwrap().values_mut() {
+        *value = json!("x".repeat(500));
+    }
+    for number in 0..20 {
+        wrong[format!("{number}{}", "y".repeat(300))] = json!(1);
+    }
+    let body: String = (0..1_500)
+        .map(|number| format!("{}\n", json!({"name": format!("10.70000/{number}"), "metadata": wrong})))
+        .collect();
+    let key = "Idempotency-Key: refused";
+    let found = client.send("POST", "/api/v1/dois/batch", TOKEN, &[key], body.as_bytes());
+    let told = lines(&found.body);
+    assert_eq!(told.len(), 1_500);
+    for (line, number) in told.iter().zip(0..) {
+        assert_eq!(line["name"], format!("10.70000/{number}"));
+        assert_eq!(line["error"]["code"], "bad-metadata");
+        let (length, fault) = (line.to_string().len(), &line["error"]["faults"][0]);
+        assert!(
+            length < 1_500 && fault["code"] == "not-allowed" && fault["allowed"].is_null(),
+            "{length}: {line}"
+        );
+    }
+}
+
 fn tables<S: Store + 'static>(client: &Client<S>) {
     client.scene();
     let body = "name,url,metadata\r\n10.70000/a,https://example.org/a,\r\n10.70000/b,\"https://example.org/b\",\"{\"\"primaryReferentType\"\":\n1}\"\r\n\
@@ -673,6 +791,50 @@ fn tables<S: Store + 'static>(client: &Client<S>) {
     assert_eq!(found.status, 400);
 }
 
+/// A quoted field that stops in the middle, for longer than lines are gathered, is one field still.
+fn rows_that_come_slowly<S: Store + 'static>(client: &Client<S>) {
+    client.scene();
+    let mut stream = client.service.connect();
+    let head = format!(
+        "POST /api/v1/dois/batch HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {TOKEN}\r\nConnection: close\r\n\
+         Content-Type: text/csv\r\nTransfer-Encoding: chunked\r\n\r\n"
+    );
+    stream.write_all(head.as_bytes()).unwrap();
+    let pieces = [
+        "name,url,metadata\n10.70000/a,https://example.org/a,\n10.70000/b,https://example.org/b,\"{\n",
+        "\n\"\"a\"\":\n",
+        "1}\"\n10.70000/c,https://example.org/c,\n",
+    ];
+    for piece in pieces {
+        send_chunk(&mut stream, piece);
+        std::thread::sleep(std::time::Duration::from_millis(30));
+    }
+    stream.write_all(b"0\r\n\r\n").unwrap();
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).unwrap();
+    let told = lines(&joined(&Found::of(&answer).body));
+    let shown: Vec<_> =
+        told.iter().map(|line| (line["line"].clone(), line["error"]["code"].clone())).collect();
+    let expected = [(2, Json::Null), (3, json!("bad-metadata")), (7, Json::Null)];
+    assert_eq!(shown, expected.map(|(line, code)| (json!(line), code)), "{told:?}");
+}
+
+/// A row that is too long is refused once, and the next is the one after its closing quote.
+fn rows_that_are_too_long<S: Store + 'static>(client: &Client<S>) {
+    client.scene();
+    let many = "x\n".repeat(100_000);
+    let long = "x".repeat(100_000);
+    for (field, next) in [(many, 100_003), (format!("{long}\n,"), 4), (format!("\n{long}\n,\n"), 6)] {
+        let body = format!(
+            "name,url\n10.70000/a,\"{field}\"\n10.70000/b,https://example.org/b\n10.70000/c,\"open\n\n"
+        );
+        let told = client.batch(TOKEN, &["Content-Type: text/csv"], &body);
+        let shown: Vec<_> =
+            told.iter().map(|line| (line["line"].as_u64(), line["status"] == "refused")).collect();
+        assert_eq!(shown, [(Some(2), true), (Some(next), false), (Some(next + 1), true)], "{told:?}");
+    }
+}
+
 fn a_token_is_revoked_in_the_middle_of_a_batch<S: Store + 'static>(client: &Client<S>) {
     let scene = client.scene();
     let mut stream = client.service.connect();
@@ -698,6 +860,7 @@ fn a_token_is_revoked_in_the_middle_of_a_batch<S: Store + 'static>(client: &Clie
     client.check("DELETE", &path, TOKEN, &Json::Null, (204, ""));
     let refused = exchange("10.70000/b");
     assert_eq!((&refused["status"], &refused["error"]["code"]), (&json!("refused"), &json!("bad-token")));
+    assert_eq!(refused["name"], "10.70000/b");
     assert_eq!(client.leads("10.70000/b").0, 404);
 }
 

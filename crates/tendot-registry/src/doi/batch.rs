@@ -22,8 +22,17 @@ pub struct Line {
     pub number: u64,
     /// What it says, or why it says nothing.
     pub draft: Result<Draft, Refusal>,
+    /// The name, if that can be read though the rest says nothing.
+    pub name: Option<Box<str>>,
     /// What a new suffix is made of, if it has no name.
     pub random: [u8; 16],
+}
+
+impl Line {
+    fn refused(&self, refusal: &Refusal) -> LineOutcome {
+        let name = self.draft.as_ref().map_or(&self.name, |draft| &draft.name).clone();
+        LineOutcome::refused(self.number, name, refusal.again())
+    }
 }
 
 /// What became of a line.
@@ -74,8 +83,8 @@ impl<S: Store> Registry<S> {
     /// Registers or changes the names of lines, and tells what became of each, in their order. Those that can be are
     /// committed in one change, those that cannot change nothing. Rights hold as they are when it is committed.
     ///
-    /// `beside` gives edits of notes for the same change, made from the outcomes; if a note that they require is another by
-    /// now, nothing more is done. With `dry` nothing is committed.
+    /// `beside` gives edits of notes for the same change, made from the outcomes of all lines that are in it, which may be a
+    /// few of them; if a note that they require is another by now, nothing more is done. With `dry` nothing is committed.
     pub async fn deposit(
         &self,
         lines: &[Line],
@@ -85,40 +94,43 @@ impl<S: Store> Registry<S> {
         beside: impl Fn(&[LineOutcome]) -> Vec<Edit> + Send + Sync,
     ) -> Result<Vec<LineOutcome>, Refusal> {
         for _ in 0..TOGETHER {
-            if let Some(outcomes) = self.deposit_together(lines, caller, at, dry, &beside).await? {
-                return Ok(outcomes);
+            match self.deposit_together(lines, caller, at, dry, &beside).await? {
+                Tried::Done(outcomes) => return Ok(outcomes),
+                Tried::Slower => {}
+                Tried::TooLarge(_) => break,
             }
         }
-        // Somebody else changes the same names all the time: those lines must not hold up the others.
-        let required = |_: &[LineOutcome]| -> Vec<Edit> {
-            let edits = beside(&[]).into_iter();
-            edits.filter(|edit| matches!(edit, Edit::RequireNote { .. })).collect()
-        };
+        // Somebody else changes the same names all the time, or one is too large: that must not hold up the others.
         let mut outcomes = Vec::with_capacity(lines.len());
         for line in lines {
-            let mut tries = 0;
-            let outcome = loop {
-                let one = self.deposit_together(std::slice::from_ref(line), caller, at, dry, &required);
-                match one.await?.map(|mut outcomes| outcomes.pop()) {
-                    Some(Some(outcome)) => break outcome,
-                    _ if tries < ALONE => tries += 1,
-                    _ => {
-                        let detail = "others change the name all the time";
-                        let refusal = Refusal::new(Reason::Busy, "contended", detail);
-                        break LineOutcome::refused(line.number, None, refusal);
-                    }
-                }
-            };
-            outcomes.push(outcome);
-        }
-        let edits = beside(&outcomes);
-        if !dry && !edits.is_empty() {
-            self.store.commit(Change { by: caller.to_string().into(), at, edits }).await?;
+            outcomes.append(&mut self.deposit_alone(line, caller, at, dry, &beside).await?);
         }
         Ok(outcomes)
     }
 
-    /// None if others were faster.
+    async fn deposit_alone(
+        &self,
+        line: &Line,
+        caller: &Caller,
+        at: u64,
+        dry: bool,
+        beside: &(impl Fn(&[LineOutcome]) -> Vec<Edit> + Send + Sync),
+    ) -> Result<Vec<LineOutcome>, Refusal> {
+        let line = std::slice::from_ref(line);
+        let mut refusal = Refusal::new(Reason::Busy, "contended", "others change the name all the time");
+        for _ in 0..=ALONE {
+            match self.deposit_together(line, caller, at, dry, beside).await? {
+                Tried::Done(outcomes) => return Ok(outcomes),
+                Tried::Slower => {}
+                Tried::TooLarge(why) => {
+                    refusal = why;
+                    break;
+                }
+            }
+        }
+        self.refuse_all(line, &refusal, caller, at, dry, beside).await
+    }
+
     async fn deposit_together(
         &self,
         lines: &[Line],
@@ -126,14 +138,14 @@ impl<S: Store> Registry<S> {
         at: u64,
         dry: bool,
         beside: &(impl Fn(&[LineOutcome]) -> Vec<Edit> + Send + Sync),
-    ) -> Result<Option<Vec<LineOutcome>>, Refusal> {
+    ) -> Result<Tried, Refusal> {
         let judge = self.judge();
         let standing = match judge.standing(caller, at, &mut Work::new(WORK)).await {
             Ok(standing) => standing,
             Err(refusal) if refusal.failure.is_some() => return Err(refusal),
             // Who is no longer known has every line refused.
             Err(refusal) => {
-                return self.refuse_all(lines, refusal, caller, at, dry, beside).await.map(Some);
+                return self.refuse_all(lines, &refusal, caller, at, dry, beside).await.map(Tried::Done);
             }
         };
         let mut batch = Batch {
@@ -151,35 +163,38 @@ impl<S: Store> Registry<S> {
         for line in lines {
             let outcome = match &line.draft {
                 Ok(draft) => batch.line(line.number, draft, &line.random).await?,
-                Err(refusal) => LineOutcome::refused(line.number, None, refusal.again()),
+                Err(refusal) => line.refused(refusal),
             };
             outcomes.push(outcome);
         }
         if dry {
-            return Ok(Some(outcomes));
+            return Ok(Tried::Done(outcomes));
         }
         let mut edits: Vec<Edit> = batch.planned.into_iter().map(|planned| planned.edit).collect();
         let beside = beside(&outcomes);
         if edits.is_empty() && beside.is_empty() {
-            return Ok(Some(outcomes));
+            return Ok(Tried::Done(outcomes));
         }
         let mut all = judge.store.requirements();
         all.append(&mut edits);
         let own = all.len();
         all.extend(beside);
         // Others were faster in taking the room that there was.
-        let Some(claim) = self.quotas.claim(&all) else { return Ok(None) };
+        let Some(claim) = self.quotas.claim(&all) else { return Ok(Tried::Slower) };
         match self.store.commit(Change { by: standing.to_string().into(), at, edits: all }).await {
             Ok(_) => {
                 claim.keep();
-                Ok(Some(outcomes))
+                Ok(Tried::Done(outcomes))
             }
             // Who sent the same before is still at it: what is done here would be done twice.
             Err(CommitError::Note { edit }) if edit >= own => {
                 let detail = "the same batch is being carried out already";
                 Err(Refusal::new(Reason::Busy, "contended", detail))
             }
-            Err(CommitError::Conflict(_) | CommitError::Homed { .. } | CommitError::Note { .. }) => Ok(None),
+            Err(CommitError::Conflict(_) | CommitError::Homed { .. } | CommitError::Note { .. }) => {
+                Ok(Tried::Slower)
+            }
+            Err(error @ CommitError::TooLarge { .. }) => Ok(Tried::TooLarge(error.into())),
             Err(error) => Err(error.into()),
         }
     }
@@ -187,20 +202,28 @@ impl<S: Store> Registry<S> {
     async fn refuse_all(
         &self,
         lines: &[Line],
-        refusal: Refusal,
+        refusal: &Refusal,
         caller: &Caller,
         at: u64,
         dry: bool,
         beside: &(impl Fn(&[LineOutcome]) -> Vec<Edit> + Send + Sync),
     ) -> Result<Vec<LineOutcome>, Refusal> {
-        let refused = |line: &Line| LineOutcome::refused(line.number, None, refusal.again());
-        let outcomes: Vec<_> = lines.iter().map(refused).collect();
+        let outcomes: Vec<_> = lines.iter().map(|line| line.refused(refusal)).collect();
         let edits = beside(&outcomes);
         if !dry && !edits.is_empty() {
             self.store.commit(Change { by: caller.to_string().into(), at, edits }).await?;
         }
         Ok(outcomes)
     }
+}
+
+/// What came of lines that were tried together.
+enum Tried {
+    Done(Vec<LineOutcome>),
+    /// Others were faster.
+    Slower,
+    /// One of them, or what is noted of all, is too large to be kept.
+    TooLarge(Refusal),
 }
 
 impl LineOutcome {
@@ -445,7 +468,8 @@ mod tests {
 
             let draft =
                 Draft::from_json(br#"{"prefix": "10.70000", "url": "https://example.org/"}"#).unwrap();
-            let line = |random| [Line { number: 1, draft: Ok(draft.clone()), random: [random; 16] }];
+            let line =
+                |random| [Line { number: 1, draft: Ok(draft.clone()), name: None, random: [random; 16] }];
             let key: Box<[u8]> = b"receipt/x"[..].into();
             let beside = |_: &[LineOutcome]| {
                 let done: Box<[u8]> = b"done"[..].into();

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
+use serde_path_to_error::Segment;
 use tendot_proto::Value;
 
 use super::Stage;
@@ -36,7 +37,7 @@ pub struct Draft {
 }
 
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "an object")]
 struct Form<'a> {
     #[serde(default)]
     name: Option<Box<str>>,
@@ -57,15 +58,26 @@ fn given<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<&'de RawVa
     Deserialize::deserialize(deserializer).map(Some)
 }
 
+#[derive(Deserialize)]
+struct Named {
+    name: Box<str>,
+}
+
 impl Draft {
+    /// The name in JSON that may be wrong otherwise, if it has one.
+    pub fn name_in(json: &[u8]) -> Option<Box<str>> {
+        let is_object = json.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'{');
+        let named = is_object.then(|| serde_json::from_slice::<Named>(json).ok()).flatten()?;
+        Some(named.name)
+    }
+
     /// Reads it; what is wrong is told with its place.
     pub fn from_json(json: &[u8]) -> Result<Self, Refusal> {
         // A list would be taken for the members in their order.
         if json.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'[') {
             return Err(Refusal::malformed("a list, where an object was expected"));
         }
-        let form: Form<'_> =
-            serde_json::from_slice(json).map_err(|error| Refusal::malformed(error.to_string()))?;
+        let form: Form<'_> = serde_json::from_slice(json).map_err(|error| malformed(json, &error))?;
         let values = form.values.map(|raw| {
             serde_json::from_str::<Once>(raw.get())
                 .and_then(|Once| serde_json::from_str(raw.get()))
@@ -86,6 +98,19 @@ impl Draft {
     }
 }
 
+/// What is wrong, and with which member: it is read again for that, since most that is read is right.
+fn malformed(json: &[u8], error: &serde_json::Error) -> Refusal {
+    let refusal = Refusal::malformed(error.to_string());
+    let mut reader = serde_json::Deserializer::from_slice(json);
+    let Err(error) = serde_path_to_error::deserialize::<_, Form<'_>>(&mut reader) else { return refusal };
+    match error.path().iter().next() {
+        Some(Segment::Map { key }) if error.inner().is_data() => {
+            refusal.at(format!("/{}", key.replace('~', "~0").replace('/', "~1")))
+        }
+        _ => refusal,
+    }
+}
+
 /// Metadata as it is kept, if it is right.
 fn metadata(json: &str) -> Result<Box<RawValue>, Refusal> {
     let kernel = Kernel::from_json(json.as_bytes()).map_err(|mut faults| {
@@ -97,4 +122,28 @@ fn metadata(json: &str) -> Result<Box<RawValue>, Refusal> {
         Refusal { faults, ..Refusal::invalid("bad-metadata", &pointer, detail) }
     })?;
     RawValue::from_string(kernel.to_json()).map_err(|error| Refusal::malformed(error.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_wrong_and_where() {
+        let check = |json: &str, pointer: Option<&str>, name: Option<&str>| {
+            let refusal = Draft::from_json(json.as_bytes()).unwrap_err();
+            assert_eq!((refusal.code, refusal.pointer.as_deref()), ("malformed", pointer), "{json}");
+            assert!(!refusal.detail.contains("struct"), "{}", refusal.detail);
+            assert_eq!(Draft::name_in(json.as_bytes()).as_deref(), name, "{json}");
+        };
+        check(r#"{"name": 7}"#, Some("/name"), None);
+        check(r#"{"name": "10.1/a", "url": 7}"#, Some("/url"), Some("10.1/a"));
+        check(r#"{"name": "10.1/a", "state": "x"}"#, Some("/state"), Some("10.1/a"));
+        check(r#"{"name": "10.1/a", "a/b": 1}"#, Some("/a~1b"), Some("10.1/a"));
+        check(r#"{"name": "10.1/a", "values": 7}"#, Some("/values"), Some("10.1/a"));
+        check(r#"{"name": "10.1/a", "#, None, None);
+        check(r#"{"name": "a", "name": "b"}"#, None, None);
+        check("7", None, None);
+        check(r#"["10.1/a"]"#, None, None);
+    }
 }

@@ -150,7 +150,7 @@ pub fn deposit(name: &str, address: &str) -> Draft {
 pub fn line(number: u64, draft: Draft) -> Line {
     let mut random = [0; 16];
     random[..8].copy_from_slice(&number.to_be_bytes());
-    Line { number, draft: Ok(draft), random }
+    Line { number, draft: Ok(draft), name: None, random }
 }
 
 /// A hidden value.

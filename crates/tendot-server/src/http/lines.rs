@@ -10,7 +10,7 @@ use http::HeaderMap;
 use http::header::{CONTENT_ENCODING, EXPECT};
 use http_body_util::BodyExt as _;
 use hyper::body::{Body as _, Frame, Incoming};
-use memchr::memchr;
+use memchr::{memchr, memchr_iter};
 use tokio::time::{Instant, timeout};
 
 use super::body::{Bodies, BodyError};
@@ -52,9 +52,25 @@ pub(crate) struct Line {
 
 /// A line of which nothing was kept.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
-#[error("the line has more than {limit} bytes")]
+#[error("the line has more than {limit} bytes: {length}")]
 pub(crate) struct LineTooLong {
     pub(crate) limit: usize,
+    pub(crate) length: u64,
+    /// How many of them are `"`: whether a row of a table goes on after it.
+    pub(crate) quotes: u64,
+}
+
+impl LineTooLong {
+    fn of(limit: usize, text: &[u8]) -> Self {
+        let mut it = Self { limit, length: 0, quotes: 0 };
+        it.add(text);
+        it
+    }
+
+    fn add(&mut self, text: &[u8]) {
+        self.length += text.len() as u64;
+        self.quotes += memchr_iter(b'"', text).count() as u64;
+    }
 }
 
 /// The lines of a body that is still coming.
@@ -220,15 +236,15 @@ struct Splitter {
     piece: Bytes,
     /// The beginning of a line that has not ended.
     begun: BytesMut,
-    /// Whether that is too long, and thrown away.
-    is_too_long: bool,
+    /// Whether that is too long, and thrown away: what of it was.
+    dropped: Option<LineTooLong>,
     /// Lines that have ended.
     number: u64,
 }
 
 impl Splitter {
     fn new(limit: usize) -> Self {
-        Self { limit, piece: Bytes::new(), begun: BytesMut::new(), is_too_long: false, number: 0 }
+        Self { limit, piece: Bytes::new(), begun: BytesMut::new(), dropped: None, number: 0 }
     }
 
     fn next(&mut self) -> Option<Line> {
@@ -239,7 +255,7 @@ impl Splitter {
         };
         let mut text = self.piece.split_to(end + 1);
         text.truncate(end);
-        if !self.begun.is_empty() || self.is_too_long {
+        if !self.begun.is_empty() || self.dropped.is_some() {
             self.keep(&text);
             text = self.begun.split().freeze();
         }
@@ -248,18 +264,20 @@ impl Splitter {
 
     /// What stands after the last end of a line.
     fn last(&mut self) -> Option<Line> {
-        let is_there = !self.begun.is_empty() || self.is_too_long;
+        let is_there = !self.begun.is_empty() || self.dropped.is_some();
         let text = self.begun.split().freeze();
         is_there.then(|| self.end(text))
     }
 
     fn keep(&mut self, text: &[u8]) {
         // The mark, and CR, do not count.
-        self.is_too_long |= self.begun.len() + text.len() > self.limit.saturating_add(MARK.len() + 1);
-        if self.is_too_long {
-            self.begun.clear();
-        } else {
-            self.begun.extend_from_slice(text);
+        let is_too_long = self.begun.len() + text.len() > self.limit.saturating_add(MARK.len() + 1);
+        if is_too_long && self.dropped.is_none() {
+            self.dropped = Some(LineTooLong::of(self.limit, &self.begun.split()));
+        }
+        match &mut self.dropped {
+            Some(dropped) => dropped.add(text),
+            None => self.begun.extend_from_slice(text),
         }
     }
 
@@ -271,9 +289,10 @@ impl Splitter {
         if text.ends_with(b"\r") {
             text.truncate(text.len() - 1);
         }
-        let is_too_long = mem::take(&mut self.is_too_long) || text.len() > self.limit;
-        let limit = self.limit;
-        Line { number: self.number, text: if is_too_long { Err(LineTooLong { limit }) } else { Ok(text) } }
+        let dropped = self.dropped.take();
+        let dropped =
+            dropped.or_else(|| (text.len() > self.limit).then(|| LineTooLong::of(self.limit, &text)));
+        Line { number: self.number, text: dropped.map_or(Ok(text), Err) }
     }
 }
 

@@ -5,32 +5,34 @@
 //! on where it was when it is sent again, and one that was answered gets the same answer.
 
 use std::collections::{HashSet, VecDeque};
+use std::mem;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use http::StatusCode;
-use http::header::{CONTENT_TYPE, HeaderName, HeaderValue};
+use http::header::{CONTENT_TYPE, HeaderValue};
 use hyper::body::Incoming;
 use serde::{Deserialize, Serialize};
 use tendot_registry::doi::{Draft, Line, LineOutcome};
+use tendot_registry::metadata::MetadataFault;
 use tendot_registry::party::fingerprint;
 use tendot_registry::{Caller, Reason, Refusal, Registry};
-use tendot_store::{Change, Edit, Key, Store};
+use tendot_store::{Change, CommitError, Edit, Key, Store};
 use tokio::sync::{OwnedMutexGuard, mpsc};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use utoipa::openapi::{HttpMethod, Required};
 
 use super::form::{BatchLineForm, NewNameForm};
-use super::receipt::{failed, is_over, note_of, reused};
-use super::rows::{Columns, is_open};
+use super::receipt::{REPLAYED, failed, is_over, note_of, remove, reused};
+use super::rows::{Columns, quotes};
 use super::{Answered, Asking, Wrong, bad_request, problem_of, random, writes};
 use crate::http::Http;
 use crate::http::body::BodyError;
 use crate::http::caching;
 use crate::http::describe::{Described, Doing, text};
-use crate::http::lines::{LineLimits, Lines};
+use crate::http::lines::{LineLimits, LineTooLong, Lines};
 use crate::http::page::{ProblemJson, problem};
 use crate::http::stream::{Cut, Sink, stream_patiently};
 
@@ -40,6 +42,10 @@ const TOGETHER: usize = 1_000;
 /// Bytes of lines that are deposited together.
 const BYTES: usize = 1 << 20;
 
+/// Characters of a text, and bytes of faults of metadata, that are told of a line that is refused.
+const TEXT: usize = 300;
+const FAULTS: usize = 600;
+
 /// How long it is waited for more of them.
 const GATHERING: Duration = Duration::from_millis(3);
 
@@ -47,13 +53,13 @@ const GATHERING: Duration = Duration::from_millis(3);
 const AHEAD: usize = 2;
 const UNDER_WAY: usize = 8;
 
+/// Bytes of lines that were under way when a batch was cut off, while later ones were answered.
+const GAPS: usize = 2 * UNDER_WAY * BYTES;
+
 /// How long it is waited for the same batch that is still under way, since its client has just been cut off.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 const LINES: &str = "application/x-ndjson";
-
-/// Says that all of a batch was done before, so that nobody takes old answers for new ones.
-const REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
 
 /// What became of a line, as it is told.
 #[derive(Serialize)]
@@ -69,30 +75,55 @@ struct OutcomeJson<'a> {
 }
 
 /// What is noted of a batch with a key.
-#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 struct Head {
     at: u64,
     /// Whether all of it was answered.
     done: bool,
+    /// The fingerprint of what its lines are: JSON, or rows of these columns.
+    form: String,
 }
 
 /// A batch with a key.
 struct Noting {
     note: String,
     head: Head,
-    /// Gatherings that were deposited, and the fingerprint of all that was sent for them.
-    pieces: u64,
-    sent: String,
     /// That nobody else has it under way here.
     _turn: OwnedMutexGuard<()>,
 }
 
+/// A line as it came: its number and text; why there is none, if there is none.
+type Raw = (u64, Result<Bytes, String>);
+
 /// Lines as they came.
 struct Gathered {
-    /// Number and text; why there is none, if there is none.
-    lines: Vec<(u64, Result<Bytes, String>)>,
+    lines: Vec<Raw>,
     /// Why no more come, if that is not the end.
     error: Option<BodyError>,
+}
+
+/// What is noted of lines that were committed together. Of those that come after them some may be noted, too, and others
+/// not: they are deposited at the same time.
+struct Piece {
+    /// The numbers of the first and the last, and the fingerprint of all.
+    first: u64,
+    last: u64,
+    sent: String,
+    answers: Bytes,
+}
+
+/// A part of a batch that was sent before, in order.
+enum Step {
+    /// It was answered: the piece that begins with this line.
+    Again(u64),
+    /// It was not.
+    Lines(Vec<Raw>),
+}
+
+/// What comes next, in order.
+enum Coming {
+    Again(u64),
+    Lines(JoinHandle<Vec<Line>>, Gathered),
 }
 
 /// How a line is read.
@@ -111,24 +142,26 @@ impl<S: Store + 'static> Http<S> {
         self.registry.may_deposit(&asking.caller, asking.at, &mut super::work()).await?;
         let lines = self.bodies.lines(headers, body, LineLimits::default()).await;
         let lines = lines.map_err(|error| problem(error.status(), error.code(), error.to_string()))?;
-        let mut reader = Reader { lines, held: None, is_table };
-        let form = match is_table {
-            false => Form::Json,
-            true => Form::Rows(Arc::new(reader.columns().await?)),
+        let mut reader = Reader { lines, is_table, open: None };
+        let (form, beginning) = match is_table {
+            false => (Form::Json, "lines".to_owned()),
+            true => {
+                let (columns, first) = reader.columns().await?;
+                (Form::Rows(Arc::new(columns)), format!("table\n{first}"))
+            }
         };
-        let mut noting = match note_of(&asking)?.filter(|_| !dry) {
+        let noting = match note_of(&asking)?.filter(|_| !dry) {
             Some(note) => {
-                let turn = self.turns.take(&note, PATIENCE).await.ok_or_else(|| {
-                    let detail = "a batch with this `Idempotency-Key` is still under way";
-                    problem(StatusCode::CONFLICT, "key-in-use", detail).hint("send it again later")
-                })?;
-                Some(Noting::load(&self.registry, note, asking.at, turn).await?)
+                let turn = self.turns.take(&note, PATIENCE).await.ok_or_else(in_use)?;
+                let form = fingerprint(beginning.as_bytes()).map_err(Refusal::from)?;
+                Some(Noting::load(&self.registry, note, asking.at, form, turn).await?)
             }
             None => None,
         };
-        if let Some(noting) = &mut noting {
-            noting.check_again(&self.registry, &mut reader).await?;
-        }
+        let steps = match &noting {
+            Some(noting) => noting.check_again(&self.registry, &mut reader).await?,
+            None => Vec::new(),
+        };
         let is_repeated = noting.as_ref().is_some_and(|noting| noting.head.done);
         let batch = Batch {
             registry: Arc::clone(&self.registry),
@@ -139,7 +172,7 @@ impl<S: Store + 'static> Http<S> {
             form,
         };
         let kind = HeaderValue::from_static(LINES);
-        let mut response = stream_patiently(StatusCode::OK, kind, |sink| batch.run(reader, sink));
+        let mut response = stream_patiently(StatusCode::OK, kind, |sink| batch.run(reader, steps, sink));
         if is_repeated {
             response.headers_mut().insert(REPLAYED, HeaderValue::from_static("true"));
         }
@@ -148,15 +181,24 @@ impl<S: Store + 'static> Http<S> {
     }
 }
 
+fn in_use() -> Box<Wrong> {
+    let detail = "a batch with this `Idempotency-Key` is still under way";
+    problem(StatusCode::CONFLICT, "key-in-use", detail).hint("send it again later").into()
+}
+
 /// Whether the body is a table rather than lines of JSON.
 fn is_table(kind: Option<&HeaderValue>) -> Result<bool, Box<Wrong>> {
     let Some(kind) = kind else { return Ok(false) };
     let kind = kind.to_str().unwrap_or_default().split(';').next().unwrap_or_default().trim();
     match kind.to_ascii_lowercase().as_str() {
         // What `curl` says if nobody tells it otherwise is no type that anybody means.
-        "" | LINES | "application/jsonl" | "application/json" | "application/x-www-form-urlencoded" => {
-            Ok(false)
-        }
+        ""
+        | LINES
+        | "application/ndjson"
+        | "application/jsonl"
+        | "application/json"
+        | "text/plain"
+        | "application/x-www-form-urlencoded" => Ok(false),
         "text/csv" => Ok(true),
         _ => {
             let detail = format!("a batch is `{LINES}` or `text/csv`, not `{kind}`");
@@ -168,72 +210,94 @@ fn is_table(kind: Option<&HeaderValue>) -> Result<bool, Box<Wrong>> {
 /// The lines of a body, or the rows of its table.
 struct Reader {
     lines: Lines,
-    /// A line that was read and not yet given.
-    held: Option<(u64, Result<Bytes, String>)>,
     is_table: bool,
+    /// A row of which only the beginning has come: here, so that a call that is given up loses nothing of it.
+    open: Option<OpenRow>,
+}
+
+/// A row with a field that goes on in the next line.
+struct OpenRow {
+    number: u64,
+    text: BytesMut,
+    length: u64,
+    quotes: u64,
+}
+
+impl OpenRow {
+    fn add(&mut self, line: Result<Bytes, LineTooLong>) {
+        let limit = LineLimits::default().line as u64;
+        let (length, quotes) = match &line {
+            Ok(text) => (text.len() as u64, quotes(text)),
+            Err(error) => (error.length, error.quotes),
+        };
+        self.length += length + 1;
+        self.quotes += quotes;
+        match line {
+            Ok(text) if self.length <= limit => {
+                self.text.extend_from_slice(&text);
+                self.text.extend_from_slice(b"\n");
+            }
+            // Nothing of it is kept; it is only followed to its end.
+            _ => self.text.clear(),
+        }
+    }
+
+    fn end(mut self) -> Raw {
+        let (length, limit) = (self.length, LineLimits::default().line);
+        if self.quotes % 2 == 1 {
+            return (self.number, Err(format!("a quote is not closed: {length} bytes come after it")));
+        }
+        if length > limit as u64 {
+            return (self.number, Err(format!("the row has more than {limit} bytes: {length}")));
+        }
+        self.text.truncate(self.text.len().saturating_sub(1));
+        (self.number, Ok(self.text.freeze()))
+    }
 }
 
 impl Reader {
     /// The first line of a table.
-    async fn columns(&mut self) -> Result<Columns, Box<Wrong>> {
+    async fn columns(&mut self) -> Result<(Columns, String), Box<Wrong>> {
         let line = self.lines.next().await;
         let line = line.map_err(|error| problem(error.status(), error.code(), error.to_string()))?;
         let text = line.and_then(|line| line.text.ok()).unwrap_or_default();
         let text = std::str::from_utf8(&text).map_err(|_| bad_request("the first line is not UTF-8"))?;
-        Columns::read(text).map_err(|why| bad_request(&why))
+        let columns = Columns::read(text).map_err(|why| bad_request(&why))?;
+        Ok((columns, text.to_owned()))
     }
 
-    /// The next line that is not empty; of a table, the next row.
-    async fn next(&mut self) -> Result<Option<(u64, Result<Bytes, String>)>, BodyError> {
-        if let Some(held) = self.held.take() {
-            return Ok(Some(held));
-        }
+    /// The next line that is not empty; of a table, the next row. A call that is given up loses nothing.
+    async fn next(&mut self) -> Result<Option<Raw>, BodyError> {
         loop {
-            let Some(line) = self.lines.next().await? else { return Ok(None) };
-            let text = match line.text {
-                Ok(text) if text.iter().all(u8::is_ascii_whitespace) => continue,
-                Ok(text) => text,
-                Err(error) => return Ok(Some((line.number, Err(error.to_string())))),
-            };
-            if !self.is_table || !std::str::from_utf8(&text).is_ok_and(is_open) {
-                return Ok(Some((line.number, Ok(text))));
-            }
-            return self.rest_of_row(line.number, &text).await.map(Some);
-        }
-    }
-
-    /// A row whose field goes on in the next lines.
-    async fn rest_of_row(
-        &mut self,
-        number: u64,
-        start: &[u8],
-    ) -> Result<(u64, Result<Bytes, String>), BodyError> {
-        let limit = LineLimits::default().line;
-        let mut row = BytesMut::from(start);
-        while row.len() <= limit {
-            let Some(line) = self.lines.next().await? else {
-                return Ok((number, Err("a quote is not closed".into())));
-            };
-            match line.text {
-                Ok(text) => {
-                    row.extend_from_slice(b"\n");
-                    row.extend_from_slice(&text);
+            let Some(line) = self.lines.next().await? else { return Ok(self.open.take().map(OpenRow::end)) };
+            if let Some(mut row) = self.open.take() {
+                row.add(line.text);
+                if row.quotes % 2 == 0 {
+                    return Ok(Some(row.end()));
                 }
-                Err(error) => return Ok((number, Err(error.to_string()))),
+                self.open = Some(row);
+                continue;
             }
-            if !std::str::from_utf8(&row).is_ok_and(is_open) {
-                return Ok((number, Ok(row.freeze())));
+            let quotes = match &line.text {
+                Ok(text) if text.iter().all(u8::is_ascii_whitespace) => continue,
+                Ok(text) => quotes(text),
+                Err(error) => error.quotes,
+            };
+            if !self.is_table || quotes % 2 == 0 {
+                return Ok(Some((line.number, line.text.map_err(|error| error.to_string()))));
             }
+            let mut row = OpenRow { number: line.number, text: BytesMut::new(), length: 0, quotes: 0 };
+            row.add(line.text);
+            self.open = Some(row);
         }
-        Ok((number, Err(format!("the row has more than {limit} bytes, or a quote is not closed"))))
     }
 
     /// Lines that have come, or come soon; none at the end.
-    async fn gather(&mut self, most: usize, patient: bool) -> Gathered {
+    async fn gather(&mut self, most: usize) -> Gathered {
         let mut gathered = Gathered { lines: Vec::new(), error: None };
         let mut bytes = 0;
         while gathered.lines.len() < most && bytes < BYTES {
-            let next = if gathered.lines.is_empty() || patient {
+            let next = if gathered.lines.is_empty() {
                 self.next().await
             } else {
                 match timeout(GATHERING, self.next()).await {
@@ -257,12 +321,16 @@ impl Reader {
     }
 }
 
-/// The fingerprint of lines that came after others.
-fn sent(before: &str, lines: &[(u64, Result<Bytes, String>)]) -> Result<String, Refusal> {
-    let mut all = before.as_bytes().to_vec();
+/// The fingerprint of lines.
+fn sent<'a>(lines: impl Iterator<Item = &'a Raw>) -> Result<String, Refusal> {
+    let mut all = Vec::new();
     for (number, text) in lines {
-        all.extend(format!("\n{number} ").into_bytes());
-        all.extend_from_slice(text.as_ref().map_or(&[][..], |text| text));
+        let (mark, text) = match text {
+            Ok(text) => (' ', &**text),
+            Err(why) => ('!', why.as_bytes()),
+        };
+        all.extend(format!("\n{number}{mark}{}\n", text.len()).into_bytes());
+        all.extend_from_slice(text);
     }
     Ok(fingerprint(&all)?)
 }
@@ -278,30 +346,25 @@ struct Batch<S> {
 }
 
 impl<S: Store + 'static> Batch<S> {
-    async fn run(mut self, mut reader: Reader, sink: Sink) -> Result<(), Cut> {
-        if let Some(noting) = &self.noting {
-            noting.repeat(&self.registry, &sink).await?;
-            if noting.head.done {
-                return Ok(());
-            }
+    async fn run(self, reader: Reader, steps: Vec<Step>, sink: Sink) -> Result<(), Cut> {
+        let mut under_way = VecDeque::new();
+        let carried = self.carry_out(reader, steps, &sink, &mut under_way).await;
+        // Who is cut off and sends it again, and has the turn then, has to find all that was done.
+        for other in under_way {
+            let _ = other.deposit.await;
         }
-        let (sender, mut receiver) = mpsc::channel::<(JoinHandle<Vec<Line>>, Gathered)>(AHEAD);
-        let (form, seed) = (self.form.clone(), self.seed);
-        let reading = tokio::spawn(async move {
-            loop {
-                let gathered = reader.gather(TOGETHER, false).await;
-                let is_last = gathered.lines.is_empty() || gathered.error.is_some();
-                let raw: Vec<_> =
-                    gathered.lines.iter().map(|(number, text)| (*number, text.clone())).collect();
-                let form = form.clone();
-                let read =
-                    tokio::spawn(async move { raw.into_iter().map(|line| form.read(line, seed)).collect() });
-                if sender.send((read, gathered)).await.is_err() || is_last {
-                    break;
-                }
-            }
-        });
-        let mut under_way: VecDeque<UnderWay> = VecDeque::new();
+        carried
+    }
+
+    async fn carry_out(
+        &self,
+        reader: Reader,
+        steps: Vec<Step>,
+        sink: &Sink,
+        under_way: &mut VecDeque<UnderWay>,
+    ) -> Result<(), Cut> {
+        let (sender, mut receiver) = mpsc::channel(AHEAD);
+        let reading = tokio::spawn(read(reader, steps, self.form.clone(), self.seed, sender));
         let mut ended = None;
         while ended.is_none() || !under_way.is_empty() {
             tokio::select! {
@@ -313,9 +376,16 @@ impl<S: Store + 'static> Batch<S> {
                     sink.send(done.ok_or(Cut)?.map_err(|refusal| cut(&refusal))?).await?;
                 }
                 next = receiver.recv(), if ended.is_none() && under_way.len() < UNDER_WAY => {
-                    let Some((read, gathered)) = next else {
-                        ended = Some(None);
-                        continue;
+                    let (read, gathered) = match next {
+                        None => {
+                            ended = Some(None);
+                            continue;
+                        }
+                        Some(Coming::Again(first)) => {
+                            under_way.push_back(UnderWay { deposit: self.again(first), names: HashSet::new() });
+                            continue;
+                        }
+                        Some(Coming::Lines(read, gathered)) => (read, gathered),
                     };
                     let lines = read.await.map_err(|_| Cut)?;
                     if gathered.error.is_some() {
@@ -329,8 +399,7 @@ impl<S: Store + 'static> Batch<S> {
                             let done = (&mut first.deposit).await.map_err(|_| Cut)?;
                             sink.send(done.map_err(|refusal| cut(&refusal))?).await?;
                         }
-                        let deposit = self.deposit(lines, &gathered).map_err(|refusal| cut(&refusal))?;
-                        under_way.push_back(UnderWay { deposit, names });
+                        under_way.push_back(UnderWay { deposit: self.deposit(lines, gathered.lines), names });
                     }
                 }
             }
@@ -341,35 +410,68 @@ impl<S: Store + 'static> Batch<S> {
             return Err(Cut);
         }
         let _ = reading.await;
-        if let Some(noting) = &mut self.noting {
+        if let Some(noting) = self.noting.as_ref().filter(|noting| !noting.head.done) {
             noting.end(&self.registry).await.map_err(|_| Cut)?;
         }
         Ok(())
     }
 
     /// Begins to deposit lines; what is told of them comes when it is done.
-    fn deposit(&mut self, lines: Vec<Line>, gathered: &Gathered) -> Result<Depositing, Refusal> {
-        let noted = match &mut self.noting {
-            Some(noting) => {
-                noting.sent = sent(&noting.sent, &gathered.lines)?;
-                noting.pieces += 1;
-                let head = format!("{} {}\n", gathered.lines.len(), noting.sent);
-                Some((noting.key_of(noting.pieces - 1), head))
-            }
-            None => None,
-        };
+    fn deposit(&self, lines: Vec<Line>, raw: Vec<Raw>) -> Depositing {
+        let note = self.noting.as_ref().map(|noting| noting.note.clone());
         let (registry, caller, dry) = (Arc::clone(&self.registry), self.caller.clone(), self.dry);
-        Ok(tokio::spawn(async move {
-            let beside = |outcomes: &[LineOutcome]| match &noted {
-                Some((key, head)) => {
-                    let body = [head.as_bytes(), &print(outcomes)].concat();
-                    vec![Edit::PutNote { key: key.as_bytes().into(), body: body.into() }]
-                }
+        tokio::spawn(async move {
+            let beside = |outcomes: &[LineOutcome]| match &note {
+                Some(note) => Piece::edits(note, &raw, outcomes),
                 None => Vec::new(),
             };
             let outcomes = registry.deposit(&lines, &caller, now(), dry, beside).await?;
             Ok(print(&outcomes))
-        }))
+        })
+    }
+
+    /// Begins to look up what was answered before.
+    fn again(&self, first: u64) -> Depositing {
+        let key = self.noting.as_ref().map(|noting| Piece::key(&noting.note, first)).unwrap_or_default();
+        let registry = Arc::clone(&self.registry);
+        tokio::spawn(async move {
+            let note = registry.store().note(key.as_bytes()).await?;
+            let piece = note.and_then(|note| Piece::read(note.into()));
+            piece.map(|piece| piece.answers).ok_or_else(|| {
+                Refusal::new(Reason::Busy, "contended", "what was answered before has been removed meanwhile")
+            })
+        })
+    }
+}
+
+/// Reads what was not answered before, and all that comes, on all cores.
+async fn read(
+    mut reader: Reader,
+    steps: Vec<Step>,
+    form: Form,
+    seed: [u8; 16],
+    sender: mpsc::Sender<Coming>,
+) {
+    let begin = |gathered: Gathered| {
+        let (form, raw) = (form.clone(), gathered.lines.clone());
+        let read = tokio::spawn(async move { raw.into_iter().map(|line| form.read(line, seed)).collect() });
+        Coming::Lines(read, gathered)
+    };
+    for step in steps {
+        let coming = match step {
+            Step::Again(first) => Coming::Again(first),
+            Step::Lines(lines) => begin(Gathered { lines, error: None }),
+        };
+        if sender.send(coming).await.is_err() {
+            return;
+        }
+    }
+    loop {
+        let gathered = reader.gather(TOGETHER).await;
+        let is_last = gathered.lines.is_empty() || gathered.error.is_some();
+        if sender.send(begin(gathered)).await.is_err() || is_last {
+            return;
+        }
     }
 }
 
@@ -403,19 +505,20 @@ fn now() -> u64 {
 }
 
 impl Form {
-    fn read(&self, (number, text): (u64, Result<Bytes, String>), seed: [u8; 16]) -> Line {
-        let draft = text.map_err(|why| Refusal::new(Reason::Malformed, "malformed", why));
-        let draft = draft.and_then(|text| match self {
-            Self::Json => Draft::from_json(&text),
+    fn read(&self, (number, text): Raw, seed: [u8; 16]) -> Line {
+        let malformed = |why: &str| Refusal::new(Reason::Malformed, "malformed", why);
+        let mut name = None;
+        let draft = text.map_err(|why| malformed(&why)).and_then(|text| match self {
+            Self::Json => Draft::from_json(&text).inspect_err(|_| name = Draft::name_in(&text)),
             Self::Rows(columns) => match std::str::from_utf8(&text) {
-                Ok(row) => columns.draft(row),
-                Err(_) => Err(Refusal::new(Reason::Malformed, "malformed", "the row is not UTF-8")),
+                Ok(row) => columns.draft(row).inspect_err(|_| name = columns.name(row)),
+                Err(_) => Err(malformed("the row is not UTF-8")),
             },
         });
         // Each line has randomness of its own: a multiple of an odd number, all of which differ.
         let random = u128::from_be_bytes(seed)
             ^ u128::from(number).wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835);
-        Line { number, draft, random: random.to_be_bytes() }
+        Line { number, draft, name, random: random.to_be_bytes() }
     }
 }
 
@@ -423,10 +526,11 @@ impl Form {
 fn print(outcomes: &[LineOutcome]) -> Bytes {
     let mut printed = Vec::with_capacity(outcomes.len() * 64);
     for outcome in outcomes {
-        let problem = outcome.result.as_ref().err().map(|refusal| problem_of(refusal).line(outcome.number));
+        let refusal = outcome.result.as_ref().err().map(bounded);
+        let problem = refusal.map(|refusal| problem_of(&refusal).line(outcome.number));
         let told = OutcomeJson {
             line: outcome.number,
-            name: outcome.name.as_deref(),
+            name: outcome.name.as_deref().filter(|name| name.len() <= Key::LONGEST),
             status: outcome.result.as_ref().map_or("refused", |status| status.name()),
             error: problem.as_ref().map(|problem| problem.told()),
             warnings: outcome.notes.iter().map(ToString::to_string).collect(),
@@ -438,8 +542,56 @@ fn print(outcomes: &[LineOutcome]) -> Bytes {
     printed.into()
 }
 
+/// Why a line was refused, within bounds: of a thousand lines it is noted together.
+fn bounded(refusal: &Refusal) -> Refusal {
+    let short = |text: &str| match text.char_indices().nth(TEXT) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    };
+    let mut room = FAULTS;
+    let faults = refusal.faults.iter().map_while(|fault| {
+        let fault = MetadataFault { message: short(&fault.message), allowed: &[], ..fault.clone() };
+        room = room.checked_sub(fault.pointer.len() + fault.message.len())?;
+        Some(fault)
+    });
+    Refusal {
+        reason: refusal.reason,
+        code: refusal.code,
+        detail: short(&refusal.detail),
+        pointer: refusal.pointer.clone().filter(|pointer| pointer.len() <= TEXT),
+        hint: refusal.hint.as_deref().map(short),
+        existing: refusal.existing.clone(),
+        faults: faults.collect(),
+        failure: None,
+    }
+}
+
 fn written(head: &Head) -> Box<[u8]> {
     serde_json::to_vec(head).unwrap_or_default().into()
+}
+
+impl Piece {
+    fn key(note: &str, first: u64) -> String {
+        format!("{note}/{first:016x}")
+    }
+
+    fn read(note: Bytes) -> Option<Self> {
+        let end = note.iter().position(|byte| *byte == b'\n')?;
+        let mut head = std::str::from_utf8(&note[..end]).ok()?.split(' ');
+        let (first, last) = (head.next()?.parse().ok()?, head.next()?.parse().ok()?);
+        Some(Self { first, last, sent: head.next()?.to_owned(), answers: note.slice(end + 1..) })
+    }
+
+    /// Notes what became of some of the lines that came.
+    fn edits(note: &str, raw: &[Raw], outcomes: &[LineOutcome]) -> Vec<Edit> {
+        let (Some(first), Some(last)) = (outcomes.first(), outcomes.last()) else { return Vec::new() };
+        let (first, last) = (first.number, last.number);
+        // What has no fingerprint is like nothing that is sent again, and not done again.
+        let sent = sent(raw.iter().filter(|line| (first..=last).contains(&line.0))).unwrap_or_default();
+        let body = [format!("{first} {last} {sent}\n").as_bytes(), &print(outcomes)].concat().into();
+        let key: Box<[u8]> = Self::key(note, first).into_bytes().into();
+        vec![Edit::RequireNote { key: key.clone(), body: None }, Edit::PutNote { key, body }]
+    }
 }
 
 impl Noting {
@@ -447,98 +599,97 @@ impl Noting {
         registry: &Registry<S>,
         note: String,
         at: u64,
+        form: String,
         turn: OwnedMutexGuard<()>,
     ) -> Result<Self, Box<Wrong>> {
-        let before = registry.store().note(note.as_bytes()).await.map_err(failed)?;
-        let head = match &before {
-            None => None,
-            // Of a single deposit, or of one that was kept for long enough.
-            Some(body) => match serde_json::from_slice::<Head>(body) {
-                Ok(head) => (!is_over(head.at, at)).then_some(head),
-                Err(_) => return Err(reused()),
-            },
-        };
-        let is_new = head.is_none();
-        let head = head.unwrap_or(Head { at, done: false });
-        let noting = Self { note, head, pieces: 0, sent: String::new(), _turn: turn };
-        if is_new {
-            // What is left of an older batch with this key is none of this one.
-            let mut edits = noting.old_pieces(registry).await?;
-            edits.push(Edit::PutNote { key: noting.note.as_bytes().into(), body: written(&noting.head) });
-            let change = Change { by: "batch".into(), at, edits };
-            registry.store().commit(change).await.map_err(Refusal::from)?;
+        if let Some(body) = registry.store().note(note.as_bytes()).await.map_err(failed)? {
+            // That of a single deposit is none.
+            let Ok(head) = serde_json::from_slice::<Head>(&body) else { return Err(reused()) };
+            if !is_over(head.at, at) {
+                let is_same = head.form == form;
+                return if is_same { Ok(Self { note, head, _turn: turn }) } else { Err(reused()) };
+            }
+            remove(registry, note.as_bytes(), body, at).await?;
         }
-        Ok(noting)
+        let head = Head { at, done: false, form };
+        let key: Box<[u8]> = note.as_bytes().into();
+        let edits = vec![
+            Edit::RequireNote { key: key.clone(), body: None },
+            Edit::PutNote { key, body: written(&head) },
+        ];
+        match registry.store().commit(Change { by: "batch".into(), at, edits }).await {
+            Ok(_) => Ok(Self { note, head, _turn: turn }),
+            Err(CommitError::Note { .. }) => Err(in_use()),
+            Err(error) => Err(Refusal::from(error).into()),
+        }
     }
 
-    async fn old_pieces<S: Store>(&self, registry: &Registry<S>) -> Result<Vec<Edit>, Box<Wrong>> {
-        let (mut edits, mut piece) = (Vec::new(), 0);
-        while self.piece(registry, piece).await?.is_some() {
-            edits.push(Edit::RemoveNote { key: self.key_of(piece).into_bytes().into() });
-            piece += 1;
-        }
-        Ok(edits)
-    }
-
-    /// Reads what was sent before, and looks whether it is the same.
+    /// Reads again what was sent before, and looks whether it is the same; what is to be done with it, up to the last line
+    /// that was answered.
     async fn check_again<S: Store>(
-        &mut self,
-        registry: &Registry<S>,
-        reader: &mut Reader,
-    ) -> Result<(), Box<Wrong>> {
-        while let Some((count, expected, _)) = self.piece(registry, self.pieces).await? {
-            let mut lines = Vec::new();
-            while lines.len() < count {
-                match reader.next().await {
-                    Ok(Some(line)) => lines.push(line),
-                    Ok(None) => return Err(reused()),
-                    Err(error) => {
-                        return Err(problem(error.status(), error.code(), error.to_string()).into());
-                    }
-                }
-            }
-            self.sent = sent(&self.sent, &lines)?;
-            if self.sent != expected {
-                return Err(reused());
-            }
-            self.pieces += 1;
-        }
-        if self.head.done && !matches!(reader.next().await, Ok(None)) {
-            return Err(reused());
-        }
-        Ok(())
-    }
-
-    fn key_of(&self, piece: u64) -> String {
-        format!("{}/{piece:016x}", self.note)
-    }
-
-    /// What was answered before: how many lines a gathering had, the fingerprint up to them, and the answers.
-    async fn piece<S: Store>(
         &self,
         registry: &Registry<S>,
-        piece: u64,
-    ) -> Result<Option<(usize, String, Bytes)>, Box<Wrong>> {
-        let note = registry.store().note(self.key_of(piece).as_bytes()).await.map_err(failed)?;
-        Ok(note.and_then(|note| {
-            let note = Bytes::from(note);
-            let end = note.iter().position(|byte| *byte == b'\n')?;
-            let head = std::str::from_utf8(&note[..end]).ok()?;
-            let (count, sent) = head.split_once(' ')?;
-            Some((count.parse().ok()?, sent.to_owned(), note.slice(end + 1..)))
-        }))
+        reader: &mut Reader,
+    ) -> Result<Vec<Step>, Box<Wrong>> {
+        let (mut steps, mut after, mut left) = (Vec::new(), None, GAPS);
+        while let Some(piece) = self.piece_after(registry, after).await? {
+            let (mut gap, mut gap_bytes) = (Vec::new(), 0);
+            let (mut lines, mut bytes) = (Vec::new(), 0);
+            loop {
+                let next = reader.next().await;
+                let next = next.map_err(|error| problem(error.status(), error.code(), error.to_string()))?;
+                let Some(line) = next.filter(|line| line.0 <= piece.last) else { return Err(reused()) };
+                let (number, length) = (line.0, line.1.as_ref().map_or(0, Bytes::len));
+                if number < piece.first {
+                    left = usize::checked_sub(left, length).ok_or_else(reused)?;
+                    gap_bytes += length;
+                    gap.push(line);
+                    if gap.len() == TOGETHER || gap_bytes >= BYTES {
+                        steps.push(Step::Lines(mem::take(&mut gap)));
+                        gap_bytes = 0;
+                    }
+                    continue;
+                }
+                bytes += length;
+                lines.push(line);
+                if bytes > 2 * BYTES {
+                    return Err(reused());
+                }
+                if number == piece.last {
+                    break;
+                }
+            }
+            if sent(lines.iter())? != piece.sent {
+                return Err(reused());
+            }
+            if !gap.is_empty() {
+                steps.push(Step::Lines(gap));
+            }
+            steps.push(Step::Again(piece.first));
+            after = Some(piece.first);
+        }
+        let is_whole = !steps.iter().any(|step| matches!(step, Step::Lines(_)));
+        if self.head.done && !(is_whole && matches!(reader.next().await, Ok(None))) {
+            return Err(reused());
+        }
+        Ok(steps)
     }
 
-    async fn repeat<S: Store>(&self, registry: &Registry<S>, sink: &Sink) -> Result<(), Cut> {
-        for piece in 0..self.pieces {
-            let Ok(Some((_, _, answers))) = self.piece(registry, piece).await else { return Err(Cut) };
-            sink.send(answers).await?;
-        }
-        Ok(())
+    async fn piece_after<S: Store>(
+        &self,
+        registry: &Registry<S>,
+        after: Option<u64>,
+    ) -> Result<Option<Piece>, Box<Wrong>> {
+        let beginning = format!("{}/", self.note);
+        let after = after.map(|first| Piece::key(&self.note, first));
+        let after = after.as_deref().map(str::as_bytes);
+        let notes = registry.store().notes(beginning.as_bytes(), after, 1).await.map_err(failed)?;
+        let Some((_, note)) = notes.into_iter().next() else { return Ok(None) };
+        Piece::read(note.into()).map(Some).ok_or_else(reused)
     }
 
     /// Notes that it came to its end.
-    async fn end<S: Store>(&mut self, registry: &Registry<S>) -> Result<(), Box<Wrong>> {
+    async fn end<S: Store>(&self, registry: &Registry<S>) -> Result<(), Box<Wrong>> {
         let head = Head { done: true, ..self.head.clone() };
         let edits = vec![Edit::PutNote { key: self.note.as_bytes().into(), body: written(&head) }];
         let change = Change { by: "batch".into(), at: now(), edits };
@@ -553,7 +704,8 @@ pub(super) fn describe() -> Described {
             "A deposit a line, as JSON or as a table with the columns name, prefix, url, state and metadata; names that are \
              there are changed. Each line that is not empty gets a line of the answer, in order, as soon as it is durable; \
              a line that is refused changes nothing and holds nobody up. With `Idempotency-Key`, a batch that was cut off \
-             goes on where it was when it is sent again, for 24 hours.",
+             goes on where it was when it is sent again, for 24 hours. A rehearsal judges up to 1,000 lines for themselves, as \
+             they come: it knows nothing of what those before them would do.",
         )
         .in_query("dry-run", "Tells what would be done, and does nothing", text())
         .body::<NewNameForm>(LINES, "Lines of at most 64 KiB, of any number, also as gzip", Required::True)

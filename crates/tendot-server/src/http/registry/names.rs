@@ -170,7 +170,7 @@ impl<S: Store + 'static> Http<S> {
 }
 
 /// Where a name is told of.
-fn path_of(name: &str) -> String {
+pub(super) fn path_of(name: &str) -> String {
     format!("/api/v1/dois{}", redirect::own_path(name))
 }
 
@@ -207,7 +207,8 @@ pub(super) fn describe() -> Described {
         .answer(StatusCode::CREATED, "The name")
         .json::<NameForm>(JSON)
         .header("Location", "Where it is told of")
-        .header("ETag", "Its revision")
+        .header("ETag", "Its revision; none if this is what was answered before")
+        .header("Idempotency-Replayed", "`true` if it was done before, and this is what was answered then")
         .answer(StatusCode::OK, "What would be registered (`dry-run`)")
         .json::<NameForm>(JSON);
     Described::read(get).and(HttpMethod::Post, post)

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use http::StatusCode;
+use http::header::{HeaderName, HeaderValue, LOCATION};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use tendot_registry::party::fingerprint;
@@ -14,7 +15,7 @@ use tendot_store::{Change, CommitError, Edit, Store, StoreError};
 use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard};
 use tokio::time::timeout;
 
-use super::names::NameJson;
+use super::names::{NameJson, path_of};
 use super::{Asking, IDEMPOTENCY_KEY, Wrong, bad_request};
 use crate::http::answer::{self, Answer, answer};
 use crate::http::caching;
@@ -22,6 +23,9 @@ use crate::http::page::problem;
 
 /// How long a key is kept, in milliseconds.
 pub(super) const KEPT: u64 = 24 * 60 * 60 * 1_000;
+
+/// Says that all of it was done before, so that nobody takes old answers for new ones.
+pub(super) const REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
 
 /// Bytes of a key at most.
 const LONGEST: usize = 255;
@@ -46,6 +50,12 @@ struct Noted {
     at: u64,
     body: String,
     answer: Box<RawValue>,
+}
+
+/// What of an answer says where it is.
+#[derive(Deserialize)]
+struct Named {
+    name: Box<str>,
 }
 
 /// The note of a key, if the request has one. Keys of different people are different keys.
@@ -80,13 +90,25 @@ impl Receipt {
 
     /// What was answered to this request before, if it was.
     pub(super) fn given(&self, at: u64) -> Result<Option<Answer>, Box<Wrong>> {
-        let noted = self.before.as_ref().and_then(|note| serde_json::from_slice::<Noted>(note).ok());
-        let Some(noted) = noted.filter(|noted| !is_over(noted.at, at)) else { return Ok(None) };
+        let Some(note) = &self.before else { return Ok(None) };
+        // That of a batch is none.
+        let Ok(noted) = serde_json::from_slice::<Noted>(note) else { return Err(reused()) };
+        if is_over(noted.at, at) {
+            return Ok(None);
+        }
         if noted.body != self.body {
             return Err(reused());
         }
         let mut response = answer(StatusCode::CREATED, answer::JSON, noted.answer.get().to_owned());
-        caching::forbid(response.headers_mut());
+        let headers = response.headers_mut();
+        // Its revision was not known when it was noted.
+        if let Ok(Named { name }) = serde_json::from_str(noted.answer.get())
+            && let Ok(path) = HeaderValue::try_from(path_of(&name))
+        {
+            headers.insert(LOCATION, path);
+        }
+        headers.insert(REPLAYED, HeaderValue::from_static("true"));
+        caching::forbid(headers);
         Ok(Some(response))
     }
 
@@ -159,7 +181,7 @@ pub async fn sweep_receipts<S: Store>(registry: &Registry<S>, at: u64) -> Result
 }
 
 /// Removes a receipt with all that belongs to it, unless somebody uses it again meanwhile.
-async fn remove<S: Store>(
+pub(super) async fn remove<S: Store>(
     registry: &Registry<S>,
     head: &[u8],
     body: Box<[u8]>,
@@ -174,7 +196,7 @@ async fn remove<S: Store>(
         edits.extend(is_last.then(|| Edit::RemoveNote { key: head.into() }));
         match registry.store().commit(Change { by: "receipts".into(), at, edits }).await {
             Ok(_) if !is_last => tokio::task::yield_now().await,
-            Ok(_) | Err(CommitError::Conflict(_)) => return Ok(()),
+            Ok(_) | Err(CommitError::Note { .. }) => return Ok(()),
             Err(error) => return Err(error.into()),
         }
     }

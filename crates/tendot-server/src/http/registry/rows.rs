@@ -1,5 +1,6 @@
 //! Rows of a table (RFC 4180) as deposits: the first line names the columns.
 
+use memchr::memchr_iter;
 use serde_json::value::RawValue;
 use tendot_registry::Refusal;
 use tendot_registry::doi::Draft;
@@ -43,6 +44,12 @@ impl Columns {
         Ok(Self(columns))
     }
 
+    /// The name of a row that may be wrong otherwise, if it has one.
+    pub(super) fn name(&self, row: &str) -> Option<Box<str>> {
+        let place = self.0.iter().position(|column| *column == Column::Name)?;
+        fields(row)?.into_iter().nth(place).filter(|name| !name.is_empty()).map(Into::into)
+    }
+
     /// Reads a row. Empty fields are not given.
     pub(super) fn draft(&self, row: &str) -> Result<Draft, Refusal> {
         let fields = fields(row).ok_or_else(|| malformed("the quotes do not fit".into()))?;
@@ -79,9 +86,9 @@ fn malformed(why: String) -> Refusal {
     Refusal::new(tendot_registry::Reason::Malformed, "malformed", why)
 }
 
-/// Whether a row goes on in the next line: a quote is open.
-pub(super) fn is_open(row: &str) -> bool {
-    row.bytes().filter(|byte| *byte == b'"').count() % 2 == 1
+/// The quotes of a line: while those of a row are odd, one is open, and it goes on in the next line.
+pub(super) fn quotes(line: &[u8]) -> u64 {
+    memchr_iter(b'"', line).count() as u64
 }
 
 /// The fields of a row; none if its quotes do not fit.
@@ -156,6 +163,6 @@ mod tests {
         );
         assert!(columns.draft("10.1/a").is_err());
         assert!(Columns::read("name,title").is_err() && Columns::read("name,name").is_err());
-        assert!(is_open("a,\"b") && !is_open("a,\"b\"\"\""));
+        assert_eq!((quotes(b"a,\"b"), quotes(b"a,\"b\"\"\"")), (1, 4));
     }
 }
