@@ -3,6 +3,7 @@ use tendot_store::{EditKind, Key, Logged, Store};
 
 use crate::doi::Secrecy;
 use crate::history::told_by;
+use crate::ownership::failure;
 use crate::{Caller, Error, Registry, price};
 
 /// A place in the changes of a store: everything up to it has been read.
@@ -65,7 +66,7 @@ pub enum Subject {
     Registrant,
     /// A token: only the operator is told.
     Token,
-    /// A transfer.
+    /// A transfer: only the operator is told, and those concerned find it among their transfers.
     Transfer,
 }
 
@@ -84,17 +85,21 @@ impl<S: Store> Registry<S> {
     ///
     /// Who goes on at [`Changes::next`], or after any of the items, misses nothing and gets nothing twice, whatever is
     /// changed meanwhile. Of an import, the names are told that no later change has touched: those are told there. Names that
-    /// are only reserved are told to the operator alone.
+    /// are only reserved are told to those concerned, tokens and transfers to the operator alone. A token is good at the time
+    /// `at`, or nothing is told.
     pub async fn changes(
         &self,
         after: &Cursor,
         limit: usize,
         caller: &Caller,
+        at: u64,
         work: &mut Work,
     ) -> Result<Changes, Error> {
         let limit = limit.max(1);
         work.spend(price::LOOKUP.saturating_add(price::names(limit)))?;
-        let is_operator = self.is_operator(caller, work).await?;
+        // Who goes on reading is asked each time: a token may have ended meanwhile.
+        self.standing(caller, at, work).await.map_err(failure)?;
+        let is_operator = self.is_operator(caller, at, work).await?;
         let from = after.sequence.saturating_sub(u64::from(after.within.is_some()));
         let lines = self.store.changes(from, limit).await?;
         let mut changes =
@@ -114,13 +119,12 @@ impl<S: Store> Registry<S> {
             }
             break;
         }
-        self.drop_reserved(&mut changes.items, caller).await?;
+        self.drop_reserved(&mut changes.items, Secrecy::new(caller, at)).await?;
         Ok(changes)
     }
 
     /// Leaves out names that are only reserved, unless who asks is concerned.
-    async fn drop_reserved(&self, items: &mut Vec<Changed>, caller: &Caller) -> Result<(), Error> {
-        let mut secrecy = Secrecy::new(caller);
+    async fn drop_reserved(&self, items: &mut Vec<Changed>, mut secrecy: Secrecy<'_>) -> Result<(), Error> {
         let mut may_know = Vec::with_capacity(items.len());
         for item in &*items {
             let is_record = item.subject == Subject::Record;
@@ -159,7 +163,8 @@ fn told(line: Logged, is_operator: bool) -> Option<Changed> {
         None => (Subject::Record, line.name),
         Some((_, rest)) => KINDS.iter().find_map(|(start, subject)| {
             let id = rest.strip_prefix(start)?;
-            (*subject != Subject::Token || is_operator).then(|| (*subject, id.into()))
+            let is_for_all = !matches!(subject, Subject::Token | Subject::Transfer);
+            (is_for_all || is_operator).then(|| (*subject, id.into()))
         })?,
     };
     let cursor = Cursor::after(line.sequence);
@@ -188,7 +193,7 @@ mod tests {
     }
 
     fn read<S: Store>(registry: &Registry<S>, after: &Cursor, limit: usize, caller: &Caller) -> Changes {
-        let changes = block_on(registry.changes(after, limit, caller, &mut Work::new(10_000))).unwrap();
+        let changes = block_on(registry.changes(after, limit, caller, 0, &mut Work::new(10_000))).unwrap();
         assert!(changes.items.len() <= limit);
         changes
     }
@@ -239,7 +244,7 @@ mod tests {
         assert_eq!(told(&Caller::Operator), for_operator);
         let for_all: Vec<String> = for_operator
             .iter()
-            .filter(|line| !line.contains(" Token "))
+            .filter(|line| !line.contains(" Token ") && !line.contains(" Transfer "))
             .map(|line| line.replace("me@example.org", ""))
             .collect();
         assert_eq!(told(&Caller::Anonymous), for_all);
@@ -261,7 +266,7 @@ mod tests {
         assert_eq!(all(&registry, odd, 2, &Caller::Anonymous), whole[3..]);
         assert_eq!(all(&registry, Cursor::after(u64::MAX), 2, &Caller::Anonymous), []);
         let (begin, mut work) = (Cursor::default(), Work::new(10_000));
-        let dear = registry.changes(&begin, usize::MAX, &Caller::Anonymous, &mut work);
+        let dear = registry.changes(&begin, usize::MAX, &Caller::Anonymous, 0, &mut work);
         assert!(matches!(block_on(dear), Err(Error::Exhausted(_))));
     }
 

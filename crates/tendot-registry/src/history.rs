@@ -105,12 +105,17 @@ impl<S: Store> Registry<S> {
     /// Of what was there, everybody gets the values that everybody could read then, and the operator those that anybody
     /// could; what was only reserved is for those concerned. Who made a change is told to everybody if it is a handle's
     /// identity, a party or a part of this program.
+    #[allow(
+        clippy::too_many_arguments,
+        reason = "which part of which history, as whom and when: none of them stands for another"
+    )]
     pub async fn history(
         &self,
         name: Handle<'_>,
         order: Order,
         limit: usize,
         caller: &Caller,
+        at: u64,
         work: &mut Work,
     ) -> Result<Events, Error> {
         name.check_bytes()?;
@@ -122,7 +127,7 @@ impl<S: Store> Registry<S> {
         work.spend(price::LOOKUP.saturating_mul(lookups))?;
         let text = name.to_str().map_err(|_| Error::NotFound)?;
         let key = Key::new(text).map_err(|_| Error::NotFound)?;
-        let mut secrecy = Secrecy::new(caller);
+        let mut secrecy = Secrecy::new(caller, at);
         let Some(first) = self.store.history(&key, OLDEST, 1).await?.items.into_iter().next() else {
             return Err(Error::NotFound);
         };
@@ -147,7 +152,7 @@ impl<S: Store> Registry<S> {
             (own, cut) => own.or(cut),
         };
         let teller = Teller {
-            is_operator: self.is_operator(caller, work).await?,
+            is_operator: self.is_operator(caller, at, work).await?,
             is_concerned: self.may_see_reserved(text, &mut secrecy, work).await?,
             prefix,
         };
@@ -431,7 +436,7 @@ mod tests {
         ] {
             let (name, order) = (Handle::from("10.1/x"), Order::OldestFirst { after: 0 });
             let mut work = Work::new(1_000);
-            let history = block_on(registry.history(name, order, 10, &caller, &mut work)).unwrap();
+            let history = block_on(registry.history(name, order, 10, &caller, 0, &mut work)).unwrap();
             let told = |event: Event| match event.what {
                 Happening::Changed { before: Then::Record(was), .. } => {
                     was.values.iter().map(|value| value.data.to_vec()).collect()
@@ -463,7 +468,7 @@ mod tests {
         let registry = Registry::new(store, Settings::default());
         let history = |name: &str, after, caller: &Caller| {
             let order = Order::OldestFirst { after };
-            block_on(registry.history(Handle::from(name), order, 10, caller, &mut Work::new(1_000)))
+            block_on(registry.history(Handle::from(name), order, 10, caller, 0, &mut Work::new(1_000)))
         };
         let told = |caller: &Caller| {
             let items = history("10.1/X", 0, caller).unwrap().items.into_iter();
@@ -490,7 +495,7 @@ mod tests {
         assert!(history("10.1/x", 99, &Caller::Anonymous).unwrap().items.is_empty());
         let (all, mut work) = (Order::OldestFirst { after: 0 }, Work::new(1_000));
         let name = Handle::from("10.1/x");
-        let dear = registry.history(name, all, usize::MAX, &Caller::Operator, &mut work);
+        let dear = registry.history(name, all, usize::MAX, &Caller::Operator, 0, &mut work);
         assert!(matches!(block_on(dear), Err(Error::Exhausted(_))));
     }
 
@@ -542,7 +547,7 @@ mod tests {
             loop {
                 let (name, work) = (Handle::from("10.1/x"), &mut Work::new(20_000));
                 let events =
-                    block_on(registry.history(name, order, limit, &Caller::Anonymous, work)).unwrap();
+                    block_on(registry.history(name, order, limit, &Caller::Anonymous, 0, work)).unwrap();
                 assert!(events.items.len() <= limit);
                 told.extend(events.items.into_iter().map(|event| match event.what {
                     Happening::Changed { after: Then::Record(now), .. } => now.registrant.unwrap().into(),

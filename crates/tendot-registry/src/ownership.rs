@@ -72,11 +72,11 @@ impl<S: Store> Registry<S> {
     }
 
     /// Whether it is the operator, also by a token.
-    pub(crate) async fn is_operator(&self, caller: &Caller, work: &mut Work) -> Result<bool, Error> {
+    pub(crate) async fn is_operator(&self, caller: &Caller, at: u64, work: &mut Work) -> Result<bool, Error> {
         match caller {
             Caller::Operator => Ok(true),
             Caller::Token(token) if token.is_operator() => {
-                match self.settle_server(&Needed::Server, caller, 0, work).await {
+                match self.settle_server(&Needed::Server, caller, at, work).await {
                     Ok(()) => Ok(true),
                     Err(Error::Policy(_) | Error::NotAdministrator { .. }) => Ok(false),
                     Err(error) => Err(error),

@@ -6,15 +6,16 @@ use tendot_proto::record::{Admin, AdminPermissions};
 use tendot_proto::{Reference, Value, Work};
 use tendot_store::{Edit, Entry, Expect, State, Store};
 
-use crate::doi::{Deposit, is_reserved, owned_key};
+use crate::doi::{Deposit, check_room, is_reserved, owned_key};
 use crate::party::{
-    Agency, Allocation, Ended, GROUP, Held, Kind, Prefix, Registrant, Scope, Standing, gets, new_id, put,
-    read, write,
+    ADMIN, Agency, Allocation, Ended, GROUP, Held, Kind, Prefix, Registrant, Scope, Standing, gets, new_id,
+    put, read, write,
 };
 use crate::refusal::Reason;
 use crate::task::Planned;
 use crate::task::sealed::Plan;
-use crate::{Caller, Refusal, Registry};
+use crate::validate::check_indexes;
+use crate::{Caller, Limits, Refusal, Registry};
 
 /// Names in one transfer.
 pub const NAMES: usize = 10_000;
@@ -382,7 +383,11 @@ impl<S: Store> Registry<S> {
                 let detail = format!("`{}` is there twice", entry.name);
                 return Err(Refusal::invalid("twice", &pointer, detail));
             }
-            edits.extend(move_name(&entry, deposit, to, allocation, at)?);
+            let moved = move_name(&entry, deposit, to, allocation, &self.settings.limits, at);
+            edits.extend(moved.map_err(|refusal| match refusal.reason {
+                Reason::Invalid => refusal.at(&*pointer),
+                _ => refusal,
+            })?);
             owners.insert(owner.id.clone(), owner);
         }
         for Allocation { prefix, record, .. } in prefixes.into_values() {
@@ -450,16 +455,19 @@ fn move_name(
     deposit: Deposit,
     to: &Registrant,
     allocation: &mut Allocation,
+    limits: &Limits,
     at: u64,
 ) -> Result<Vec<Edit>, Refusal> {
     let comes_home = to.id == allocation.holder.id;
-    let group = if comes_home { GROUP } else { allocation.prefix.group_for(&to.id) };
+    let group = if comes_home { GROUP } else { allocation.prefix.group_for(&to.id, &allocation.record)? };
     let mut values: Vec<Value<'static>> =
         entry.values.iter().filter(|value| !value.has_type("HS_ADMIN")).cloned().collect();
+    check_room(entry)?;
     let reference = Reference::new(group, allocation.prefix.name().as_bytes().to_vec());
     let admin = Admin { permissions: AdminPermissions::ALL, reference, legacy_byte_length: false };
     let timestamp = u32::try_from(at / 1_000).unwrap_or(u32::MAX);
-    values.push(Value { timestamp, ..Value::with_data(100, "HS_ADMIN", admin.to_bytes()) });
+    values.push(Value { timestamp, ..Value::with_data(ADMIN, "HS_ADMIN", admin.to_bytes()) });
+    check_indexes(&values, limits)?;
     values.sort_by_key(|value| value.index);
     let owner = (!comes_home).then(|| to.id.clone());
     let from = deposit.owner.clone();

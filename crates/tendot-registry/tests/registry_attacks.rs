@@ -11,9 +11,10 @@ use tendot_registry::doi::{Draft, NameChange, NameEnd, NameState, NewName};
 use tendot_registry::party::{
     NewPrefix, NewRegistrant, Policy, PrefixChange, RegistrantChange, Role, TokenEnd,
 };
+use tendot_registry::report::Resolutions;
 use tendot_registry::transfer::{NewTransfer, TransferDecision, What};
-use tendot_registry::{Caller, Note, Query, Refusal, Registry, Task, Write};
-use tendot_store::{Order, Store};
+use tendot_registry::{Caller, Note, Query, Refusal, Registry, Subject, Task, Write};
+use tendot_store::{Change, Edit, Expect, Order, Store};
 
 const KEY: &str = "300:10.9/key";
 
@@ -372,7 +373,7 @@ fn attack_p10_hidden_values() {
     scene.change(name, "https://b/", &scene.caller('1')).unwrap();
     let order = Order::OldestFirst { after: 0 };
     let mut paid = work();
-    let history = scene.registry.history(Handle::from(name), order, 10, &Caller::Anonymous, &mut paid);
+    let history = scene.registry.history(Handle::from(name), order, 10, &Caller::Anonymous, NOW, &mut paid);
     assert!(!format!("{:?}", block_on(history).unwrap()).contains("hidden"));
 }
 
@@ -417,7 +418,7 @@ fn attack_p11_of_others() {
     };
     let history: Asked<'_> = &|name| {
         let (order, mut paid) = (Order::OldestFirst { after: 0 }, work());
-        let history = scene.registry.history(Handle::from(name), order, 10, &stranger, &mut paid);
+        let history = scene.registry.history(Handle::from(name), order, 10, &stranger, NOW, &mut paid);
         block_on(history).err().map(Refusal::from)
     };
     for ((there, not), asked) in [
@@ -717,4 +718,126 @@ fn attack_a14_old_tokens() {
     let found =
         block_on(scene.registry.registered("10.71000/x", &Caller::Anonymous, NOW, &mut work())).unwrap();
     assert_eq!(found.state, NameState::Registered);
+}
+
+/// Who gets names under the prefix of another gets a group in its record, and nothing there is lost by it.
+#[test]
+fn attack_p12_groups_in_the_way() {
+    let mut scene = InMemory.scene();
+    let record = "0.NA/10.71005";
+    let there = vec![Value::new(201, "NOTE", "of the prefix"), Value::new(203, "HS_PUBKEY", "a key")];
+    let edits = vec![Edit::Put { name: record.into(), values: there.clone(), expect: Expect::Absent }];
+    block_on(scene.registry.store().commit(Change { by: "import".into(), at: NOW, edits })).unwrap();
+    scene.prefix("A1", Some("10.71005"), Policy::default());
+    for number in 0..3 {
+        let (name, to) = (format!("10.71005/{number}"), format!("new {number}"));
+        scene.registrant(&to, "alpha", &[&format!("300:10.9/{number}")]);
+        scene.put(&name, "https://a/", &Caller::Operator).unwrap();
+        scene.give(What::Names(vec![name.into()]), &to, true, &Caller::Operator).unwrap();
+    }
+    let values = values(&scene, record);
+    let indexes: Vec<u32> = values.iter().map(|value| value.index).filter(|index| *index > 200).collect();
+    assert_eq!(indexes, [201, 202, 203, 204, 205]);
+    for value in there {
+        assert!(values.iter().any(|kept| kept.index == value.index && kept.data == value.data));
+    }
+    // Each administers what is theirs.
+    for (number, other) in [(0, 1), (1, 2), (2, 0)] {
+        let name = format!("10.71005/{number}");
+        assert_eq!(write(&scene.registry, &modify(&name), &key(&format!("300:10.9/{other}"))), '-');
+        assert_eq!(write(&scene.registry, &modify(&name), &key(&format!("300:10.9/{number}"))), '+');
+    }
+    // When a registrant changes its administrators, its own group changes and no other value.
+    let change = RegistrantChange { id: scene.id("new 1"), admins: Some(vec![]), ..Default::default() };
+    scene.done(&change);
+    let changed = self::values(&scene, record);
+    let is_other = |value: &&Value<'_>| value.index != 204;
+    assert!(values.iter().filter(is_other).eq(changed.iter().filter(is_other)));
+    assert_ne!(values, changed);
+}
+
+fn values<S: Store>(scene: &Scene<S>, name: &str) -> Vec<Value<'static>> {
+    let key = tendot_store::Key::new(name).unwrap();
+    block_on(scene.registry.store().get(&key)).unwrap().unwrap().values
+}
+
+/// What natives put where the registry has its own values: it is lost to nobody, and no record has an index twice.
+#[test]
+fn attack_p13_indexes_of_the_registry() {
+    let scene = InMemory.scene();
+    let code = |done: Result<(), Refusal>| done.map_err(|refusal| (refusal.code, refusal.detail));
+    let taken = |name: &str| {
+        let detail = format!("`{name}` has a value at index 100, where its administrator has to stand");
+        Err(("index-taken", detail))
+    };
+    let odd = "10.71000/odd";
+    let note = Value::new(100, "NOTE", "mine");
+    let made = vec![Value::new(1, "URL", "https://a/"), note, admin(7, "200:0.NA/10.71000")];
+    assert_eq!(write(&scene.registry, &create(odd, made), &key(KEY)), '+');
+    let before = values(&scene, odd);
+    assert_eq!(code(scene.change(odd, "https://b/", &scene.caller('1'))), taken(odd));
+    let give = || scene.give(What::Names(vec![odd.into()]), "A2", true, &Caller::Operator).map(drop);
+    let refusal = give().unwrap_err();
+    assert_eq!(refusal.pointer.as_deref(), Some("/names/0"));
+    assert_eq!(code(Err(refusal)), taken(odd));
+    assert_eq!(values(&scene, odd), before);
+    // Who says which values there are is heard.
+    let draft = Draft { values: Some(vec![Value::new(5, "NOTE", "mine")]), ..Draft::default() };
+    scene.by(&NameChange { name: odd.into(), draft, expect: None }, &scene.caller('1')).unwrap();
+    assert!(give().is_ok());
+    // An administrator gives way to the address.
+    let first = "10.71000/first";
+    let made = vec![admin(1, KEY), admin(101, KEY), Value::new(2, "URL", "https://a/")];
+    assert_eq!(write(&scene.registry, &create(first, made), &key(KEY)), '+');
+    for address in ["https://b/", "https://c/"] {
+        assert_eq!(code(scene.change(first, address, &scene.caller('1'))), Ok(()));
+    }
+    let found = values(&scene, first);
+    let found: Vec<(u32, bool)> = found.iter().map(|one| (one.index, one.has_type("HS_ADMIN"))).collect();
+    assert_eq!(found, [(1, false), (2, false), (100, true), (101, true), (102, true)]);
+}
+
+/// A token that ends while changes are read is good for no more of them.
+#[test]
+fn attack_a15_reading_on() {
+    let scene = InMemory.scene();
+    let read = |role: char, at| {
+        let (start, caller, mut paid) = (tendot_registry::Cursor::default(), scene.caller(role), work());
+        let changes = scene.registry.changes(&start, 1_000, &caller, at, &mut paid);
+        block_on(changes).map_err(Refusal::from).map(|changes| {
+            let names: Vec<_> = changes.items.iter().map(|item| &*item.name).collect();
+            (
+                names.contains(&"10.71000/r"),
+                changes.items.iter().any(|item| item.subject == Subject::Transfer),
+            )
+        })
+    };
+    assert_eq!(read('x', NOW - 1).unwrap(), (true, false));
+    assert_eq!(letter(&read('x', NOW)), '?');
+    let history = |at| {
+        let (order, caller, mut paid) = (Order::OldestFirst { after: 0 }, scene.caller('x'), work());
+        let history = scene.registry.history(Handle::from("10.71000/r"), order, 10, &caller, at, &mut paid);
+        letter(&block_on(history).map_err(Refusal::from))
+    };
+    assert_eq!((history(NOW - 1), history(NOW)), ('+', '?'));
+    // Transfers are for the operator alone.
+    for (role, expected) in
+        [('n', (false, false)), ('1', (true, false)), ('o', (true, true)), ('O', (true, true))]
+    {
+        assert_eq!(read(role, NOW).unwrap(), expected, "{role}");
+    }
+}
+
+/// What two processes count at the same time is counted.
+#[test]
+fn attack_d9_counted_at_the_same_time() {
+    let scene = watched_in_memory();
+    let counted = |count| [Resolutions { prefix: ONE.into(), fingerprint: 7, count }];
+    scene.registry.store().before_commit(move |registry| {
+        block_on(registry.note_resolutions(&counted(1), NOW)).unwrap();
+    });
+    block_on(scene.registry.note_resolutions(&counted(2), NOW)).unwrap();
+    assert!(scene.registry.store().is_over());
+    let notes = block_on(scene.registry.store().notes(b"figures/", None, 10)).unwrap();
+    assert!(String::from_utf8_lossy(&notes[0].1).contains("\"count\":3"), "{notes:?}");
 }

@@ -86,8 +86,8 @@ native home               ?++---------------???---
 native home parties       !!!!!!!!!!!!!!!!!!!!!!!!
 native list               ?+++-+--++++++++--+??+--
 native read hidden        ?+++-+--++++++++--+??+--
-history of reserved       0+++0+00++++++++00+??+00
-changes of reserved       0+++0+00++++++++00+??+00
+history of reserved       0+++0+00++++++++00???+00
+changes of reserved       0+++0+00++++++++00???+00
 ";
 
 /// What somebody gets who asks for something.
@@ -278,12 +278,12 @@ fn ask<S: Store>(scene: &Scene<S>, what: &str, caller: &Caller) -> Result<(), Re
         "history of reserved" => {
             let order = tendot_store::Order::OldestFirst { after: 0 };
             let name = name("r");
-            let history = registry.history(Handle::from(&*name), order, 10, caller, work);
+            let history = registry.history(Handle::from(&*name), order, 10, caller, NOW, work);
             Ok(block_on(history).map(drop)?)
         }
         "changes of reserved" => {
             let start = tendot_registry::Cursor::default();
-            let changes = block_on(registry.changes(&start, 1_000, caller, work))?;
+            let changes = block_on(registry.changes(&start, 1_000, caller, NOW, work))?;
             assert!(changes.items.iter().any(|item| &*item.name == "10.71000/x"));
             changes
                 .items

@@ -558,7 +558,7 @@ fn changes_go_on() {
         let (mut names, mut next) = (Vec::new(), Cursor::default());
         loop {
             let work = &mut Work::new(100_000);
-            let changes = registry.changes(&next, limit, &Caller::Anonymous, work);
+            let changes = registry.changes(&next, limit, &Caller::Anonymous, 0, work);
             let changes = service.runtime.block_on(changes).unwrap();
             names.extend(changes.items.into_iter().map(|item| String::from(item.name)));
             next = changes.next;

@@ -1,20 +1,21 @@
 //! A record is drawn up from what was sent, under the rules of its prefix: what depends on nothing else.
 
+use std::collections::BTreeSet;
+
 use tendot_proto::record::{Admin, AdminPermissions};
 use tendot_proto::{Reference, Value};
 use tendot_store::{Edit, Entry, Expect, State};
 
 use super::{Deposit, Draft, Issue, Stage};
 use crate::deposit::is_unchanged;
-use crate::party::{Allocation, write};
+use crate::party::{ADMIN, Allocation, free_index, write};
 use crate::permission::is_admin;
 use crate::refusal::Reason;
 use crate::validate::{check_indexes, check_record, check_value};
 use crate::{Limits, Refusal, ValueFault};
 
-/// Where the address and the administrator of a registered name stand.
+/// Where the address of a registered name stands; its administrator stands at [`ADMIN`].
 const URL: u32 = 1;
-const ADMIN: u32 = 100;
 
 /// What becomes of a name.
 #[derive(Debug)]
@@ -148,18 +149,24 @@ fn values(
                 values.push(value.clone());
             }
         }
-        None => values.extend(
-            before.iter().filter(|old| ![URL, ADMIN].contains(&old.index) && !is_admin(old)).cloned(),
-        ),
+        None => {
+            there.map_or(Ok(()), check_room)?;
+            values.extend(before.iter().filter(|old| old.index != URL && !is_admin(old)).cloned());
+        }
     }
     if draft.url.is_none() && !values.iter().any(|value| value.index == URL) {
-        values.extend(before.iter().find(|old| old.index == URL).cloned());
+        values.extend(before.iter().find(|old| old.index == URL && !is_admin(old)).cloned());
     }
     let reference = Reference::new(drawing.group, drawing.allocation.prefix.name().as_bytes().to_vec());
     let admin = Admin { permissions: AdminPermissions::ALL, reference, legacy_byte_length: false };
     values.push(Value::with_data(ADMIN, "HS_ADMIN", admin.to_bytes()));
-    // Administrators that were put there in another way stay.
-    values.extend(before.iter().filter(|old| is_admin(old) && old.index != ADMIN).cloned());
+    // Administrators that were put there in another way stay; where is not what they are known by.
+    let mut taken: BTreeSet<u32> = values.iter().map(|value| value.index).collect();
+    for old in before.iter().filter(|old| is_admin(old) && old.index != ADMIN) {
+        let index = if taken.contains(&old.index) { free_index(ADMIN + 1, &taken) } else { old.index };
+        taken.insert(index);
+        values.push(Value { index, ..old.clone() });
+    }
     check_indexes(&values, limits)?;
     check_record(&values, limits).map_err(crate::Error::from)?;
     values.sort_by_key(|value| value.index);
@@ -169,6 +176,17 @@ fn values(
         value.timestamp = same.map_or(date, |old| old.timestamp);
     }
     Ok(values)
+}
+
+/// Where the administrator is to stand, nothing else does.
+pub(crate) fn check_room(entry: &Entry) -> Result<(), Refusal> {
+    if !entry.values.iter().any(|value| value.index == ADMIN && !is_admin(value)) {
+        return Ok(());
+    }
+    let detail =
+        format!("`{}` has a value at index {ADMIN}, where its administrator has to stand", entry.name);
+    Err(Refusal::invalid("index-taken", "/values", detail)
+        .hint("give it another index, with `values` or by the Handle protocol"))
 }
 
 fn check_given(

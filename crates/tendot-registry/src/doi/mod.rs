@@ -16,7 +16,7 @@ mod suffix;
 pub use batch::{Line, LineOutcome, LineStatus};
 pub use deposit::{NameChange, NameEnd, NewName};
 pub use draft::Draft;
-pub(crate) use draw::{Drawn, draw};
+pub(crate) use draw::{Drawn, check_room, draw};
 pub(crate) use list::owned_key;
 pub use list::{NameItem, Names};
 pub(crate) use quota::{Quotas, reached};

@@ -13,14 +13,15 @@ use crate::{Caller, Error, Registry};
 /// What is known of who asks, and of prefixes, while names are looked at one by one.
 pub(crate) struct Secrecy<'c> {
     caller: &'c Caller,
+    at: u64,
     standing: Option<Standing>,
     /// Whether prefixes were given to somebody: only there names are reserved.
     allocated: BTreeMap<Box<str>, bool>,
 }
 
 impl<'c> Secrecy<'c> {
-    pub(crate) const fn new(caller: &'c Caller) -> Self {
-        Self { caller, standing: None, allocated: BTreeMap::new() }
+    pub(crate) const fn new(caller: &'c Caller, at: u64) -> Self {
+        Self { caller, at, standing: None, allocated: BTreeMap::new() }
     }
 }
 
@@ -66,7 +67,7 @@ impl<S: Store> Registry<S> {
         let standing = match &secrecy.standing {
             Some(known) => known,
             None => {
-                let found = self.standing(secrecy.caller, 0, work).await.map_err(failure)?;
+                let found = self.standing(secrecy.caller, secrecy.at, work).await.map_err(failure)?;
                 secrecy.standing.insert(found)
             }
         };

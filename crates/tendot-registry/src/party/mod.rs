@@ -12,7 +12,7 @@ mod token;
 pub use agency::{Agency, AgencyChange, Demand, Ended, NewAgency};
 use data_encoding::HEXLOWER;
 pub use prefix::Lookalikes;
-pub(crate) use prefix::{Allocation, GROUP, is_prefix};
+pub(crate) use prefix::{ADMIN, Allocation, GROUP, free_index, is_prefix};
 pub use prefix::{NewPrefix, Policy, Prefix, PrefixChange, Range};
 pub use registrant::{NewRegistrant, Registrant, RegistrantChange};
 use serde::Serialize;

@@ -2,7 +2,7 @@
 //!
 //! A prefix is the record `0.NA/PREFIX`: for the Handle System it has its values, and for the registry its registration.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use regex::{Regex, RegexBuilder};
 use serde::{Deserialize, Serialize};
@@ -23,6 +23,9 @@ pub(crate) const GROUP: u32 = 200;
 
 /// The first prefix of agencies that have none of their own.
 const FIRST: u32 = 70_000;
+
+/// Registrants that may have names under the prefix of another: each has a value in its record.
+const GROUPS: usize = 1_000;
 
 /// Prefixes that are tried for a free one.
 const TRIED: u32 = 1_000;
@@ -332,11 +335,25 @@ impl Prefix {
         [gets(Kind::Agency, &self.agency, &what), gets(Kind::Registrant, &self.registrant, &what)]
     }
 
-    /// Where the administrators of somebody else stand who has, or gets, names here.
-    pub(crate) fn group_for(&mut self, registrant: &str) -> u32 {
-        let next = self.groups.values().max().map_or(GROUP + 1, |last| last.saturating_add(1));
-        *self.groups.entry(registrant.into()).or_insert(next)
+    /// Where the administrators of somebody else stand who has, or gets, names here: where nothing stands in the record yet.
+    pub(crate) fn group_for(&mut self, registrant: &str, record: &Entry) -> Result<u32, Refusal> {
+        if let Some(index) = self.groups.get(registrant) {
+            return Ok(*index);
+        }
+        if self.groups.len() >= GROUPS {
+            let detail = format!("{GROUPS} registrants have names under {} already", self.prefix);
+            return Err(Refusal::new(Reason::Full, "too-many-registrants", detail).at("/to"));
+        }
+        let taken = record.values.iter().map(|value| value.index).chain(self.groups.values().copied());
+        let index = free_index(GROUP + 1, &taken.collect());
+        self.groups.insert(registrant.into(), index);
+        Ok(index)
     }
+}
+
+/// The first index from one on that is not taken.
+pub(crate) fn free_index(first: u32, taken: &BTreeSet<u32>) -> u32 {
+    (first..u32::MAX).find(|index| !taken.contains(index)).unwrap_or(u32::MAX)
 }
 
 const fn is_ours(index: u32) -> bool {
@@ -685,6 +702,27 @@ mod tests {
         ] {
             assert_eq!(is_prefix(prefix), expected, "{prefix}");
         }
+    }
+
+    #[test]
+    fn groups() {
+        let (policy, groups) = (Policy::default(), BTreeMap::new());
+        let (registrant, agency) = ("r".into(), "a".into());
+        let mut prefix =
+            Prefix { prefix: "10.1".into(), registrant, agency, allocated: 0, test: false, policy, groups };
+        let values = vec![Value::new(201, "NOTE", ""), Value::new(300, "HS_PUBKEY", "")];
+        let (name, registration) = (prefix.name(), Box::default());
+        let record = Entry { name, revision: 1, state: State::Live, values, registration };
+        let mut taken = BTreeSet::from([201, 300]);
+        for number in 0..GROUPS {
+            let registrant = format!("r{number}");
+            let index = prefix.group_for(&registrant, &record).unwrap();
+            assert!(taken.insert(index), "{index} is there twice");
+            assert_eq!(prefix.group_for(&registrant, &record).unwrap(), index);
+        }
+        let refusal = prefix.group_for("one more", &record).unwrap_err();
+        assert_eq!((refusal.reason, refusal.code), (Reason::Full, "too-many-registrants"));
+        assert_eq!(prefix.groups.len(), GROUPS);
     }
 
     #[test]

@@ -150,7 +150,7 @@ impl<S: Store> Registry<S> {
                     edits.push(Edit::PutNote { key, body });
                 }
                 match self.store.commit(Change { by: "figures".into(), at, edits }).await {
-                    Err(CommitError::Conflict(_)) if tries < TRIES => tries += 1,
+                    Err(CommitError::Conflict(_) | CommitError::Note { .. }) if tries < TRIES => tries += 1,
                     Err(error) => return Err(error.into()),
                     Ok(_) => break,
                 }
@@ -214,7 +214,7 @@ impl<S: Store> Registry<S> {
         }
         match self.store.commit(Change { by: "figures".into(), at, edits }).await {
             // Somebody counted meanwhile; the next sweep finds it again.
-            Ok(_) | Err(CommitError::Conflict(_)) => Ok(()),
+            Ok(_) | Err(CommitError::Conflict(_) | CommitError::Note { .. }) => Ok(()),
             Err(error) => Err(error.into()),
         }
     }

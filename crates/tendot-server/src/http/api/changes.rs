@@ -24,6 +24,7 @@ use crate::http::parameters::Parameters;
 use crate::http::request::Request;
 use crate::http::stream::{Cut, Sink, stream};
 use crate::http::{Http, WORK, caching, negotiate};
+use crate::upkeep::now;
 
 /// Changes that are read together.
 const TOGETHER: usize = 128;
@@ -49,7 +50,7 @@ struct ChangeJson<'a> {
     /// What changed: a name, a prefix, or the identifier of a party.
     name: &'a str,
     /// `create`, `update`, `tombstone`, `remove` or `import` of a record, `home` or `unhome` of a prefix, or what else it is
-    /// about: `agency`, `registrant`, `transfer`, and for the operator `token`.
+    /// about: `agency`, `registrant`, and for the operator `token` and `transfer`.
     kind: &'static str,
     #[schema(format = DateTime)]
     at: String,
@@ -129,7 +130,7 @@ impl<S: Store> Reader<S> {
     /// Reads some of what has just come.
     async fn read_new(&self, after: &Cursor) -> Result<Changes, Error> {
         let limit = usize::try_from(self.left).unwrap_or(TOGETHER).min(TOGETHER);
-        self.registry.changes(after, limit, &self.caller, &mut Work::new(WORK)).await
+        self.registry.changes(after, limit, &self.caller, now(), &mut Work::new(WORK)).await
     }
 
     /// Sends changes, beginning with those that have been read, until there are no more at present. Tells where to go on.
@@ -193,6 +194,10 @@ impl<S: Store + 'static> Reader<S> {
 }
 
 fn cut(error: Error) -> Cut {
+    // Who may read no more is not our failure.
+    if matches!(error, Error::Policy(_)) {
+        return Cut;
+    }
     tracing::error!(%error, "changes can't be read, and an answer was cut off");
     Cut
 }
@@ -237,6 +242,9 @@ impl<S: Store + 'static> Http<S> {
         // What fails at once can still be told.
         let changes = match reader.read(&after).await {
             Ok(changes) => changes,
+            Err(Error::Policy(refusal)) => {
+                return problem(StatusCode::UNAUTHORIZED, refusal.code, &refusal.detail).into();
+            }
             Err(error) => {
                 tracing::error!(%error, "changes can't be read");
                 let detail = "The store failed. It is not your fault; try again later.";

@@ -18,6 +18,7 @@ use crate::http::page::{self, ProblemJson};
 use crate::http::parameters::Parameters;
 use crate::http::request::Request;
 use crate::http::{Http, WORK, caching, percent};
+use crate::upkeep::now;
 
 /// Changes in one answer, unless told otherwise, and at most.
 const ITEMS: usize = 100;
@@ -175,8 +176,10 @@ impl<S: Store> Http<S> {
         };
         let limit = limit.map_or(ITEMS, |limit| usize::try_from(limit).unwrap_or(MOST)).clamp(1, MOST);
         let order = Order::OldestFirst { after };
-        let found =
-            self.registry.history(Handle::from(&*name), order, limit, &caller, &mut Work::new(WORK)).await;
+        let found = self
+            .registry
+            .history(Handle::from(&*name), order, limit, &caller, now(), &mut Work::new(WORK))
+            .await;
         let history = match found {
             Ok(history) => history,
             Err(error) => {

@@ -17,6 +17,7 @@ use crate::http::redirect::own_path;
 use crate::http::request::Request;
 use crate::http::search::{LookupError, Search};
 use crate::http::{BadRequest, Http};
+use crate::upkeep::now;
 
 /// Changes on a page.
 const ITEMS: usize = 50;
@@ -77,7 +78,7 @@ impl<S: Store> Http<S> {
         };
         let order = Order::NewestFirst { before };
         let handle = Handle::from(name);
-        match self.registry.history(handle, order, ITEMS, &Caller::Anonymous, &mut search.work).await {
+        match self.registry.history(handle, order, ITEMS, &Caller::Anonymous, now(), &mut search.work).await {
             Ok(history) => {
                 let is_first = before == u64::MAX;
                 show(StatusCode::OK, &HistoryPage::new(name, &history.items, history.next, is_first))

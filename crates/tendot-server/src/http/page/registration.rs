@@ -13,6 +13,7 @@ use crate::http::api::date;
 use crate::http::metadata::{FORMATS, milliseconds};
 use crate::http::redirect::own_path;
 use crate::http::{Http, WORK};
+use crate::upkeep::now;
 
 /// Creators that are named.
 const CREATORS: usize = 6;
@@ -84,7 +85,8 @@ impl<S: Store> Http<S> {
             return known;
         }
         let (handle, order) = (Handle::from(name), Order::NewestFirst { before: u64::MAX });
-        let last = self.registry.history(handle, order, 1, &Caller::Anonymous, &mut Work::new(WORK)).await;
+        let last =
+            self.registry.history(handle, order, 1, &Caller::Anonymous, now(), &mut Work::new(WORK)).await;
         let ended = last.ok().and_then(|last| last.items.first().map(|event| event.at)).filter(|at| *at > 0);
         Known { ended, ..Known::default() }
     }

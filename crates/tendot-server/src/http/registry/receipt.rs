@@ -196,7 +196,7 @@ pub(super) async fn remove<S: Store>(
         edits.extend(is_last.then(|| Edit::RemoveNote { key: head.into() }));
         match registry.store().commit(Change { by: "receipts".into(), at, edits }).await {
             Ok(_) if !is_last => tokio::task::yield_now().await,
-            Ok(_) | Err(CommitError::Note { .. }) => return Ok(()),
+            Ok(_) | Err(CommitError::Conflict(_) | CommitError::Note { .. }) => return Ok(()),
             Err(error) => return Err(error.into()),
         }
     }

@@ -21,6 +21,7 @@ use crate::http::describe::{Described, Doing, count, text};
 use crate::http::page::problem;
 use crate::http::stream::{Cut, Sink, stream};
 use crate::http::{Http, caching, negotiate};
+use crate::upkeep::now;
 
 /// Names that a summary counts.
 const SUMMED: u64 = 1_000_000;
@@ -168,7 +169,6 @@ fn field(text: &str, out: &mut BytesMut) {
 struct Making<S> {
     registry: Arc<Registry<S>>,
     caller: Caller,
-    at: u64,
     prefix: String,
     report: Report,
     turns: Arc<Semaphore>,
@@ -183,7 +183,7 @@ impl<S: Store> Making<S> {
         let _turn = self.turns.acquire().await.ok();
         let limit = usize::try_from(self.left.min(TOGETHER)).unwrap_or(usize::MAX);
         let (prefix, caller) = (&self.prefix, &self.caller);
-        self.registry.report((self.report, prefix), after, limit, caller, self.at, &mut work()).await
+        self.registry.report((self.report, prefix), after, limit, caller, now(), &mut work()).await
     }
 
     async fn send_all(mut self, mut findings: Findings, sink: Sink) -> Result<(), Cut> {
@@ -234,8 +234,7 @@ impl<S: Store + 'static> Http<S> {
         let complete = loop {
             let _turn = self.followers.turns.acquire().await.ok();
             let (prefix, caller) = (&asking.rest, &asking.caller);
-            let part =
-                self.registry.summary(prefix, after.as_deref(), caller, asking.at, &mut work()).await?;
+            let part = self.registry.summary(prefix, after.as_deref(), caller, now(), &mut work()).await?;
             summary.add(&part.0);
             after = part.1;
             if after.is_none() {
@@ -279,7 +278,6 @@ impl<S: Store + 'static> Http<S> {
         let making = Making {
             registry: Arc::clone(&self.registry),
             caller: asking.caller,
-            at: asking.at,
             prefix: asking.rest,
             report,
             turns: Arc::clone(&self.followers.turns),
