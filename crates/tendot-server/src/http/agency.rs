@@ -21,7 +21,7 @@ const NAMES: usize = 100;
 
 /// Which agency looks after a name, or why that is not known.
 #[derive(Serialize, ToSchema)]
-#[schema(as = Agency)]
+#[schema(as = AgencyOfName)]
 struct Found {
     #[serde(rename = "DOI")]
     doi: String,

@@ -220,6 +220,21 @@ pub(crate) fn text() -> Schema {
     ObjectBuilder::new().schema_type(Type::String).pattern(Some(r"^[^\u0000]*$")).into()
 }
 
+/// Text that matches an expression.
+pub(crate) fn matching(pattern: &str) -> Schema {
+    ObjectBuilder::new().schema_type(Type::String).pattern(Some(pattern)).into()
+}
+
+/// One of these words.
+pub(crate) fn one_of<'w>(words: impl IntoIterator<Item = &'w str>) -> Schema {
+    ObjectBuilder::new().schema_type(Type::String).enum_values(Some(words)).into()
+}
+
+/// At least one of something.
+pub(crate) fn at_least_one() -> Schema {
+    ObjectBuilder::new().schema_type(Type::Integer).minimum(Some(1)).maximum(Some(u32::MAX)).into()
+}
+
 /// Any number of these.
 pub(crate) fn several(one: Schema) -> Schema {
     ArrayBuilder::new().items(RefOr::T(one)).into()

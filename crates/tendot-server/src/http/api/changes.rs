@@ -17,7 +17,7 @@ use utoipa::ToSchema;
 
 use super::history::{date, kind, number};
 use crate::http::answer::Answer;
-use crate::http::describe::{Described, Doing, count, text};
+use crate::http::describe::{Described, Doing, at_least_one, matching};
 use crate::http::followers::Followers;
 use crate::http::page::{self, ProblemJson, by_accept, problem};
 use crate::http::parameters::Parameters;
@@ -294,8 +294,8 @@ pub(crate) fn describe() -> Described {
              that ends without its proper end was cut off.",
         )
         .group("Names")
-        .in_query("after", "Only what comes after this: a `seq`, or the `cursor` of a change that has one", text())
-        .in_query("limit", "At most so many changes; all of them unless told otherwise", count())
+        .in_query("after", "Only what comes after this: a `seq`, or the `cursor` of a change that has one", matching("^[0-9]{1,18}$"))
+        .in_query("limit", "At most so many changes; all of them unless told otherwise", at_least_one())
         .credentials(false)
         .sample("curl -s \"$SERVER/api/v1/changes?limit=3\"")
         .answer(StatusCode::OK, "The changes")

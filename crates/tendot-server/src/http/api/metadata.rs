@@ -11,7 +11,7 @@ use utoipa::openapi::{ObjectBuilder, RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
 
 use crate::http::answer::Answer;
-use crate::http::describe::{Described, Doing, text};
+use crate::http::describe::{Described, Doing, one_of, text};
 use crate::http::metadata::{FORMATS, give, not_acceptable};
 use crate::http::negotiate::{self, Wanted, media_types};
 use crate::http::page::{self, ProblemJson};
@@ -115,7 +115,7 @@ pub(crate) fn describe() -> Described {
         )
         .group("Names")
         .in_path("name", "A name, with the slashes that it has, percent-encoded or not", text())
-        .in_query("format", &format!("The form, whatever `Accept` says: {}", names.join(", ")), text())
+        .in_query("format", &format!("The form, whatever `Accept` says: {}", names.join(", ")), one_of(FORMATS.iter().map(|(name, ..)| *name)))
         .credentials(false)
         .answer(StatusCode::OK, "The metadata")
         .header("ETag", "Changes when the answer does");
