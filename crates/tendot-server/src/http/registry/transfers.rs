@@ -69,11 +69,11 @@ impl<S: Store + 'static> Http<S> {
         let (after, limit) = asking.page()?;
         let (items, next) =
             self.registry.transfers(after, limit, &asking.caller, asking.at, &mut work()).await?;
-        let told = |item| {
-            let TransferItem { transfer, count } = item;
-            TransferJson { count: *count, ..TransferJson::of(transfer) }
-        };
-        Ok(listed(items.iter().map(told).collect(), next))
+        let told = items.iter().map(|TransferItem { transfer, count }| TransferJson {
+            count: *count,
+            ..TransferJson::of(transfer)
+        });
+        Ok(listed(told.collect(), next))
     }
 
     pub(super) async fn propose_transfer(&self, asking: &Asking<'_>, body: Incoming) -> Answered {
