@@ -98,6 +98,11 @@ impl Refusal {
         }
     }
 
+    /// Whether it would have cost more than there was.
+    pub(crate) fn is_exhausted(&self) -> bool {
+        self.code == TOO_MUCH
+    }
+
     #[must_use]
     pub(crate) fn at(mut self, pointer: impl Into<String>) -> Self {
         self.pointer = Some(pointer.into());
@@ -110,6 +115,8 @@ impl Refusal {
         self
     }
 }
+
+const TOO_MUCH: &str = "too-much-work";
 
 impl From<StoreError> for Refusal {
     fn from(error: StoreError) -> Self {
@@ -141,7 +148,7 @@ impl From<Error> for Refusal {
         match error {
             Error::Store(error) => error.into(),
             Error::Refused(error) => error.into(),
-            Error::Exhausted(_) => Self::new(Reason::Busy, "too-much-work", detail),
+            Error::Exhausted(_) => Self::new(Reason::Busy, TOO_MUCH, detail),
             Error::Contended { .. } => Self::new(Reason::Busy, "contended", detail),
             Error::Neighbour { .. } => Self::new(Reason::Busy, "neighbour", detail),
             Error::NotFound => Self::new(Reason::NotFound, "not-found", detail),

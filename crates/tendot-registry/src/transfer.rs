@@ -1,6 +1,8 @@
 //! Names, prefixes and agencies change hands: proposed by who has them, accepted by who is to have them. Names stay as they
 //! are.
 
+use std::iter;
+
 use serde::{Deserialize, Serialize};
 use tendot_proto::record::{Admin, AdminPermissions};
 use tendot_proto::{Reference, Value, Work};
@@ -8,8 +10,8 @@ use tendot_store::{Edit, Entry, Expect, State, Store};
 
 use crate::doi::{Deposit, check_room, is_reserved, owned_key};
 use crate::party::{
-    ADMIN, Agency, Allocation, Ended, GROUP, Held, Kind, Prefix, Registrant, Scope, Standing, gets, new_id,
-    put, read, write,
+    ADMIN, Acting, Agency, Allocation, Ended, GROUP, Held, Kind, Prefix, Registrant, Scope, Standing, gets,
+    new_id, put, read, write,
 };
 use crate::refusal::Reason;
 use crate::task::Planned;
@@ -19,6 +21,12 @@ use crate::{Caller, Limits, Refusal, Registry};
 
 /// Names in one transfer.
 pub const NAMES: usize = 10_000;
+
+/// Names of a transfer in a list.
+const LISTED: usize = 10;
+
+/// Registrants of one transfer that are asked for whom they are, for a list.
+const ASKED: usize = 500;
 
 /// A transfer.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
@@ -41,6 +49,40 @@ pub struct Transfer {
     /// When it was accepted, declined or forced.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub decided: Option<u64>,
+}
+
+/// A transfer in a list.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct TransferItem {
+    /// What it is, with some of its names: all of them are in [`Registry::transfer`].
+    pub transfer: Transfer,
+    /// How many names there are, if it is one of names.
+    pub count: Option<usize>,
+}
+
+impl TransferItem {
+    fn of(mut transfer: Transfer) -> Self {
+        let mut count = None;
+        if let What::Names(names) = &mut transfer.what {
+            count = Some(names.len());
+            names.truncate(LISTED);
+            names.shrink_to_fit();
+        }
+        Self { transfer, count }
+    }
+}
+
+impl Transfer {
+    /// Whether somebody gives, and whether they receive, if that is known without asking for whom registrants are.
+    fn known_sides(&self, standing: &Standing) -> Option<(bool, bool)> {
+        match (&standing.role, &self.what) {
+            (Acting::Operator, _) => Some((true, true)),
+            (_, What::Agency(code)) => Some((standing.is_agency(code), standing.is_agency(&self.to))),
+            (Acting::Registrant(id), _) => Some((self.from.contains(id), self.to.eq_ignore_ascii_case(id))),
+            (Acting::Anonymous, _) => Some((false, false)),
+            (Acting::Agency(_) | Acting::Handle(_), _) => None,
+        }
+    }
 }
 
 /// What changes hands.
@@ -218,7 +260,7 @@ impl<S: Store> Registry<S> {
         if gives || receives { Ok(held) } else { Err(Refusal::not_found(Kind::Transfer.name(), id)) }
     }
 
-    /// Transfers in which somebody gives or receives.
+    /// Transfers in which somebody gives or receives. There may be fewer than were asked for, and yet more to come.
     pub async fn transfers(
         &self,
         after: Option<&str>,
@@ -226,30 +268,18 @@ impl<S: Store> Registry<S> {
         caller: &Caller,
         at: u64,
         work: &mut Work,
-    ) -> Result<(Vec<Held<Transfer>>, Option<String>), Refusal> {
+    ) -> Result<(Vec<TransferItem>, Option<String>), Refusal> {
         let standing = self.standing(caller, at, work).await?;
         standing.check(Scope::Read)?;
-        let (mut shown, mut next) = (Vec::new(), after.map(str::to_owned));
-        while shown.len() < limit {
-            let (items, more) = self
-                .page_of(Kind::Transfer, next.as_deref(), limit, work, |one: &Transfer| &one.id, |_| true)
-                .await?;
-            next = more;
-            for held in items {
-                let (gives, receives) = self.sides(&held.it, &standing, work).await?;
-                if gives || receives {
-                    if shown.len() == limit {
-                        next = shown.last().map(|last: &Held<Transfer>| last.it.id.to_string());
-                        return Ok((shown, next));
-                    }
-                    shown.push(held);
-                }
-            }
-            if next.is_none() {
-                break;
-            }
-        }
-        Ok((shown, next))
+        let item = |held: Held<Transfer>| {
+            let whom = match held.it.known_sides(&standing) {
+                Some((false, false)) => return None,
+                Some(_) => Vec::new(),
+                None => iter::once(&held.it.to).chain(held.it.from.iter().take(ASKED)).cloned().collect(),
+            };
+            Some((TransferItem::of(held.it), whom))
+        };
+        Ok(self.page_for(Kind::Transfer, after, limit, &standing, work, item).await?)
     }
 
     /// Whether somebody gives, and whether they receive.
@@ -259,11 +289,8 @@ impl<S: Store> Registry<S> {
         standing: &Standing,
         work: &mut Work,
     ) -> Result<(bool, bool), Refusal> {
-        if standing.is_operator() {
-            return Ok((true, true));
-        }
-        if let What::Agency(code) = &transfer.what {
-            return Ok((standing.is_agency(code), standing.is_agency(&transfer.to)));
+        if let Some(known) = transfer.known_sides(standing) {
+            return Ok(known);
         }
         let to = self.held::<Registrant>(Kind::Registrant, &transfer.to, work).await?;
         let receives = to.is_some_and(|to| standing.is_for(&to.it));
@@ -432,7 +459,7 @@ impl<S: Store> Registry<S> {
             true
         })
         .await?;
-        self.visit_prefixes(None, |prefix, entry| {
+        self.visit_prefixes(|prefix, entry| {
             if prefix.agency.eq_ignore_ascii_case(&from.code) {
                 edits.push(prefix.edit_namespace(&to, entry, at));
             }

@@ -129,7 +129,7 @@ fn check(directory: &Path, done: &BTreeSet<String>) -> usize {
     let mut paid = work();
     let (transfers, _) = block_on(registry.transfers(None, 1_000, operator, NOW, &mut paid)).unwrap();
     let is_done = |what: &dyn Fn(&What) -> bool| {
-        transfers.iter().any(|held| what(&held.it.what) && held.it.state == TransferState::Done)
+        transfers.iter().any(|one| what(&one.transfer.what) && one.transfer.state == TransferState::Done)
     };
     let (a2, mut unsaid) = (InMemory.scene().id("A2"), 0);
     let mut noted = |what: String, is_there: bool| {

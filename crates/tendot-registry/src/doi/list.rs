@@ -1,10 +1,12 @@
 //! Names of a prefix or a registrant.
 
+use std::collections::BTreeMap;
+
 use tendot_proto::Work;
 use tendot_store::{Entry, Key, State, Store};
 
 use super::{Deposit, NameState, Stage};
-use crate::party::{self, Held, Prefix, Registrant, Standing};
+use crate::party::{self, Looking, Prefix, Registrant, Standing};
 use crate::{Caller, Error, Refusal, Registry, price};
 
 /// Some names, and where to go on.
@@ -34,9 +36,6 @@ pub struct NameItem {
 /// The cursor among names that a registrant has under the prefixes of others.
 const OWNED: &str = "owned:";
 
-/// Records that are looked at in one call, whether they are wanted or not.
-const LOOKED_AT: usize = 10_000;
-
 impl<S: Store> Registry<S> {
     /// Names under a prefix, of a registrant, or both, in the order of their keys; names that are only reserved are told only
     /// to those concerned. There may be fewer than were asked for, and yet more to come.
@@ -62,7 +61,14 @@ impl<S: Store> Registry<S> {
             None => None,
         };
         let registrant = registrant.as_deref();
-        let mut list = List { standing, registrants: Vec::new(), only: registrant, limit, items: Vec::new() };
+        let mut list = List {
+            standing,
+            registrants: BTreeMap::new(),
+            only: registrant,
+            limit,
+            looking: Looking::new(),
+            items: Vec::new(),
+        };
         if let Some(prefix) = prefix {
             let held = self.prefix(prefix, work).await?;
             let next = self.names_under(&held.it, after, &mut list, work).await?;
@@ -82,7 +88,7 @@ impl<S: Store> Registry<S> {
                 return Ok(Names { items: list.items, next: Some(OWNED.into()) });
             }
         }
-        let after = after.and_then(|after| after.strip_prefix(OWNED)).unwrap_or_default();
+        let after = after.and_then(|after| after.strip_prefix(OWNED));
         let next = self.names_elsewhere(registrant, after, &mut list, work).await?;
         Ok(Names { items: list.items, next })
     }
@@ -95,34 +101,52 @@ impl<S: Store> Registry<S> {
         list: &mut List<'_>,
         work: &mut Work,
     ) -> Result<Option<String>, Refusal> {
-        let mut after = after.map(str::to_owned);
+        let mut place = after.map(str::to_owned);
         loop {
-            // The prefix of where it stands, or the next one.
-            let (start, within) = match &after {
-                Some(after) => {
-                    let prefix = after.split_once('/').map_or(&**after, |(prefix, _)| prefix).to_owned();
-                    (Some(prefix), after.contains('/'))
-                }
-                None => (None, false),
-            };
-            let held = match start.as_deref().filter(|_| within) {
-                Some(prefix) => Some(self.prefix(prefix, work).await?),
-                None => {
-                    let (mut items, _) = self.prefixes(registrant, None, start.as_deref(), 1, work).await?;
-                    items.pop()
-                }
-            };
-            let Some(Held { it: prefix, .. }) = held else { return Ok(None) };
-            let begin = after.take().filter(|_| within);
-            let next = self.names_under(&prefix, begin.as_deref(), list, work).await?;
-            if next.is_some() {
-                return Ok(next);
+            if list.looking.is_over() || list.items.len() >= list.limit {
+                return Ok(place);
             }
-            after = Some(prefix.prefix.to_string());
-            if list.items.len() >= list.limit {
-                return Ok(after);
+            match self.names_of_next(registrant, place.as_deref(), list, work).await {
+                Ok((next, true)) => return Ok(next),
+                Ok((None, false)) => return Ok(None),
+                Ok((next, false)) => place = next,
+                Err(refusal) if refusal.is_exhausted() && place.as_deref() != after => return Ok(place),
+                Err(refusal) => return Err(refusal),
             }
         }
+    }
+
+    /// Names under the prefix where a place is, or the next one. Where to go on, and whether there is more under this prefix.
+    async fn names_of_next(
+        &self,
+        registrant: Option<&str>,
+        place: Option<&str>,
+        list: &mut List<'_>,
+        work: &mut Work,
+    ) -> Result<(Option<String>, bool), Refusal> {
+        let within = place.and_then(|place| place.split_once('/'));
+        let prefix = match within {
+            Some((prefix, _)) => self.prefix(prefix, work).await?.it,
+            None => {
+                work.spend(price::STEP).map_err(Error::from)?;
+                let mut found = None;
+                let is_it = |prefix: &Prefix| registrant.is_none_or(|id| *prefix.registrant == *id);
+                let look = self.look_at_prefixes(place, &mut list.looking, |prefix, _| {
+                    found = Some(prefix).filter(is_it);
+                    found.is_none()
+                });
+                let more = look.await?;
+                let Some(prefix) = found else { return Ok((more, false)) };
+                prefix
+            }
+        };
+        // The last record that may be looked at was that of the prefix.
+        let next = match list.looking.is_over() {
+            true => Some(format!("{}/", prefix.prefix)),
+            false => self.names_under(&prefix, place.filter(|_| within.is_some()), list, work).await?,
+        };
+        let is_more = next.is_some();
+        Ok((next.or_else(|| Some(prefix.prefix.into())), is_more))
     }
 
     /// Names under one prefix; where to go on, if there is more there.
@@ -134,25 +158,33 @@ impl<S: Store> Registry<S> {
         work: &mut Work,
     ) -> Result<Option<String>, Refusal> {
         let after = after.and_then(|after| Key::new(after).ok());
-        let (mut found, mut next, mut seen) = (Vec::new(), None, 0);
+        let (mut found, mut next, mut problem) = (Vec::new(), None, None);
         let room = list.limit.saturating_sub(list.items.len());
         let mut last: Option<Box<str>> = None;
+        let (looking, only) = (&mut list.looking, list.only);
         self.store
             .visit(Some(prefix.prefix.as_bytes()), after.as_ref(), |entry| {
-                if found.len() >= room || seen >= LOOKED_AT {
+                if found.len() >= room || !looking.at(entry) {
                     next = last.take();
                     return false;
                 }
-                seen += 1;
                 last = Some(entry.name.clone());
-                found.push(entry.clone());
-                true
+                match Listed::of(entry, prefix, only) {
+                    Ok(listed) => found.extend(listed),
+                    Err(error) => problem = Some(error),
+                }
+                problem.is_none()
             })
             .await?;
-        for entry in found {
-            if let Some(item) = self.item(&entry, prefix, list, work).await? {
-                list.items.push(item);
+        problem.map_or(Ok(()), Err)?;
+        let mut done = None;
+        for listed in found {
+            let name = listed.item.name.clone();
+            match self.show(listed, prefix, list, work).await {
+                Err(Error::Exhausted(_)) if done.is_some() => return Ok(done.map(String::from)),
+                shown => shown?,
             }
+            done = Some(name);
         }
         Ok(next.map(String::from))
     }
@@ -161,62 +193,101 @@ impl<S: Store> Registry<S> {
     async fn names_elsewhere(
         &self,
         registrant: &str,
-        after: &str,
+        after: Option<&str>,
         list: &mut List<'_>,
         work: &mut Work,
     ) -> Result<Option<String>, Refusal> {
         let beginning = format!("owned/{registrant}/").into_bytes();
-        let from = [&beginning[..], after.as_bytes()].concat();
+        // Who comes from a registrant's own prefixes has got somewhere, where they are at the beginning.
+        let mut place = after.unwrap_or_default().to_owned();
+        let from = [&beginning[..], place.as_bytes()].concat();
         let room = list.limit.saturating_sub(list.items.len());
-        let after = (!after.is_empty()).then_some(&from[..]);
-        let notes = self.store.notes(&beginning, after, room.saturating_add(1)).await?;
-        let mut last = None;
+        let notes = self
+            .store
+            .notes(&beginning, (!place.is_empty()).then_some(&from[..]), room.saturating_add(1))
+            .await?;
+        let mut prefixes = BTreeMap::new();
         for (number, (key, name)) in notes.into_iter().enumerate() {
-            if number == room {
-                return Ok(last.map(|last: String| format!("{OWNED}{last}")));
+            if number == room || list.looking.is_over() {
+                return Ok(Some(format!("{OWNED}{place}")));
             }
-            let end = key.get(beginning.len()..).unwrap_or_default();
-            last = Some(String::from_utf8_lossy(end).into_owned());
             let Ok(name) = std::str::from_utf8(&name) else { continue };
-            let Some(entry) = self.get(name, work).await? else { continue };
-            let Some((prefix, _)) = name.split_once('/') else { continue };
-            let held = self.prefix(prefix, work).await?;
-            // What has become its own prefix meanwhile was listed there.
-            if *held.it.registrant == *registrant {
-                continue;
+            match self.show_elsewhere(name, registrant, &mut prefixes, list, work).await {
+                Err(refusal) if refusal.is_exhausted() && Some(&*place) != after => {
+                    return Ok(Some(format!("{OWNED}{place}")));
+                }
+                shown => shown?,
             }
-            if let Some(item) = self.item(&entry, &held.it, list, work).await? {
-                list.items.push(item);
-            }
+            place = String::from_utf8_lossy(key.get(beginning.len()..).unwrap_or_default()).into_owned();
         }
         Ok(None)
     }
 
-    async fn item(
+    async fn show_elsewhere(
         &self,
-        entry: &Entry,
+        name: &str,
+        registrant: &str,
+        prefixes: &mut BTreeMap<Box<str>, Prefix>,
+        list: &mut List<'_>,
+        work: &mut Work,
+    ) -> Result<(), Refusal> {
+        let Some((prefix, _)) = name.split_once('/') else { return Ok(()) };
+        let Some(entry) = self.get(name, work).await? else { return Ok(()) };
+        list.looking.at(&entry);
+        if !prefixes.contains_key(prefix) {
+            prefixes.insert(prefix.into(), self.prefix(prefix, work).await?.it);
+        }
+        // What has become its own prefix meanwhile was listed there.
+        let Some(prefix) = prefixes.get(prefix).filter(|prefix| *prefix.registrant != *registrant) else {
+            return Ok(());
+        };
+        match Listed::of(&entry, prefix, list.only)? {
+            Some(listed) => Ok(self.show(listed, prefix, list, work).await?),
+            None => Ok(()),
+        }
+    }
+
+    /// Adds a name to a list, if who asks may know of it.
+    async fn show(
+        &self,
+        listed: Listed,
         prefix: &Prefix,
         list: &mut List<'_>,
         work: &mut Work,
-    ) -> Result<Option<NameItem>, Refusal> {
+    ) -> Result<(), Error> {
+        let Listed { item, is_reserved } = listed;
+        if is_reserved {
+            if !list.registrants.contains_key(&item.registrant) {
+                let held = self.held::<Registrant>(party::Kind::Registrant, &item.registrant, work).await?;
+                list.registrants.insert(item.registrant.clone(), held.map(|held| held.it));
+            }
+            let known = list.registrants.get(&item.registrant).and_then(Option::as_ref);
+            if !known.is_some_and(|known| list.standing.may_see_under(&prefix.prefix, known)) {
+                return Ok(());
+            }
+        }
+        list.items.push(item);
+        Ok(())
+    }
+}
+
+/// A name that may be in a list.
+struct Listed {
+    item: NameItem,
+    is_reserved: bool,
+}
+
+impl Listed {
+    /// If it is of the only registrant that is asked for.
+    fn of(entry: &Entry, prefix: &Prefix, only: Option<&str>) -> Result<Option<Self>, Error> {
         let deposit = Deposit::of(entry)?;
         let owner = deposit.owner.unwrap_or_else(|| prefix.registrant.clone());
-        if list.only.is_some_and(|only| *owner != *only) {
+        if only.is_some_and(|only| *owner != *only) {
             return Ok(None);
-        }
-        if deposit.state == Stage::Reserved {
-            if !list.registrants.iter().any(|known| known.id == owner) {
-                let held = self.required::<Registrant>(party::Kind::Registrant, &owner, work).await?;
-                list.registrants.push(held.it);
-            }
-            let known = list.registrants.iter().find(|known| known.id == owner);
-            if !known.is_some_and(|known| list.standing.may_see_under(&prefix.prefix, known)) {
-                return Ok(None);
-            }
         }
         let url = entry.values.iter().find(|value| value.index == 1 && value.has_type("URL"));
         let url = url.filter(|url| url.permissions.is_public());
-        Ok(Some(NameItem {
+        let item = NameItem {
             name: entry.name.clone(),
             state: match (entry.state, deposit.state) {
                 (State::Tombstone, _) => NameState::Tombstone,
@@ -226,7 +297,8 @@ impl<S: Store> Registry<S> {
             url: url.map(|url| String::from_utf8_lossy(&url.data).into_owned()),
             registrant: owner,
             updated: deposit.updated,
-        }))
+        };
+        Ok(Some(Self { item, is_reserved: deposit.state == Stage::Reserved }))
     }
 }
 
@@ -234,9 +306,10 @@ impl<S: Store> Registry<S> {
 struct List<'a> {
     standing: Standing,
     /// Those whose reserved names were met.
-    registrants: Vec<Registrant>,
+    registrants: BTreeMap<Box<str>, Option<Registrant>>,
     only: Option<&'a str>,
     limit: usize,
+    looking: Looking,
     items: Vec<NameItem>,
 }
 

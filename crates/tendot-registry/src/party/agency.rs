@@ -189,6 +189,6 @@ impl<S: Store> Registry<S> {
         limit: usize,
         work: &mut Work,
     ) -> Result<(Vec<Held<Agency>>, Option<String>), Refusal> {
-        Ok(self.page_of(Kind::Agency, after, limit, work, |agency: &Agency| &agency.code, |_| true).await?)
+        Ok(self.page_of(Kind::Agency, after, limit, work, Some).await?)
     }
 }

@@ -4,6 +4,7 @@
 //! registration. So they have revisions, lines in the log and a history as names have, and change with names in one go.
 
 mod agency;
+mod looking;
 mod prefix;
 mod registrant;
 mod standing;
@@ -11,20 +12,21 @@ mod token;
 
 pub use agency::{Agency, AgencyChange, Demand, Ended, NewAgency};
 use data_encoding::HEXLOWER;
+pub(crate) use looking::Looking;
 pub use prefix::Lookalikes;
 pub(crate) use prefix::{ADMIN, Allocation, GROUP, free_index, is_prefix};
 pub use prefix::{NewPrefix, Policy, Prefix, PrefixChange, Range};
 pub use registrant::{NewRegistrant, Registrant, RegistrantChange};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-pub(crate) use standing::Standing;
+pub(crate) use standing::{Acting, Standing};
 use tendot_proto::Work;
 use tendot_proto::crypto::{AwsLc, Crypto as _, Hash};
 use tendot_store::{Edit, Entry, Expect, Key, State, Store, StoreError};
 pub use token::{NewToken, Role, Scope, Token, TokenEnd, TokenIdentity};
 
 use crate::refusal::Reason;
-use crate::{Error, Refusal, Registry, price};
+use crate::{Error, Refusal, Registry};
 
 /// The prefix under which parties are kept.
 pub const RESERVED: &str = "0.TENDOT";
@@ -140,56 +142,37 @@ impl<S: Store> Registry<S> {
         after: Option<&str>,
         mut visit: impl FnMut(Held<T>) -> bool + Send,
     ) -> Result<(), Error> {
+        self.visit_kind(kind, after, |_, entry| match entry.state {
+            State::Live => Ok(visit(Held { it: read(entry)?, revision: entry.revision })),
+            State::Tombstone => Ok(true),
+        })
+        .await
+    }
+
+    /// The same with their ids, and as they are kept.
+    async fn visit_kind(
+        &self,
+        kind: Kind,
+        after: Option<&str>,
+        mut visit: impl FnMut(&str, &Entry) -> Result<bool, Error> + Send,
+    ) -> Result<(), Error> {
         let start = kind.key_of("");
         let after = Key::new(&kind.key_of(after.unwrap_or_default()))
             .map_err(|error| StoreError::Damaged { what: error.to_string() })?;
         let mut problem = None;
         self.store
             .visit(Some(RESERVED.as_bytes()), Some(&after), |entry| {
-                let is_of_kind = entry
-                    .name
-                    .get(..start.len())
-                    .is_some_and(|beginning| beginning.eq_ignore_ascii_case(&start));
-                if !is_of_kind || entry.state != State::Live {
-                    return is_of_kind;
-                }
-                match read(entry) {
-                    Ok(it) => visit(Held { it, revision: entry.revision }),
-                    Err(error) => {
-                        problem = Some(error);
-                        false
-                    }
-                }
+                let parts = entry.name.split_at_checked(start.len());
+                let Some((_, id)) = parts.filter(|(kind, _)| kind.eq_ignore_ascii_case(&start)) else {
+                    return false;
+                };
+                visit(id, entry).unwrap_or_else(|error| {
+                    problem = Some(error);
+                    false
+                })
             })
             .await?;
         problem.map_or(Ok(()), Err)
-    }
-
-    /// A page of all of a kind that `shown` lets pass, and where to go on.
-    pub(crate) async fn page_of<T: DeserializeOwned + Send>(
-        &self,
-        kind: Kind,
-        after: Option<&str>,
-        limit: usize,
-        work: &mut Work,
-        id: impl Fn(&T) -> &str + Send + Sync,
-        shown: impl Fn(&T) -> bool + Send + Sync,
-    ) -> Result<(Vec<Held<T>>, Option<String>), Error> {
-        work.spend(price::names(limit))?;
-        let mut items = Vec::new();
-        let mut next = None;
-        self.visit_held(kind, after, |held: Held<T>| {
-            if shown(&held.it) {
-                if items.len() >= limit {
-                    next = items.last().map(|last: &Held<T>| id(&last.it).to_owned());
-                    return false;
-                }
-                items.push(held);
-            }
-            true
-        })
-        .await?;
-        Ok((items, next))
     }
 }
 

@@ -10,7 +10,9 @@ use tendot_proto::record::{Admin, AdminPermissions, Locations, ValueList};
 use tendot_proto::{Reference, Value, Work};
 use tendot_store::{Edit, Entry, Expect, State, Store};
 
-use super::{Agency, Demand, Held, Kind, Registrant, Scope, Standing, check_revision, gets, read, write};
+use super::{
+    Agency, Demand, Held, Kind, Looking, Registrant, Scope, Standing, check_revision, gets, read, write,
+};
 use crate::refusal::Reason;
 use crate::task::Planned;
 use crate::task::sealed::Plan;
@@ -473,32 +475,62 @@ impl<S: Store> Registry<S> {
             registrant.is_none_or(|id| prefix.registrant.eq_ignore_ascii_case(id))
                 && agency.is_none_or(|code| prefix.agency.eq_ignore_ascii_case(code))
         };
-        let after = after.map(|after| format!("0.NA/{after}"));
-        let (mut items, mut next) = (Vec::new(), None);
-        self.visit_prefixes(after.as_deref(), |prefix, entry| {
+        let (mut items, mut is_full) = (Vec::new(), false);
+        let mut looking = Looking::new();
+        let more = self.look_at_prefixes(after, &mut looking, |prefix, entry| {
             if is_it(&prefix) {
                 if items.len() >= limit {
-                    next = items.last().map(|last: &Held<Prefix>| last.it.prefix.to_string());
+                    is_full = true;
                     return false;
                 }
                 items.push(Held { it: prefix, revision: entry.revision });
             }
             true
-        })
-        .await?;
-        Ok((items, next))
+        });
+        let more = more.await?;
+        let last = items.last().map(|last: &Held<Prefix>| last.it.prefix.to_string());
+        Ok((items, if is_full { last } else { more }))
     }
 
-    /// Shows all prefixes that were given to somebody, after the record of one.
-    pub(crate) async fn visit_prefixes(
+    /// Shows prefixes that were given to somebody, after one, as far as may be looked; where to go on, if that was not all.
+    pub(crate) async fn look_at_prefixes(
         &self,
         after: Option<&str>,
+        looking: &mut Looking,
         mut visit: impl FnMut(Prefix, &Entry) -> bool + Send,
-    ) -> Result<(), Error> {
-        let after = after.and_then(|after| tendot_store::Key::new(after).ok());
-        let mut problem = None;
+    ) -> Result<Option<String>, Error> {
+        let after = after.and_then(|after| tendot_store::Key::new(&format!("0.NA/{after}")).ok());
+        let (mut last, mut next, mut problem) = (None, None, None);
         self.store
             .visit(Some(b"0.NA"), after.as_ref(), |entry| {
+                if !looking.at(entry) {
+                    next = last.take();
+                    return false;
+                }
+                last = entry.name.split_once('/').map(|(_, prefix)| prefix.to_owned());
+                if entry.registration.is_empty() || entry.state != State::Live {
+                    return true;
+                }
+                match read(entry) {
+                    Ok(prefix) => visit(prefix, entry),
+                    Err(error) => {
+                        problem = Some(error);
+                        false
+                    }
+                }
+            })
+            .await?;
+        problem.map_or(Ok(next), Err)
+    }
+
+    /// Shows all prefixes that were given to somebody.
+    pub(crate) async fn visit_prefixes(
+        &self,
+        mut visit: impl FnMut(Prefix, &Entry) -> bool + Send,
+    ) -> Result<(), Error> {
+        let mut problem = None;
+        self.store
+            .visit(Some(b"0.NA"), None, |entry| {
                 if entry.registration.is_empty() || entry.state != State::Live {
                     return true;
                 }
@@ -643,7 +675,7 @@ impl<S: Store> Registry<S> {
     pub(crate) async fn renew_groups(&self, registrant: &Registrant, at: u64) -> Result<Vec<Edit>, Refusal> {
         self.look_through(Kind::Registrant, &registrant.id).await?;
         let mut edits = Vec::new();
-        self.visit_prefixes(None, |prefix, entry| {
+        self.visit_prefixes(|prefix, entry| {
             let own = (*prefix.registrant == *registrant.id).then_some(GROUP);
             let other = prefix.groups.get(&registrant.id).copied();
             if own.or(other).is_some() {
@@ -659,7 +691,7 @@ impl<S: Store> Registry<S> {
     pub(crate) async fn renew_namespaces(&self, agency: &Agency, at: u64) -> Result<Vec<Edit>, Refusal> {
         self.look_through(Kind::Agency, &agency.code).await?;
         let mut edits = Vec::new();
-        self.visit_prefixes(None, |prefix, entry| {
+        self.visit_prefixes(|prefix, entry| {
             if prefix.agency.eq_ignore_ascii_case(&agency.code) {
                 edits.push(prefix.edit_namespace(agency, entry, at));
             }

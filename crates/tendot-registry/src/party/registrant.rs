@@ -205,11 +205,11 @@ impl<S: Store> Registry<S> {
         work: &mut Work,
     ) -> Result<(Vec<Held<Registrant>>, Option<String>), Refusal> {
         let standing = self.standing(caller, at, work).await?;
-        let is_of_it =
-            |one: &Registrant| agency.is_none_or(|agency| agency.eq_ignore_ascii_case(&one.agency));
-        let (items, next) =
-            self.page_of(Kind::Registrant, after, limit, work, |one: &Registrant| &one.id, is_of_it).await?;
-        Ok((items.into_iter().map(|held| shown(held, &standing)).collect(), next))
+        let item = |held: Held<Registrant>| {
+            let is_of_it = agency.is_none_or(|agency| agency.eq_ignore_ascii_case(&held.it.agency));
+            is_of_it.then(|| shown(held, &standing))
+        };
+        Ok(self.page_of(Kind::Registrant, after, limit, work, item).await?)
     }
 }
 

@@ -276,25 +276,21 @@ impl<S: Store> Registry<S> {
         let standing = self.standing(caller, at, work).await?;
         standing.check(Scope::Administer)?;
         standing.check_all_prefixes()?;
-        // For which registrants they act is asked once for all tokens.
-        let mut own = std::collections::HashSet::new();
-        if matches!(standing.role, Acting::Agency(_) | Acting::Handle(_)) {
-            self.visit_held(Kind::Registrant, None, |held: Held<Registrant>| {
-                if standing.is_for(&held.it) {
-                    own.insert(held.it.id);
+        let item = |held: Held<Token>| {
+            let whom = match (&standing.role, held.it.role, &held.it.subject) {
+                (Acting::Operator, ..) => None,
+                (Acting::Agency(code), Role::Agency, Some(subject)) if code.eq_ignore_ascii_case(subject) => {
+                    None
                 }
-                true
-            })
-            .await?;
-        }
-        let is_own = |token: &Token| match (&standing.role, token.role, &token.subject) {
-            (Acting::Operator, ..) => true,
-            (Acting::Agency(code), Role::Agency, Some(subject)) => code.eq_ignore_ascii_case(subject),
-            (Acting::Agency(_) | Acting::Handle(_), Role::Registrant, Some(subject)) => own.contains(subject),
-            (Acting::Registrant(id), Role::Registrant, Some(subject)) => id == subject,
-            _ => false,
+                (Acting::Registrant(id), Role::Registrant, Some(subject)) if id == subject => None,
+                (Acting::Agency(_) | Acting::Handle(_), Role::Registrant, Some(subject)) => {
+                    Some(subject.clone())
+                }
+                _ => return None,
+            };
+            Some((held, whom.into_iter().collect()))
         };
-        Ok(self.page_of(Kind::Token, after, limit, work, |token: &Token| &token.id, is_own).await?)
+        Ok(self.page_for(Kind::Token, after, limit, &standing, work, item).await?)
     }
 
     async fn is_concerned(

@@ -4,7 +4,7 @@ use http::StatusCode;
 use hyper::body::Incoming;
 use serde::{Deserialize, Serialize};
 use tendot_registry::party::Held;
-use tendot_registry::transfer::{NewTransfer, Transfer, TransferDecision, TransferState, What};
+use tendot_registry::transfer::{NewTransfer, Transfer, TransferDecision, TransferItem, TransferState, What};
 use tendot_store::Store;
 use utoipa::openapi::{HttpMethod, Required};
 
@@ -36,6 +36,9 @@ struct TransferJson<'a> {
     id: &'a str,
     #[serde(flatten)]
     what: &'a What,
+    /// How many names there are, where not all of them are told.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    count: Option<usize>,
     from: &'a [Box<str>],
     to: &'a str,
     state: TransferState,
@@ -50,6 +53,7 @@ impl<'a> TransferJson<'a> {
         Self {
             id: &transfer.id,
             what: &transfer.what,
+            count: None,
             from: &transfer.from,
             to: &transfer.to,
             state: transfer.state,
@@ -65,7 +69,11 @@ impl<S: Store + 'static> Http<S> {
         let (after, limit) = asking.page()?;
         let (items, next) =
             self.registry.transfers(after, limit, &asking.caller, asking.at, &mut work()).await?;
-        Ok(listed(items.iter().map(|held| TransferJson::of(&held.it)).collect(), next))
+        let told = items.iter().map(|TransferItem { transfer, count }| TransferJson {
+            count: *count,
+            ..TransferJson::of(transfer)
+        });
+        Ok(listed(told.collect(), next))
     }
 
     pub(super) async fn propose_transfer(&self, asking: &Asking<'_>, body: Incoming) -> Answered {
@@ -97,6 +105,7 @@ impl<S: Store + 'static> Http<S> {
 
 pub(super) fn describe() -> Described {
     let get = pages(common(Doing::new("Transfers in which who asks gives or receives"), true))
+        .about("Of each the first ten names and their `count`. There may be fewer transfers than were asked for, and yet more: `next` tells.")
         .answer(StatusCode::OK, "The transfers, by their ids")
         .json::<TransferListForm>(JSON);
     let post = writes(Doing::new("Proposes a transfer"))

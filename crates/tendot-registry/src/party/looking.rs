@@ -1,0 +1,153 @@
+//! Lists are bounded by what is looked at, whether it is wanted or not: who goes on where they end pays again.
+
+use std::collections::BTreeMap;
+
+use serde::de::DeserializeOwned;
+use tendot_proto::Work;
+use tendot_store::{Entry, State, Store};
+
+use super::{Held, Kind, Registrant, Standing, read};
+use crate::{Error, Registry, price};
+
+/// Records that are looked at in one call.
+const RECORDS: usize = 10_000;
+
+/// Bytes of them.
+const BYTES: usize = 8 << 20;
+
+/// How much may still be looked at.
+#[derive(Debug)]
+pub(crate) struct Looking {
+    records: usize,
+    bytes: usize,
+}
+
+impl Looking {
+    pub(crate) const fn new() -> Self {
+        Self { records: RECORDS, bytes: BYTES }
+    }
+
+    pub(crate) const fn is_over(&self) -> bool {
+        self.records == 0 || self.bytes == 0
+    }
+
+    /// Whether a record may be looked at; of those that are too large, one at a time.
+    pub(crate) fn at(&mut self, entry: &Entry) -> bool {
+        if self.is_over() {
+            return false;
+        }
+        let values: usize = entry.values.iter().map(|value| value.data.len()).sum();
+        self.records -= 1;
+        self.bytes = self.bytes.saturating_sub(values.saturating_add(entry.registration.len()));
+        true
+    }
+}
+
+/// Some of a kind, each with its id, and where to go on.
+type Page<I> = (Vec<(String, I)>, Option<String>);
+
+impl<S: Store> Registry<S> {
+    /// A page of all of a kind of which `item` makes something, and where to go on. There may be fewer than were asked for,
+    /// and yet more to come.
+    pub(crate) async fn page_of<T: DeserializeOwned, I: Send>(
+        &self,
+        kind: Kind,
+        after: Option<&str>,
+        limit: usize,
+        work: &mut Work,
+        item: impl Fn(Held<T>) -> Option<I> + Send + Sync,
+    ) -> Result<(Vec<I>, Option<String>), Error> {
+        let (items, next) = self.page_from(kind, after, limit, &mut Looking::new(), work, &item).await?;
+        Ok((items.into_iter().map(|(_, item)| item).collect(), next))
+    }
+
+    async fn page_from<T: DeserializeOwned, I: Send>(
+        &self,
+        kind: Kind,
+        after: Option<&str>,
+        limit: usize,
+        looking: &mut Looking,
+        work: &mut Work,
+        item: &(impl Fn(Held<T>) -> Option<I> + Send + Sync),
+    ) -> Result<Page<I>, Error> {
+        work.spend(price::names(limit))?;
+        let (mut items, mut next, mut last) = (Vec::new(), None, None);
+        self.visit_kind(kind, after, |id, entry| {
+            if !looking.at(entry) {
+                next = last.take();
+                return Ok(false);
+            }
+            if entry.state == State::Live
+                && let Some(item) = item(Held { it: read(entry)?, revision: entry.revision })
+            {
+                if items.len() >= limit {
+                    next = last.take();
+                    return Ok(false);
+                }
+                items.push((id.to_owned(), item));
+            }
+            last = Some(id.to_owned());
+            Ok(true)
+        })
+        .await?;
+        Ok((items, next))
+    }
+
+    /// The same for who acts for one of the registrants that `item` names, or if it names none. Where work runs short, the
+    /// page ends.
+    pub(crate) async fn page_for<T: DeserializeOwned, I: Send>(
+        &self,
+        kind: Kind,
+        after: Option<&str>,
+        limit: usize,
+        standing: &Standing,
+        work: &mut Work,
+        item: impl Fn(Held<T>) -> Option<(I, Vec<Box<str>>)> + Send + Sync,
+    ) -> Result<(Vec<I>, Option<String>), Error> {
+        let (mut shown, mut looking, mut known) = (Vec::new(), Looking::new(), BTreeMap::new());
+        let mut place = after.map(str::to_owned);
+        loop {
+            let room = limit.saturating_sub(shown.len());
+            let found = self.page_from(kind, place.as_deref(), room, &mut looking, work, &item).await;
+            let (items, next) = match found {
+                Err(Error::Exhausted(_)) if place.as_deref() != after => return Ok((shown, place)),
+                found => found?,
+            };
+            for (id, (item, whom)) in items {
+                match self.acts_for_any(&whom, standing, &mut known, work).await {
+                    Err(Error::Exhausted(_)) if place.as_deref() != after => return Ok((shown, place)),
+                    is_shown => shown.extend(is_shown?.then_some(item)),
+                }
+                place = Some(id);
+            }
+            place = next;
+            if place.is_none() || shown.len() >= limit || looking.is_over() {
+                return Ok((shown, place));
+            }
+        }
+    }
+
+    async fn acts_for_any(
+        &self,
+        whom: &[Box<str>],
+        standing: &Standing,
+        known: &mut BTreeMap<Box<str>, bool>,
+        work: &mut Work,
+    ) -> Result<bool, Error> {
+        for id in whom {
+            let acts = match known.get(id) {
+                Some(known) => *known,
+                None => {
+                    let held = self.held::<Registrant>(Kind::Registrant, id, work).await?;
+                    let acts = held.is_some_and(|held| standing.is_for(&held.it));
+                    known.insert(id.clone(), acts);
+                    acts
+                }
+            };
+            if acts {
+                return Ok(true);
+            }
+        }
+        Ok(whom.is_empty())
+    }
+}
