@@ -38,10 +38,8 @@ fn on_disk() {
 /// `TENDOT_SEED=… cargo test -p tendot-registry --test model` does the same once more.
 fn run(store: impl Store, steps: u64) {
     let given = std::env::var("TENDOT_SEED").ok().and_then(|seed| seed.parse().ok());
-    let seed = given.unwrap_or_else(|| {
-        let clock = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
-        clock.subsec_nanos().into()
-    });
+    // The same each time, unless told otherwise: nothing fails by chance.
+    let seed = given.unwrap_or(7);
     println!("TENDOT_SEED={seed}");
     let mut world = World::new(store, seed);
     for step in 0..steps {
