@@ -15,7 +15,7 @@ use crate::root;
 
 const ADDRESS: &str = "127.0.0.1:18095";
 
-const ROUNDS: usize = 5;
+const ROUNDS: usize = 3;
 
 /// Records of a batch, and rounds of those.
 const RECORDS: &str = "1000000";
