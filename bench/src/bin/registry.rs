@@ -179,7 +179,8 @@ fn batch(address: &str, token: &str, prefix: &str, records: u64) -> Outcome {
 
 fn follow(address: &str, token: &str, prefix: &str, changes: u64) -> Outcome {
     let mut following = TcpStream::connect(address)?;
-    let request = "GET /api/v1/changes HTTP/1.1\r\nHost: bench\r\nAccept: text/event-stream\r\nLast-Event-ID: ";
+    let request =
+        "GET /api/v1/changes HTTP/1.1\r\nHost: bench\r\nAccept: text/event-stream\r\nLast-Event-ID: ";
     // From the end on: nothing has such a number yet.
     following.write_all(format!("{request}{}\r\n\r\n", last(address)?).as_bytes())?;
     let mut lines = BufReader::new(following).lines();
@@ -232,7 +233,8 @@ fn group(directory: &Path, writers: u64, time: Duration) -> Outcome {
                     next += 1;
                     let suffix = format!("one-{run}-{writer}-{next}");
                     let url = format!("https://journal.example.org/articles/{suffix}");
-                    let values = vec![Value::new(1, "URL", url), Value::new(100, "HS_ADMIN", "0123456789abcdef")];
+                    let values =
+                        vec![Value::new(1, "URL", url), Value::new(100, "HS_ADMIN", "0123456789abcdef")];
                     let registration = deposit("10.70000", &suffix).into_bytes().into();
                     let name = format!("10.70000/{suffix}").into();
                     let put = Edit::Register { name, values, registration, expect: Expect::Absent };
