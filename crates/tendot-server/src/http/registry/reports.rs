@@ -299,7 +299,7 @@ impl<S: Store + 'static> Http<S> {
 
 fn too_many() -> Answer {
     let detail = "Too many others read reports or changes at present. Try again later.";
-    let mut response = Answer::from(problem(StatusCode::SERVICE_UNAVAILABLE, "busy", detail));
+    let mut response = Answer::from(problem(StatusCode::SERVICE_UNAVAILABLE, "too-busy", detail));
     response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("10"));
     response
 }
