@@ -100,7 +100,7 @@ impl Refusal {
 
     /// Whether it would have cost more than there was.
     pub(crate) fn is_exhausted(&self) -> bool {
-        self.code == TOO_MUCH
+        self.code == "too-much-work"
     }
 
     #[must_use]
@@ -115,8 +115,6 @@ impl Refusal {
         self
     }
 }
-
-const TOO_MUCH: &str = "too-much-work";
 
 impl From<StoreError> for Refusal {
     fn from(error: StoreError) -> Self {
@@ -148,7 +146,7 @@ impl From<Error> for Refusal {
         match error {
             Error::Store(error) => error.into(),
             Error::Refused(error) => error.into(),
-            Error::Exhausted(_) => Self::new(Reason::Busy, TOO_MUCH, detail),
+            Error::Exhausted(_) => Self::new(Reason::Busy, "too-much-work", detail),
             Error::Contended { .. } => Self::new(Reason::Busy, "contended", detail),
             Error::Neighbour { .. } => Self::new(Reason::Busy, "neighbour", detail),
             Error::NotFound => Self::new(Reason::NotFound, "not-found", detail),
