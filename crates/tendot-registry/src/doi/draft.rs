@@ -1,5 +1,7 @@
 //! What is sent to register or change a name.
 
+use std::borrow::Cow;
+
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 use serde_path_to_error::Segment;
@@ -8,7 +10,7 @@ use tendot_proto::Value;
 use super::Stage;
 use super::once::Once;
 use crate::Refusal;
-use crate::metadata::Kernel;
+use crate::metadata::{Kernel, MetadataFault};
 
 /// What is sent to register or change a name, as JSON.
 ///
@@ -111,17 +113,27 @@ fn malformed(json: &[u8], error: &serde_json::Error) -> Refusal {
     }
 }
 
-/// Metadata as it is kept, if it is right.
+/// Metadata as it is kept, if it is right: an object, or a text with kernel XML.
 fn metadata(json: &str) -> Result<Box<RawValue>, Refusal> {
-    let kernel = Kernel::from_json(json.as_bytes()).map_err(|mut faults| {
-        for fault in &mut faults {
-            fault.pointer.insert_str(0, "/metadata");
-        }
-        let detail = faults.first().map_or_else(String::new, |fault| fault.message.clone());
-        let pointer = faults.first().map(|fault| fault.pointer.clone()).unwrap_or_default();
-        Refusal { faults, ..Refusal::invalid("bad-metadata", &pointer, detail) }
-    })?;
+    let kernel = if json.starts_with('"') {
+        let xml: Cow<'_, str> = serde_json::from_str(json)
+            .map_err(|error| Refusal::malformed(error.to_string()).at("/metadata"))?;
+        // The faults have paths of XML.
+        Kernel::from_xml(&xml).map_err(|faults| wrong("/metadata".into(), faults))?
+    } else {
+        Kernel::from_json(json.as_bytes()).map_err(|mut faults| {
+            for fault in &mut faults {
+                fault.pointer.insert_str(0, "/metadata");
+            }
+            wrong(faults.first().map(|fault| fault.pointer.clone()).unwrap_or_default(), faults)
+        })?
+    };
     RawValue::from_string(kernel.to_json()).map_err(|error| Refusal::malformed(error.to_string()))
+}
+
+fn wrong(pointer: String, faults: Vec<MetadataFault>) -> Refusal {
+    let detail = faults.first().map_or_else(String::new, |fault| fault.message.clone());
+    Refusal { faults, ..Refusal::invalid("bad-metadata", &pointer, detail) }
 }
 
 #[cfg(test)]
@@ -145,5 +157,24 @@ mod tests {
         check(r#"{"name": "a", "name": "b"}"#, None, None);
         check("7", None, None);
         check(r#"["10.1/a"]"#, None, None);
+    }
+
+    /// D2: no document type, no entities, nothing that is fetched.
+    #[test]
+    fn attack_d2_xml() {
+        let draft = |xml: &str| {
+            let json = serde_json::json!({"name": "10.1/a", "metadata": xml}).to_string();
+            Draft::from_json(json.as_bytes())
+        };
+        let kernel = include_str!("../../tests/metadata/place.xml");
+        let kept = draft(kernel).unwrap().metadata.unwrap().unwrap();
+        assert_eq!(kept.get(), Kernel::from_xml(kernel).unwrap().to_json());
+        let bomb =
+            "<!DOCTYPE k [<!ENTITY a \"aaaa\"><!ENTITY b \"&a;&a;\">]><kernelMetadata>&b;</kernelMetadata>";
+        for (xml, code) in [(bomb, "dtd-not-allowed"), ("not XML", "not-xml"), ("", "not-xml")] {
+            let refusal = draft(xml).unwrap_err();
+            assert_eq!((refusal.code, refusal.pointer.as_deref()), ("bad-metadata", Some("/metadata")));
+            assert_eq!(refusal.faults[0].code.as_str(), code, "{xml}");
+        }
     }
 }

@@ -64,6 +64,8 @@ impl Columns {
                 Column::Prefix => "prefix",
                 Column::Url => "url",
                 Column::State => "state",
+                // As XML, it is a text.
+                Column::Metadata if field.starts_with('<') => "metadata",
                 Column::Metadata => {
                     metadata =
                         Some(RawValue::from_string(field).map_err(|error| malformed(error.to_string()))?);
