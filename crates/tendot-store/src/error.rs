@@ -34,7 +34,7 @@ pub enum StoreError {
     },
 }
 
-/// Why a change was not carried out. Nothing of it was.
+/// Why a change was not carried out. Nothing of it was, but for [`Unknown`](Self::Unknown).
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CommitError {
@@ -74,6 +74,13 @@ pub enum CommitError {
         length: usize,
         /// The most that are kept.
         limit: usize,
+    },
+    /// The store was lost while the change was made durable, and was not found again in time to tell whether it is. All of
+    /// it was carried out, or nothing.
+    #[error("it is not known whether the change was carried out: {why}")]
+    Unknown {
+        /// What happened.
+        why: String,
     },
     /// The store failed.
     #[error(transparent)]
