@@ -2,7 +2,7 @@
 //!
 //! `connect.rs` reads the address and keeps connections, `schema.rs` makes and changes the tables, `read.rs` asks them,
 //! `writer.rs` commits the changes of all callers together, again where that is right, `transaction.rs` is one try of it, with
-//! `batch.rs`, what its changes come to. `row.rs` is what stands in the columns, and `error.rs` what can go wrong. The tables
+//! `batch.rs`, what its changes come to. `row.rs` and `values.rs` are what stands in the columns, and `error.rs` what can go wrong. The tables
 //! are in `migrations/` and drawn in `docs/storage-format.md`.
 //!
 //! Several processes may write. Who does locks the one row of `tendot_counters` first: from then on, until its transaction has
@@ -17,6 +17,7 @@ mod read;
 mod row;
 mod schema;
 mod transaction;
+mod values;
 mod writer;
 
 use std::time::Duration;

@@ -1,26 +1,10 @@
 //! What stands in the columns.
 
-use tendot_proto::Value;
-use tendot_proto::wire::{List, Reader, Writer};
 use tokio_postgres::Row;
 
+use super::values;
 use crate::embedded::log::KINDS;
 use crate::{EditKind, Entry, Listed, Logged, State, StoreError};
-
-/// Values as they stand in messages, their number first.
-pub(super) fn encode(values: &[Value<'_>]) -> Vec<u8> {
-    let mut out = Vec::new();
-    List::from(values).encode(&mut Writer::new(&mut out));
-    out
-}
-
-fn decode(body: &[u8]) -> Result<Vec<Value<'static>>, StoreError> {
-    let damaged = |error| damaged(format!("the values of a record: {error}"));
-    let mut reader = Reader::new(body);
-    let values: List<'_, Value<'_>> = List::decode(&mut reader, "values").map_err(damaged)?;
-    reader.finish("values").map_err(damaged)?;
-    Ok(values.iter().map(Value::into_owned).collect())
-}
 
 /// A record from the columns name, revision, state, body and registration, the first of which is `from`; none if there is
 /// no name.
@@ -30,7 +14,8 @@ pub(super) fn entry(row: &Row, from: usize) -> Result<Option<Entry>, StoreError>
         name: text(name)?,
         revision: number(column(row, from + 1)?),
         state: state(column(row, from + 2)?)?,
-        values: decode(column(row, from + 3)?)?,
+        values: values::decode(column(row, from + 3)?)
+            .map_err(|error| damaged(format!("the values of a record: {error}")))?,
         registration: column::<&[u8]>(row, from + 4)?.into(),
     }))
 }

@@ -12,7 +12,7 @@ use tokio_postgres::{Error, Row, Statement};
 
 use super::batch::{Batch, Wanted};
 use super::error::Failure;
-use super::row;
+use super::{row, values};
 use crate::embedded::key::record_key;
 use crate::{Before, Change, CommitError, Committed, Key, StoreError};
 
@@ -291,7 +291,7 @@ impl<'b> Records<'b> {
             records.names.push(entry.name.as_bytes());
             records.revisions.push(row::signed(entry.revision));
             records.states.push(row::state_number(entry.state));
-            records.bodies.push(row::encode(&entry.values));
+            records.bodies.push(values::encode(&entry.values));
             records.registrations.push(&entry.registration);
         }
         records
@@ -321,7 +321,7 @@ impl<'b> Past<'b> {
             past.names.push(entry.map(|entry| entry.name.as_bytes()));
             past.revisions.push(entry.map(|entry| row::signed(entry.revision)));
             past.states.push(entry.map(|entry| row::state_number(entry.state)));
-            past.bodies.push(entry.map(|entry| row::encode(&entry.values)));
+            past.bodies.push(entry.map(|entry| values::encode(&entry.values)));
             past.registrations.push(entry.map(|entry| &*entry.registration));
         }
         past
