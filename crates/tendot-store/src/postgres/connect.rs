@@ -41,7 +41,7 @@ impl Address {
         if config.get_connect_timeout().is_none() {
             config.connect_timeout(settings.patience);
         }
-        config.application_name("tendot").keepalives_idle(settings.patience);
+        config.application_name("tendot").keepalives_idle(settings.patience.max(Duration::from_secs(1)));
         // What was sent and is not acknowledged in time will not be: a server that vanished is noticed.
         config.tcp_user_timeout(settings.patience);
         let place = place(&config);

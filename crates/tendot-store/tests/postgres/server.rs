@@ -190,6 +190,15 @@ fn program(name: &str) -> Command {
     command
 }
 
+/// Gives a file to the user that the server runs as, and to nobody else.
+pub(crate) fn give(path: &Path) {
+    if is_root() {
+        program("initdb");
+        run(Command::new("chown").arg("postgres").arg(path));
+    }
+    run(Command::new("chmod").arg("600").arg(path));
+}
+
 fn newest() -> Option<PathBuf> {
     let versions = std::fs::read_dir("/usr/lib/postgresql").ok()?.flatten();
     let numbers = versions.filter_map(|version| version.file_name().to_str()?.parse::<u32>().ok());
