@@ -123,8 +123,7 @@ fn tls(certificates: Option<&str>) -> Result<ClientConfig, PostgresError> {
         None => roots.extend(webpki_roots::TLS_SERVER_ROOTS.iter().cloned()),
         Some(path) => {
             let unread = |why: String| PostgresError::Certificates { why: format!("{path}: {why}") };
-            let found =
-                CertificateDer::pem_file_iter(path).map_err(|error| unread(error.to_string()))?;
+            let found = CertificateDer::pem_file_iter(path).map_err(|error| unread(error.to_string()))?;
             for certificate in found {
                 let certificate = certificate.map_err(|error| unread(error.to_string()))?;
                 roots.add(certificate).map_err(|error| unread(error.to_string()))?;

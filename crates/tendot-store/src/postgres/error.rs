@@ -111,14 +111,18 @@ impl PostgresError {
                  you trust set `sslmode=disable`"
             }
             Self::Login { .. } => "see user and password in the address, and the server's pg_hba.conf",
-            Self::NoDatabase { .. } => "make it with `createdb`, or name another one at the end of the address",
+            Self::NoDatabase { .. } => {
+                "make it with `createdb`, or name another one at the end of the address"
+            }
             Self::Rights { .. } => {
                 "let the user own the database, or grant it to create tables in the schema and to change them"
             }
             Self::ReadOnly { .. } => {
                 "name the primary; with several hosts, add `target_session_attrs=read-write` to the address"
             }
-            Self::Newer { .. } => "use the newer version of this program, or restore a backup from before the change",
+            Self::Newer { .. } => {
+                "use the newer version of this program, or restore a backup from before the change"
+            }
             Self::Older { .. } => "let this program change the tables, once, with a user that may",
             Self::Failed { .. } => "the log of the database server may say more",
         }

@@ -1,9 +1,9 @@
 //! The store in a database: PostgreSQL, or what speaks its protocol.
 //!
 //! `connect.rs` reads the address and keeps connections, `schema.rs` makes and changes the tables, `read.rs` asks them,
-//! `writer.rs` commits the changes of all callers together, again where that is right, `transaction.rs` is one try of it, with
-//! `batch.rs`, what its changes come to. `row.rs` and `values.rs` are what stands in the columns, and `error.rs` what can go wrong. The tables
-//! are in `migrations/` and drawn in `docs/storage-format.md`.
+//! `writer.rs` commits the changes of all callers together, again where that is right; `transaction.rs` is one try of it, with
+//! `batch.rs`, what its changes come to, and `columns.rs`, what is written. `row.rs` and `values.rs` are what stands in the
+//! columns, `error.rs` is what can go wrong. The tables are in `migrations/` and drawn in `docs/storage-format.md`.
 //!
 //! Several processes may write. Who does locks the one row of `tendot_counters` first: from then on, until its transaction has
 //! ended, it alone knows what is there and hands out revisions and sequence numbers. So these have no gaps, and they become
@@ -11,6 +11,7 @@
 //! one transaction comes after the other costs little, since each carries the changes of all callers that came meanwhile.
 
 mod batch;
+mod columns;
 mod connect;
 mod error;
 mod read;
@@ -24,8 +25,8 @@ use std::time::Duration;
 
 use connect::Address;
 use deadpool_postgres::Pool;
-pub use error::PostgresError;
 use error::Failure;
+pub use error::PostgresError;
 use writer::Writer;
 
 use crate::{

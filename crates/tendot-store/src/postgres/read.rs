@@ -26,8 +26,7 @@ const PAGE_OF_HISTORY: usize = 16;
 /// Records that are looked at in one call for those of a revision.
 const LOOKED_AT: i64 = 10_000;
 
-const GET: &str =
-    "select name, revision, state, body, registration from tendot_records where name_key = $1";
+const GET: &str = "select name, revision, state, body, registration from tendot_records where name_key = $1";
 
 const VISIT: &str = "select name, revision, state, body, registration, name_key from tendot_records \
      where name_key > $1 order by name_key limit $2";
@@ -153,7 +152,8 @@ impl Postgres {
         mut visit: impl FnMut(&Entry) -> bool + Send,
     ) -> Result<(), StoreError> {
         let failed = failed("reading records");
-        let begun = client.build_transaction().isolation_level(IsolationLevel::RepeatableRead).read_only(true);
+        let begun =
+            client.build_transaction().isolation_level(IsolationLevel::RepeatableRead).read_only(true);
         let transaction = self.within(begun.start()).await.map_err(&failed)?;
         let sql = if under.is_some() { VISIT_UNDER } else { VISIT };
         let statement = self.within(transaction.prepare_cached(sql)).await.map_err(&failed)?;

@@ -52,7 +52,10 @@ pub(super) async fn ensure(
         }
         tokio::time::sleep(std::time::Duration::from_millis(50)).await;
     }
-    Err(PostgresError::Failed { place: place.into(), why: "others changed the tables again and again".into() })
+    Err(PostgresError::Failed {
+        place: place.into(),
+        why: "others changed the tables again and again".into(),
+    })
 }
 
 /// The number of the tables, and the lowest that a program has to know; 0 if there are none.

@@ -1,20 +1,20 @@
 //! One transaction that writes: two round trips, in the first of which the lock is taken and what is needed is read, and in
 //! the second of which all is written and committed.
 
-use std::pin::Pin;
 use std::time::Duration;
 
 use deadpool_postgres::Object;
-use futures_util::future::{join_all, join5, try_join_all};
+use futures_util::future::{BoxFuture, join_all, join5, try_join_all};
 use tokio::time::timeout;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Error, Row, Statement};
 
 use super::batch::{Batch, Wanted};
+use super::columns::{Lines, Past, Records};
 use super::error::Failure;
-use super::{row, values};
+use super::row;
 use crate::embedded::key::record_key;
-use crate::{Before, Change, CommitError, Committed, Key, StoreError};
+use crate::{Change, CommitError, Committed, Key, StoreError};
 
 /// Numbers of transactions that are kept, to be told by: far more than there are until one has been asked for.
 const KEPT: i64 = 100_000;
@@ -116,7 +116,7 @@ pub(super) async fn attempt(
         return Ok(results);
     }
     let written = timeout(time, write_and_commit(client, &write, &batch, &commit)).await;
-    match written.map_err(|_| Failure::Silent).and_then(|written| Ok(written?)) {
+    match written.map_err(|_| Failure::Silent).flatten() {
         Ok(()) => Ok(results),
         Err(why) => Err(Trouble::Unknown { commit, results, why }),
     }
@@ -139,11 +139,7 @@ async fn prepare<'s>(
 }
 
 /// Takes the lock and reads what is there.
-async fn load(
-    client: &Object,
-    statements: &[Statement],
-    wanted: Wanted,
-) -> Result<(Batch, Commit), Trouble> {
+async fn load(client: &Object, statements: &[Statement], wanted: Wanted) -> Result<(Batch, Commit), Trouble> {
     let [records, homed, notes, lock] = statements else { return Err(Failure::Closed.into()) };
     let keys: Vec<_> = wanted.records.iter().map(record_key).collect();
     let keys: Vec<&[u8]> = keys.iter().map(|key| &**key).collect();
@@ -183,14 +179,14 @@ async fn load(
 }
 
 /// The rows of some keys; without any, nothing is asked.
-async fn rows(client: &Object, statement: &Statement, keys: &Vec<&[u8]>) -> Result<Vec<Row>, Error> {
-    if keys.is_empty() { Ok(Vec::new()) } else { client.query(statement, &[keys]).await }
+async fn rows(client: &Object, statement: &Statement, keys: &[&[u8]]) -> Result<Vec<Row>, Error> {
+    if keys.is_empty() { Ok(Vec::new()) } else { client.query(statement, &[&keys]).await }
 }
 
 /// Statements that are sent without waiting for the answers of those before.
 struct Sending<'c> {
     client: &'c Object,
-    sent: Vec<Pin<Box<dyn Future<Output = Result<(), Error>> + Send + 'c>>>,
+    sent: Vec<BoxFuture<'c, Result<(), Error>>>,
 }
 
 impl<'c> Sending<'c> {
@@ -207,7 +203,8 @@ async fn write_and_commit(
     batch: &Batch,
     commit: &Commit,
 ) -> Result<(), Failure> {
-    let [number, forget, counters, put, remove, past, log, home, unhome, put_note, remove_note] = statements else {
+    let [number, forget, counters, put, remove, past, log, home, unhome, put_note, remove_note] = statements
+    else {
         return Err(Failure::Closed);
     };
     let (revision, sequence) = (row::signed(batch.revision), row::signed(batch.sequence));
@@ -265,93 +262,4 @@ async fn write_and_commit(
     // In their order, and all of them: the first that fails tells why.
     join_all(sending.sent).await.into_iter().collect::<Result<(), Error>>()?;
     Ok(())
-}
-
-/// Records that are to be what they are now, column by column, and those that are to be gone.
-#[derive(Default)]
-struct Records<'b> {
-    keys: Vec<std::borrow::Cow<'b, [u8]>>,
-    names: Vec<&'b [u8]>,
-    revisions: Vec<i64>,
-    states: Vec<i16>,
-    bodies: Vec<Vec<u8>>,
-    registrations: Vec<&'b [u8]>,
-    removed: Vec<std::borrow::Cow<'b, [u8]>>,
-}
-
-impl<'b> Records<'b> {
-    fn new(batch: &'b Batch) -> Self {
-        let mut records = Self::default();
-        for key in &batch.changed_records {
-            let Some(entry) = batch.records.get(key) else {
-                records.removed.push(record_key(key));
-                continue;
-            };
-            records.keys.push(record_key(key));
-            records.names.push(entry.name.as_bytes());
-            records.revisions.push(row::signed(entry.revision));
-            records.states.push(row::state_number(entry.state));
-            records.bodies.push(values::encode(&entry.values));
-            records.registrations.push(&entry.registration);
-        }
-        records
-    }
-}
-
-/// What was there before, column by column.
-#[derive(Default)]
-struct Past<'b> {
-    keys: Vec<std::borrow::Cow<'b, [u8]>>,
-    sequences: Vec<i64>,
-    names: Vec<Option<&'b [u8]>>,
-    revisions: Vec<Option<i64>>,
-    states: Vec<Option<i16>>,
-    bodies: Vec<Option<Vec<u8>>>,
-    registrations: Vec<Option<&'b [u8]>>,
-}
-
-impl<'b> Past<'b> {
-    fn new(batch: &'b Batch) -> Self {
-        let mut past = Self::default();
-        for (line, before) in &batch.lines {
-            let Some((key, before)) = before else { continue };
-            let entry = if let Before::Record(entry) = before { Some(entry) } else { None };
-            past.keys.push(record_key(key));
-            past.sequences.push(row::signed(line.sequence));
-            past.names.push(entry.map(|entry| entry.name.as_bytes()));
-            past.revisions.push(entry.map(|entry| row::signed(entry.revision)));
-            past.states.push(entry.map(|entry| row::state_number(entry.state)));
-            past.bodies.push(entry.map(|entry| values::encode(&entry.values)));
-            past.registrations.push(entry.map(|entry| &*entry.registration));
-        }
-        past
-    }
-}
-
-/// Lines of the log, column by column.
-#[derive(Default)]
-struct Lines<'b> {
-    sequences: Vec<i64>,
-    revisions: Vec<i64>,
-    times: Vec<i64>,
-    by: Vec<&'b [u8]>,
-    kinds: Vec<i16>,
-    names: Vec<&'b [u8]>,
-    counts: Vec<i64>,
-}
-
-impl<'b> Lines<'b> {
-    fn new(batch: &'b Batch) -> Self {
-        let mut lines = Self::default();
-        for (line, _) in &batch.lines {
-            lines.sequences.push(row::signed(line.sequence));
-            lines.revisions.push(row::signed(line.revision));
-            lines.times.push(line.at.cast_signed());
-            lines.by.push(line.by.as_bytes());
-            lines.kinds.push(row::kind_number(line.kind));
-            lines.names.push(line.name.as_bytes());
-            lines.counts.push(row::signed(line.count));
-        }
-        lines
-    }
 }

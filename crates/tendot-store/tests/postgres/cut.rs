@@ -56,7 +56,8 @@ impl Setting {
         for number in (0..=bytes).step_by(step) {
             self.proxy.cut_after(direction, number, cut);
             let result = deposit(&self.store, &round, number).await;
-            let revision = result.unwrap_or_else(|error| panic!("after {number} bytes {direction:?}: {error}"));
+            let revision =
+                result.unwrap_or_else(|error| panic!("after {number} bytes {direction:?}: {error}"));
             assert!(self.proxy.was_cut(), "after {number} of {bytes} bytes {direction:?}");
             assert_eq!(self.found(&round, number).await, 1, "after {number} bytes {direction:?}");
             let key = Key::new(&format!("10.1000/{round}-{number:06}-a")).unwrap();

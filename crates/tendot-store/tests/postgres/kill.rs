@@ -30,8 +30,10 @@ fn acknowledged_is_kept() {
                             break;
                         }
                         let name = format!("10.1000/{client}-{number}");
-                        let edits =
-                            vec![put(&name, "x", Expect::Absent), put(&format!("{name}-b"), "x", Expect::Any)];
+                        let edits = vec![
+                            put(&name, "x", Expect::Absent),
+                            put(&format!("{name}-b"), "x", Expect::Any),
+                        ];
                         let result = match commit(&store, edits).await {
                             Ok(revision) => Some(Some(revision)),
                             Err(CommitError::Unknown { .. }) => None,
@@ -65,7 +67,8 @@ fn acknowledged_is_kept() {
             *log.entry(name).or_default() += 1;
         }
         for (name, result) in &told {
-            let lines = [log.get(name), log.get(&format!("{name}-b"))].map(|count| count.copied().unwrap_or(0));
+            let lines =
+                [log.get(name), log.get(&format!("{name}-b"))].map(|count| count.copied().unwrap_or(0));
             match result {
                 Some(Some(revision)) => {
                     acknowledged += 1;

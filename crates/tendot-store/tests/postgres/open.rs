@@ -38,7 +38,8 @@ fn what_cannot_be_opened() {
         let port = server.port;
         let sql = "create role locked login password 'right'; create role guest login";
         server.execute("postgres", sql).await;
-        let (empty, newer, made) = (server.database().await, server.database().await, server.database().await);
+        let (empty, newer, made) =
+            (server.database().await, server.database().await, server.database().await);
         let read_only = server.database().await;
         for database in [&newer, &made] {
             drop(open(&server.address(database)).await);
@@ -59,13 +60,19 @@ fn what_cannot_be_opened() {
         check(&at("guest", &empty), "has not the rights").await;
         check(&at("guest", &made), "has not the rights").await;
         check(&at("postgres", &read_only), "can only be read").await;
-        check(&at("postgres", &newer), "have the number 99 and need a program that knows 98; this one knows 1").await;
+        check(
+            &at("postgres", &newer),
+            "have the number 99 and need a program that knows 98; this one knows 1",
+        )
+        .await;
         check(&format!("{}?sslmode=require", at("postgres", &empty)), "no trusted connection").await;
         assert_eq!(server.ask(&empty, TABLES).await, "0", "nothing was made");
 
         // Tables that are newer, but have all that is needed.
         server.execute(&newer, "update tendot_schema set compatible = 1").await;
-        commit(&open(&at("postgres", &newer)).await, vec![put("10.1000/1", "x", Expect::Absent)]).await.unwrap();
+        commit(&open(&at("postgres", &newer)).await, vec![put("10.1000/1", "x", Expect::Absent)])
+            .await
+            .unwrap();
         let settings = PostgresSettings { migrate: false, ..settings() };
         let refused = Postgres::open(&at("postgres", &empty), &settings).await.unwrap_err();
         assert!(matches!(refused, PostgresError::Older { found: 0, known: 1, .. }), "{refused}");
@@ -74,7 +81,9 @@ fn what_cannot_be_opened() {
         server.execute(&made, grant).await;
         commit(&open(&at("guest", &made)).await, vec![put("10.1000/1", "x", Expect::Absent)]).await.unwrap();
         server.execute("postgres", &format!("alter database {empty} owner to locked")).await;
-        commit(&open(&at("locked:right", &empty)).await, vec![put("10.1000/1", "x", Expect::Absent)]).await.unwrap();
+        commit(&open(&at("locked:right", &empty)).await, vec![put("10.1000/1", "x", Expect::Absent)])
+            .await
+            .unwrap();
     });
 }
 
@@ -141,7 +150,9 @@ fn tls() {
             format!("postgres://locked:right@{host}:{}/postgres?hostaddr=127.0.0.1{rest}", server.port)
         };
         let trusted = format!("&sslrootcert={}", certificate.display());
-        for mode in ["", "&sslmode=require", "&sslmode=verify-full", "&sslmode=require&channel_binding=require"] {
+        for mode in
+            ["", "&sslmode=require", "&sslmode=verify-full", "&sslmode=require&channel_binding=require"]
+        {
             let store = open(&at("localhost", &format!("{mode}{trusted}"))).await;
             let name = format!("10.1000/{mode}");
             commit(&store, vec![put(&name, "x", Expect::Absent)]).await.unwrap();

@@ -130,7 +130,8 @@ impl Server {
     fn wait(&self) {
         let end = Instant::now() + Duration::from_secs(60);
         loop {
-            let ready = program("pg_isready").args(["-q", "-h", "127.0.0.1", "-p", &self.port.to_string()]).status();
+            let ready =
+                program("pg_isready").args(["-q", "-h", "127.0.0.1", "-p", &self.port.to_string()]).status();
             if ready.unwrap().success() {
                 return;
             }
@@ -177,7 +178,9 @@ fn program(name: &str) -> Command {
     static PROGRAMS: OnceLock<PathBuf> = OnceLock::new();
     let path = PROGRAMS.get_or_init(|| {
         newest().unwrap_or_else(|| {
-            run(Command::new("apt-get").args(["install", "-y", "-q", "postgresql"]).env("DEBIAN_FRONTEND", "noninteractive"));
+            run(Command::new("apt-get")
+                .args(["install", "-y", "-q", "postgresql"])
+                .env("DEBIAN_FRONTEND", "noninteractive"));
             newest().expect("PostgreSQL 15 or newer")
         })
     });

@@ -54,7 +54,9 @@ fn with_a_bound() {
 #[test]
 fn other_failures_are_not() {
     block_on(async {
-        for (code, expected) in [("53100", "no room on the disk"), ("25006", "can only be read"), ("22000", "not now")] {
+        for (code, expected) in
+            [("53100", "no room on the disk"), ("25006", "can only be read"), ("22000", "not now")]
+        {
             let (store, ..) = failing(code, 1).await;
             let refused = commit(&store, vec![put("10.1000/1", "x", Expect::Absent)]).await.unwrap_err();
             assert!(refused.to_string().contains(expected), "{code}: {refused}");
