@@ -32,9 +32,16 @@ pub enum StoreError {
         /// Why.
         why: String,
     },
+    /// The store was lost while a change was made durable, and was not found again in time to tell whether it is. All of it
+    /// was carried out, or nothing.
+    #[error("it is not known whether the change was carried out: {why}")]
+    Unknown {
+        /// What happened.
+        why: String,
+    },
 }
 
-/// Why a change was not carried out. Nothing of it was, but for [`Unknown`](Self::Unknown).
+/// Why a change was not carried out. Nothing of it was, but for [`StoreError::Unknown`].
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CommitError {
@@ -74,13 +81,6 @@ pub enum CommitError {
         length: usize,
         /// The most that are kept.
         limit: usize,
-    },
-    /// The store was lost while the change was made durable, and was not found again in time to tell whether it is. All of
-    /// it was carried out, or nothing.
-    #[error("it is not known whether the change was carried out: {why}")]
-    Unknown {
-        /// What happened.
-        why: String,
     },
     /// The store failed.
     #[error(transparent)]

@@ -1,6 +1,7 @@
 //! The store in a database: PostgreSQL, or what speaks its protocol.
 //!
-//! `connect.rs` reads the address and keeps connections, `schema.rs` makes and changes the tables, `read.rs` asks them,
+//! `connect.rs` reads the address and keeps connections, `schema.rs` makes and changes the tables, `read.rs` asks them
+//! (single records on the connections of `shared.rs`),
 //! `writer.rs` commits the changes of all callers together, again where that is right; `transaction.rs` is one try of it, with
 //! `batch.rs`, what its changes come to, and `columns.rs`, what is written. `row.rs` and `values.rs` are what stands in the
 //! columns, `error.rs` is what can go wrong. The tables are in `migrations/` and drawn in `docs/storage-format.md`.
@@ -17,6 +18,7 @@ mod error;
 mod read;
 mod row;
 mod schema;
+mod shared;
 mod transaction;
 mod values;
 mod writer;
@@ -27,6 +29,7 @@ use connect::Address;
 use deadpool_postgres::Pool;
 use error::Failure;
 pub use error::PostgresError;
+use shared::Shared;
 use writer::Writer;
 
 use crate::{
@@ -49,6 +52,7 @@ use crate::{
 #[derive(Debug)]
 pub struct Postgres {
     readers: Pool,
+    shared: Shared,
     writer: Writer,
     settings: PostgresSettings,
 }
@@ -56,7 +60,7 @@ pub struct Postgres {
 /// How long is waited for a database, and how much is asked of it.
 #[derive(Clone, Debug)]
 pub struct PostgresSettings {
-    /// Connections that read, at most; one more writes.
+    /// Connections that read, at most: half of them for single records, half for lists. One more writes.
     pub connections: usize,
     /// How long is waited for a connection, for those who write before, and for a database that comes back; and three times
     /// as long to find out what became of a change.
@@ -82,7 +86,9 @@ impl Postgres {
     /// Opens the store of a database, within tokio's runtime, and makes its tables if they are not there.
     pub async fn open(address: &str, settings: &PostgresSettings) -> Result<Self, PostgresError> {
         let address = Address::read(address, settings)?;
-        let readers = address.pool(settings.connections, settings)?;
+        let half = settings.connections.div_ceil(2);
+        let readers = address.pool(half, settings)?;
+        let shared = Shared::new(address.pool(half, settings)?, half);
         let writing = address.pool(1, settings)?;
         let failed = |error| PostgresError::new(&address.place, &error);
         let client = writing.get().await.map_err(|error| failed(error.into()))?;
@@ -92,7 +98,7 @@ impl Postgres {
         transaction::probe(&client).await.map_err(|error| failed(error.into()))?;
         drop(client);
         let writer = Writer::start(writing, settings.clone());
-        Ok(Self { readers, writer, settings: settings.clone() })
+        Ok(Self { readers, shared, writer, settings: settings.clone() })
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::pin::pin;
 
-use deadpool_postgres::Object;
+use deadpool_postgres::{ClientWrapper, Object};
 use futures_util::TryStreamExt as _;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{IsolationLevel, Row};
@@ -91,8 +91,8 @@ type Parameters<'p> = &'p [&'p (dyn ToSql + Sync)];
 
 impl Postgres {
     pub(super) async fn get_record(&self, key: &Key) -> Result<Option<Entry>, StoreError> {
-        let rows = self.rows("reading a record", GET, &[&&*record_key(key)]).await?;
-        let entry = rows.first().map(|found| row::entry(found, 0)).transpose()?.flatten();
+        let found = self.one("reading a record", GET, &&*record_key(key)).await?;
+        let entry = found.map(|found| row::entry(&found, 0)).transpose()?.flatten();
         // Two long names could have the same key; then only one of them is here.
         Ok(entry.filter(|entry| entry.name.as_bytes().eq_ignore_ascii_case(key.as_bytes())))
     }
@@ -246,8 +246,7 @@ impl Postgres {
         if prefix.is_empty() || prefix.len() > Key::LONGEST_PREFIX {
             return Ok(false);
         }
-        let rows = self.rows("reading a prefix", IS_HOMED, &[&prefix.to_ascii_uppercase()]).await?;
-        Ok(!rows.is_empty())
+        Ok(self.one("reading a prefix", IS_HOMED, &prefix.to_ascii_uppercase()).await?.is_some())
     }
 
     pub(super) async fn list_homed(
@@ -261,8 +260,8 @@ impl Postgres {
     }
 
     pub(super) async fn read_note(&self, key: &[u8]) -> Result<Option<Box<[u8]>>, StoreError> {
-        let rows = self.rows("reading a note", NOTE, &[&key]).await?;
-        rows.first().map(|found| row::column::<&[u8]>(found, 0).map(Into::into)).transpose()
+        let found = self.one("reading a note", NOTE, &key).await?;
+        found.map(|found| row::column::<&[u8]>(&found, 0).map(Into::into)).transpose()
     }
 
     pub(super) async fn list_notes(
@@ -280,7 +279,7 @@ impl Postgres {
         rows.iter().map(note).collect()
     }
 
-    /// The rows of one statement.
+    /// The rows of one statement, which may be many.
     async fn rows(
         &self,
         doing: &'static str,
@@ -290,25 +289,45 @@ impl Postgres {
         let mut tries = 1;
         loop {
             match self.try_rows(sql, parameters).await {
-                Ok(rows) => return Ok(rows),
                 Err(error) if tries < TRIES && error.is_passing() => tries += 1,
-                Err(error) => return Err(error.into_store(doing)),
+                rows => return rows.map_err(failed(doing)),
             }
         }
     }
 
     async fn try_rows(&self, sql: &str, parameters: Parameters<'_>) -> Result<Vec<Row>, Failure> {
         let client = self.readers.get().await?;
-        let asked = async {
-            let statement = client.prepare_cached(sql).await?;
-            client.query(&statement, parameters).await
-        };
-        let rows = self.within(asked).await;
+        let rows = self.within(ask(&client, sql, parameters)).await;
         if rows.is_err() {
             // Whatever is wrong with it, the next one is asked on another.
             drop(Object::take(client));
         }
         rows
+    }
+
+    /// The one row of a key, if there is one.
+    async fn one(
+        &self,
+        doing: &'static str,
+        sql: &str,
+        key: &(dyn ToSql + Sync),
+    ) -> Result<Option<Row>, StoreError> {
+        let mut tries = 1;
+        loop {
+            match self.try_one(sql, key).await {
+                Err(error) if tries < TRIES && error.is_passing() => tries += 1,
+                row => return row.map_err(failed(doing)),
+            }
+        }
+    }
+
+    async fn try_one(&self, sql: &str, key: &(dyn ToSql + Sync)) -> Result<Option<Row>, Failure> {
+        let client = self.shared.get().await?;
+        let rows = self.within(ask(&client, sql, &[key])).await;
+        if rows.is_err() {
+            self.shared.forget(&client).await;
+        }
+        Ok(rows?.pop())
     }
 
     /// What comes in time: the server ends a statement itself, unless it is no longer there.
@@ -319,6 +338,15 @@ impl Postgres {
         let time = self.settings.statement + self.settings.patience;
         Ok(tokio::time::timeout(time, asked).await.map_err(|_| Failure::Silent)??)
     }
+}
+
+async fn ask(
+    client: &ClientWrapper,
+    sql: &str,
+    parameters: Parameters<'_>,
+) -> Result<Vec<Row>, tokio_postgres::Error> {
+    let statement = client.prepare_cached(sql).await?;
+    client.query(&statement, parameters).await
 }
 
 fn failed(doing: &'static str) -> impl Fn(Failure) -> StoreError {

@@ -60,7 +60,7 @@ impl Writer {
             return Err(gone().into());
         }
         // It may have been sent to the database already.
-        let unheard = |_| CommitError::Unknown { why: "the writer was stopped".into() };
+        let unheard = |_| StoreError::Unknown { why: "the writer was stopped".into() };
         answer.await.map_err(unheard)?
     }
 }
@@ -128,7 +128,7 @@ impl Writing {
                         let why = format!("{why}; then {later}");
                         return changes
                             .iter()
-                            .map(|_| Err(CommitError::Unknown { why: why.clone() }))
+                            .map(|_| Err(StoreError::Unknown { why: why.clone() }.into()))
                             .collect();
                     }
                 },

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tendot_store::{CommitError, Edit, Expect, Key, Postgres, PostgresSettings, Store as _};
+use tendot_store::{CommitError, Edit, Expect, Key, Postgres, PostgresSettings, Store as _, StoreError};
 
 use crate::proxy::{Cut, Direction, Proxy};
 use crate::{block_on, commit, open, put, server, settings};
@@ -125,7 +125,7 @@ fn nobody_can_be_asked() {
             let found = setting.found("refused", number).await;
             match result {
                 Ok(_) => assert_eq!(found, 1, "{bytes} bytes {direction:?}"),
-                Err(CommitError::Unknown { .. }) => unknown += 1,
+                Err(CommitError::Store(StoreError::Unknown { .. })) => unknown += 1,
                 Err(CommitError::Store(error)) => {
                     assert_eq!(found, 0, "{bytes} bytes {direction:?}: {error}");
                     refused += 1;

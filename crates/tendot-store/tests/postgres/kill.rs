@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tendot_store::{CommitError, Expect, Key, Store as _};
+use tendot_store::{CommitError, Expect, Key, Store as _, StoreError};
 
 use crate::server::Server;
 use crate::{block_on, commit, logged, open, put};
@@ -36,7 +36,7 @@ fn acknowledged_is_kept() {
                         ];
                         let result = match commit(&store, edits).await {
                             Ok(revision) => Some(Some(revision)),
-                            Err(CommitError::Unknown { .. }) => None,
+                            Err(CommitError::Store(StoreError::Unknown { .. })) => None,
                             Err(CommitError::Store(_)) => Some(None),
                             Err(error) => panic!("{name}: {error}"),
                         };
