@@ -11,6 +11,7 @@ use tokio_postgres::Config;
 use tokio_postgres::config::Host;
 use tokio_postgres_rustls::MakeRustlsConnect;
 
+use super::error::told;
 use super::{PostgresError, PostgresSettings};
 
 /// How a database is reached.
@@ -33,7 +34,7 @@ impl Address {
         for stricter in ["verify-full", "verify-ca"] {
             address = address.replace(&format!("sslmode={stricter}"), "sslmode=require");
         }
-        let unread = |error: tokio_postgres::Error| PostgresError::Address { why: error.to_string() };
+        let unread = |error: tokio_postgres::Error| PostgresError::Address { why: told(&error) };
         let mut config: Config = address.parse().map_err(unread)?;
         if config.get_hosts().is_empty() && config.get_hostaddrs().is_empty() {
             return Err(PostgresError::Address { why: "it names no host".into() });

@@ -218,7 +218,7 @@ fn source_is_io(error: &tokio_postgres::Error) -> bool {
 }
 
 /// What went wrong, in the server's words if it has any.
-fn told(error: &tokio_postgres::Error) -> String {
+pub(super) fn told(error: &tokio_postgres::Error) -> String {
     match error.as_db_error() {
         Some(said) => format!("{} ({})", said.message(), said.code().code()),
         None => {
