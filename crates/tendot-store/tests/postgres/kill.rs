@@ -2,12 +2,12 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use tendot_store::{CommitError, Expect, Key, Store as _, StoreError};
+use tendot_store::{CommitError, Expect, Key, Postgres, PostgresSettings, Store as _, StoreError};
 
 use crate::server::Server;
-use crate::{block_on, commit, logged, open, put};
+use crate::{block_on, commit, logged, open, put, settings};
 
 const ROUNDS: u32 = 6;
 const CLIENTS: usize = 16;
@@ -85,5 +85,35 @@ fn acknowledged_is_kept() {
         }
         assert!(acknowledged > 100, "{acknowledged} acknowledged, {unknown} unknown, of {}", told.len());
         assert_eq!(unknown, 0, "the server was back in time");
+    });
+}
+
+/// A server that is there and says nothing is not waited for without end.
+#[test]
+fn silence() {
+    let server = Server::start("");
+    let time = Duration::from_millis(500);
+    let settings = PostgresSettings { patience: time, statement: time, ..settings() };
+    block_on(async {
+        let store = Postgres::open(&server.address("postgres"), &settings).await.unwrap();
+        let key = Key::new("10.1000/1").unwrap();
+        commit(&store, vec![put("10.1000/1", "x", Expect::Absent)]).await.unwrap();
+        store.get(&key).await.unwrap().unwrap();
+        server.signal("STOP");
+        let start = Instant::now();
+        let (read, written, listed) = tokio::join!(
+            store.get(&key),
+            commit(&store, vec![put("10.1000/2", "x", Expect::Absent)]),
+            store.list(b"10.1000", None, 10),
+        );
+        let told = [read.is_err(), written.is_err(), listed.is_err()];
+        assert_eq!(told, [true; 3]);
+        assert!(start.elapsed() < Duration::from_secs(20), "{:?}", start.elapsed());
+        server.signal("CONT");
+        let end = Instant::now() + Duration::from_secs(20);
+        while let Err(error) = commit(&store, vec![put("10.1000/3", "x", Expect::Any)]).await {
+            assert!(Instant::now() < end, "{error}");
+        }
+        assert!(store.get(&key).await.unwrap().is_some());
     });
 }

@@ -107,18 +107,24 @@ impl Server {
 
     /// Ends all of its processes at once, as a crash of the machine would.
     pub(crate) fn kill(&self) {
-        let mut postmaster = self.postmaster.lock().unwrap();
-        let pid = postmaster.id();
-        let children = children(pid);
-        for pid in [pid].into_iter().chain(children.iter().copied()) {
-            let _ = Command::new("kill").args(["-9", &pid.to_string()]).stderr(Stdio::null()).status();
-        }
-        postmaster.wait().unwrap();
+        let children = self.signal("KILL");
+        self.postmaster.lock().unwrap().wait().unwrap();
         let gone = |pid: &u32| !Path::new(&format!("/proc/{pid}")).exists();
         let end = Instant::now() + Duration::from_secs(10);
         while !children.iter().all(gone) && Instant::now() < end {
             std::thread::sleep(Duration::from_millis(5));
         }
+    }
+
+    /// Sends a signal to all of its processes, and tells which they are beside the first.
+    pub(crate) fn signal(&self, name: &str) -> Vec<u32> {
+        let first = self.postmaster.lock().unwrap().id();
+        let children = children(first);
+        for pid in [first].into_iter().chain(children.iter().copied()) {
+            let signal = format!("-{name}");
+            let _ = Command::new("kill").args([&signal, &pid.to_string()]).stderr(Stdio::null()).status();
+        }
+        children
     }
 
     /// Starts it again.
