@@ -60,7 +60,8 @@ pub struct Postgres {
 /// How long is waited for a database, and how much is asked of it.
 #[derive(Clone, Debug)]
 pub struct PostgresSettings {
-    /// Connections that read, at most: half of them for single records, half for lists. One more writes.
+    /// Connections that read, at most: half of them for single records, half for lists, and one for each at least. One
+    /// more writes.
     pub connections: usize,
     /// How long is waited for a connection, for those who write before, and for a database that comes back; and three times
     /// as long to find out what became of a change.
