@@ -32,9 +32,16 @@ pub enum StoreError {
         /// Why.
         why: String,
     },
+    /// The store was lost while a change was made durable, and was not found again in time to tell whether it is. All of it
+    /// was carried out, or nothing.
+    #[error("it is not known whether the change was carried out: {why}")]
+    Unknown {
+        /// What happened.
+        why: String,
+    },
 }
 
-/// Why a change was not carried out. Nothing of it was.
+/// Why a change was not carried out. Nothing of it was, but for [`StoreError::Unknown`].
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CommitError {

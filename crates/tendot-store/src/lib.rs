@@ -8,6 +8,9 @@ mod fail_point;
 mod history;
 mod key;
 mod memory;
+#[cfg(feature = "postgres")]
+mod postgres;
+mod prepare;
 #[cfg(any(test, feature = "suite"))]
 pub mod suite;
 mod versions;
@@ -25,6 +28,8 @@ pub use fail_point::FAIL_POINTS;
 pub use history::{Before, History, Order, Past};
 pub use key::{Key, KeyError};
 pub use memory::Memory;
+#[cfg(feature = "postgres")]
+pub use postgres::{Postgres, PostgresError, PostgresSettings};
 pub use versions::{Version, Versions};
 
 /// Where records are kept.

@@ -2,9 +2,10 @@ use std::collections::{BTreeMap, BTreeSet, btree_map};
 use std::ops::Bound;
 use std::sync::{PoisonError, RwLock};
 
+use crate::prepare::{Line, Prepared, There};
 use crate::{
-    Before, Change, CommitError, Committed, Conflict, Counted, Edit, EditKind, Entry, History, Key, Listed,
-    Logged, Note, Order, Past, Piece, State, Store, StoreError, Versions, history,
+    Before, Change, CommitError, Committed, Counted, Entry, History, Key, Listed, Logged, Note, Order, Past,
+    Piece, State, Store, StoreError, Versions, history,
 };
 
 /// A store that is gone with the process: for trying things out, and as the measure of the others.
@@ -203,101 +204,17 @@ impl Tables {
 
     fn commit(&mut self, change: Change) -> Result<Committed, CommitError> {
         let revision = self.revision + 1;
-        // An edit sees what those before it did; none is seen by anybody else until all have been.
-        let mut edited: BTreeMap<Key, Option<Entry>> = BTreeMap::new();
-        let mut homed: BTreeMap<Key, bool> = BTreeMap::new();
-        let mut notes: BTreeMap<Box<[u8]>, Option<Box<[u8]>>> = BTreeMap::new();
-        let mut done = Vec::new();
-        for (number, edit) in change.edits.into_iter().enumerate() {
-            let edit = match edit {
-                Edit::PutNote { key, .. } | Edit::RemoveNote { key } | Edit::RequireNote { key, .. }
-                    if !Key::is_note(&key) =>
-                {
-                    return Err(CommitError::Note { edit: number });
-                }
-                Edit::PutNote { key, body } => {
-                    notes.insert(key, Some(body));
-                    continue;
-                }
-                Edit::RemoveNote { key } => {
-                    notes.insert(key, None);
-                    continue;
-                }
-                Edit::RequireNote { key, body } => {
-                    let there = notes.get(&key).map_or_else(|| self.notes.get(&key), Option::as_ref);
-                    if there != body.as_ref() {
-                        return Err(CommitError::Note { edit: number });
-                    }
-                    continue;
-                }
-                edit => edit,
-            };
-            let key = edit.key().map_err(|error| CommitError::Name { edit: number, error })?;
-            if let Edit::RequireHomed { prefix, is_homed: expected } = edit {
-                let is_homed = homed.get(&key).copied().unwrap_or_else(|| self.homed.contains(&key));
-                if is_homed != expected {
-                    return Err(CommitError::Homed { edit: number, prefix, is_homed });
-                }
-                continue;
-            }
-            let there = edited.get(&key).map_or_else(|| self.records.get(&key), Option::as_ref);
-            if !edit.is_met(there.map(|entry| (entry.revision, entry.state))) {
-                let there = there.map(|entry| (entry.name.clone(), entry.revision, entry.state));
-                return Err(Conflict { edit: number, name: edit.name().into(), there }.into());
-            }
-            let before = there.map_or(Before::Nothing, |entry| {
-                Before::Record(history::without_secrets(entry).unwrap_or_else(|| entry.clone()))
-            });
-            let spelled = there.map(|entry| entry.name.clone());
-            let known = there.map(|entry| entry.registration.clone()).unwrap_or_default();
-            let (kind, name, entry) = match edit {
-                Edit::Put { .. } | Edit::Register { .. } => {
-                    let kind = if spelled.is_some() { EditKind::Update } else { EditKind::Create };
-                    let (name, values, registration) = match edit {
-                        Edit::Register { name, values, registration, .. } => (name, values, registration),
-                        Edit::Put { name, values, .. } => (name, values, known),
-                        _ => continue,
-                    };
-                    let name = spelled.unwrap_or(name);
-                    let entry =
-                        Entry { name: name.clone(), revision, state: State::Live, values, registration };
-                    (kind, name, Some(Some(entry)))
-                }
-                Edit::Tombstone { name, .. } => {
-                    let values = there.map(|entry| entry.values.clone()).unwrap_or_default();
-                    let name = spelled.unwrap_or(name);
-                    let state = State::Tombstone;
-                    let entry = Entry { name: name.clone(), revision, state, values, registration: known };
-                    (EditKind::Tombstone, name, Some(Some(entry)))
-                }
-                Edit::Remove { name, .. } => (EditKind::Remove, spelled.unwrap_or(name), Some(None)),
-                Edit::Home { prefix } => {
-                    homed.insert(key.clone(), true);
-                    (EditKind::Home, prefix, None)
-                }
-                Edit::Unhome { prefix } => {
-                    homed.insert(key.clone(), false);
-                    (EditKind::Unhome, prefix, None)
-                }
-                _ => continue,
-            };
-            let mut past = None;
-            if let Some(entry) = entry {
-                past = Some((key.clone(), before));
-                edited.insert(key, entry);
-            }
-            done.push((kind, name, past));
-        }
+        let Prepared { records, homed, notes, lines } = Prepared::new(self, &change, revision)?;
         for (key, body) in notes {
             match body {
                 Some(body) => self.notes.insert(key, body),
                 None => self.notes.remove(&key),
             };
         }
-        if done.is_empty() {
+        if lines.is_empty() {
             return Ok(Committed { revision: self.revision });
         }
-        for (key, entry) in edited {
+        for (key, entry) in records {
             match entry {
                 Some(entry) => self.records.insert(key, entry),
                 None => self.records.remove(&key),
@@ -310,7 +227,7 @@ impl Tables {
                 self.homed.remove(&prefix)
             };
         }
-        for (kind, name, past) in done {
+        for Line { kind, name, past } in lines {
             let sequence = self.log.len() as u64 + 1;
             if let Some((key, before)) = past {
                 self.history.entry(key).or_default().insert(sequence, before);
@@ -320,5 +237,19 @@ impl Tables {
         }
         self.revision = revision;
         Ok(Committed { revision })
+    }
+}
+
+impl There for Tables {
+    fn record(&self, key: &Key) -> Option<&Entry> {
+        self.records.get(key)
+    }
+
+    fn is_homed(&self, prefix: &Key) -> bool {
+        self.homed.contains(prefix)
+    }
+
+    fn note(&self, key: &[u8]) -> Option<&[u8]> {
+        self.notes.get(key).map(|body| &**body)
     }
 }

@@ -14,7 +14,7 @@ const BEGINNING: usize = 1_880;
 const MARK: u8 = 0xff;
 
 /// The key of a record.
-pub(super) fn record_key(key: &Key) -> std::borrow::Cow<'_, [u8]> {
+pub(crate) fn record_key(key: &Key) -> std::borrow::Cow<'_, [u8]> {
     let name = key.as_bytes();
     if name.len() <= WHOLE {
         return name.into();

@@ -5,7 +5,8 @@ use heed::{PutFlags, RwTxn};
 use super::{Tables, checksum, varint};
 use crate::{EditKind, Logged};
 
-const KINDS: [(u64, EditKind); 7] = [
+/// The numbers of kinds, for ever.
+pub(crate) const KINDS: [(u64, EditKind); 7] = [
     (1, EditKind::Create),
     (2, EditKind::Update),
     (3, EditKind::Tombstone),

@@ -12,9 +12,9 @@ mod commit;
 mod folder;
 mod history;
 mod import;
-mod key;
+pub(crate) mod key;
 mod lock;
-mod log;
+pub(crate) mod log;
 mod open;
 mod pages;
 mod parts;
@@ -41,6 +41,7 @@ use parts::Parts;
 use record::{Head, Record};
 pub use verify::Verified;
 use writer::Writer;
+pub(crate) use writer::check_length;
 
 use crate::{
     Change, CommitError, Committed, Counted, Entry, History, Key, Listed, Logged, Note, Order, Piece, Store,

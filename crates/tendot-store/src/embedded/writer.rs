@@ -467,7 +467,7 @@ fn take_name(edit: &mut Edit) -> Box<str> {
 }
 
 /// Refuses what is too large to be kept.
-fn check_length(edit: &Edit, number: usize) -> Result<(), CommitError> {
+pub(crate) fn check_length(edit: &Edit, number: usize) -> Result<(), CommitError> {
     let length = match edit {
         Edit::Put { values, .. } => values.iter().map(length).sum(),
         Edit::Register { values, registration, .. } => {

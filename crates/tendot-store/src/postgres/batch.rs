@@ -1,0 +1,103 @@
+//! Changes that are committed together, and what they come to.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+
+use crate::prepare::{Line, Prepared, There};
+use crate::{Before, Change, CommitError, Committed, Edit, Entry, Key, Logged};
+
+/// What has to be known before changes are judged.
+#[derive(Debug, Default)]
+pub(super) struct Wanted {
+    pub(super) records: HashSet<Key>,
+    pub(super) prefixes: HashSet<Key>,
+    pub(super) notes: HashSet<Box<[u8]>>,
+}
+
+impl Wanted {
+    pub(super) fn new<'c>(changes: impl IntoIterator<Item = &'c Change>) -> Self {
+        let mut wanted = Self::default();
+        for edit in changes.into_iter().flat_map(|change| &change.edits) {
+            match edit {
+                Edit::RequireNote { key, .. } => {
+                    wanted.notes.insert(key.clone());
+                }
+                Edit::PutNote { .. } | Edit::RemoveNote { .. } | Edit::Home { .. } | Edit::Unhome { .. } => {}
+                // What has no key is refused later, and by its number.
+                Edit::RequireHomed { .. } => wanted.prefixes.extend(edit.key()),
+                _ => wanted.records.extend(edit.key()),
+            }
+        }
+        wanted
+    }
+}
+
+/// What is there, first as it was read and then as the changes make it, and what has to be written.
+#[derive(Debug, Default)]
+pub(super) struct Batch {
+    pub(super) revision: u64,
+    pub(super) sequence: u64,
+    pub(super) records: HashMap<Key, Entry>,
+    pub(super) homed: HashSet<Key>,
+    pub(super) notes: BTreeMap<Box<[u8]>, Box<[u8]>>,
+    pub(super) changed_records: BTreeSet<Key>,
+    pub(super) changed_homed: BTreeSet<Key>,
+    pub(super) changed_notes: BTreeSet<Box<[u8]>>,
+    pub(super) lines: Vec<(Logged, Option<(Key, Before)>)>,
+}
+
+impl Batch {
+    /// Carries out a change, or nothing of it.
+    pub(super) fn apply(&mut self, change: &Change) -> Result<Committed, CommitError> {
+        let revision = self.revision + 1;
+        let Prepared { records, homed, notes, lines } = Prepared::new(self, change, revision)?;
+        for (key, body) in notes {
+            self.changed_notes.insert(key.clone());
+            match body {
+                Some(body) => self.notes.insert(key, body),
+                None => self.notes.remove(&key),
+            };
+        }
+        for (key, entry) in records {
+            self.changed_records.insert(key.clone());
+            match entry {
+                Some(entry) => self.records.insert(key, entry),
+                None => self.records.remove(&key),
+            };
+        }
+        for (prefix, is_homed) in homed {
+            self.changed_homed.insert(prefix.clone());
+            if is_homed {
+                self.homed.insert(prefix);
+            } else {
+                self.homed.remove(&prefix);
+            }
+        }
+        // What is only in notes has no number.
+        self.revision += u64::from(!lines.is_empty());
+        for Line { kind, name, past } in lines {
+            self.sequence += 1;
+            let (sequence, at, by) = (self.sequence, change.at, change.by.clone());
+            self.lines.push((Logged { sequence, revision, at, by, kind, name, count: 1 }, past));
+        }
+        Ok(Committed { revision: self.revision })
+    }
+
+    /// Whether there is nothing to be written.
+    pub(super) fn is_nothing(&self) -> bool {
+        self.lines.is_empty() && self.changed_notes.is_empty()
+    }
+}
+
+impl There for Batch {
+    fn record(&self, key: &Key) -> Option<&Entry> {
+        self.records.get(key)
+    }
+
+    fn is_homed(&self, prefix: &Key) -> bool {
+        self.homed.contains(prefix)
+    }
+
+    fn note(&self, key: &[u8]) -> Option<&[u8]> {
+        self.notes.get(key).map(|body| &**body)
+    }
+}

@@ -1,0 +1,97 @@
+//! What is written, column by column: one statement takes any number of rows.
+
+use std::borrow::Cow;
+
+use super::batch::Batch;
+use super::{row, values};
+use crate::Before;
+use crate::embedded::key::record_key;
+
+/// Records that are to be what they are now, column by column, and those that are to be gone.
+#[derive(Default)]
+pub(super) struct Records<'b> {
+    pub(super) keys: Vec<Cow<'b, [u8]>>,
+    pub(super) names: Vec<&'b [u8]>,
+    pub(super) revisions: Vec<i64>,
+    pub(super) states: Vec<i16>,
+    pub(super) bodies: Vec<Vec<u8>>,
+    pub(super) registrations: Vec<&'b [u8]>,
+    pub(super) removed: Vec<Cow<'b, [u8]>>,
+}
+
+impl<'b> Records<'b> {
+    pub(super) fn new(batch: &'b Batch) -> Self {
+        let mut records = Self::default();
+        for key in &batch.changed_records {
+            let Some(entry) = batch.records.get(key) else {
+                records.removed.push(record_key(key));
+                continue;
+            };
+            records.keys.push(record_key(key));
+            records.names.push(entry.name.as_bytes());
+            records.revisions.push(row::signed(entry.revision));
+            records.states.push(row::state_number(entry.state));
+            records.bodies.push(values::encode(&entry.values));
+            records.registrations.push(&entry.registration);
+        }
+        records
+    }
+}
+
+/// What was there before, column by column.
+#[derive(Default)]
+pub(super) struct Past<'b> {
+    pub(super) keys: Vec<Cow<'b, [u8]>>,
+    pub(super) sequences: Vec<i64>,
+    pub(super) names: Vec<Option<&'b [u8]>>,
+    pub(super) revisions: Vec<Option<i64>>,
+    pub(super) states: Vec<Option<i16>>,
+    pub(super) bodies: Vec<Option<Vec<u8>>>,
+    pub(super) registrations: Vec<Option<&'b [u8]>>,
+}
+
+impl<'b> Past<'b> {
+    pub(super) fn new(batch: &'b Batch) -> Self {
+        let mut past = Self::default();
+        for (line, before) in &batch.lines {
+            let Some((key, before)) = before else { continue };
+            let entry = if let Before::Record(entry) = before { Some(entry) } else { None };
+            past.keys.push(record_key(key));
+            past.sequences.push(row::signed(line.sequence));
+            past.names.push(entry.map(|entry| entry.name.as_bytes()));
+            past.revisions.push(entry.map(|entry| row::signed(entry.revision)));
+            past.states.push(entry.map(|entry| row::state_number(entry.state)));
+            past.bodies.push(entry.map(|entry| values::encode(&entry.values)));
+            past.registrations.push(entry.map(|entry| &*entry.registration));
+        }
+        past
+    }
+}
+
+/// Lines of the log, column by column.
+#[derive(Default)]
+pub(super) struct Lines<'b> {
+    pub(super) sequences: Vec<i64>,
+    pub(super) revisions: Vec<i64>,
+    pub(super) times: Vec<i64>,
+    pub(super) by: Vec<&'b [u8]>,
+    pub(super) kinds: Vec<i16>,
+    pub(super) names: Vec<&'b [u8]>,
+    pub(super) counts: Vec<i64>,
+}
+
+impl<'b> Lines<'b> {
+    pub(super) fn new(batch: &'b Batch) -> Self {
+        let mut lines = Self::default();
+        for (line, _) in &batch.lines {
+            lines.sequences.push(row::signed(line.sequence));
+            lines.revisions.push(row::signed(line.revision));
+            lines.times.push(line.at.cast_signed());
+            lines.by.push(line.by.as_bytes());
+            lines.kinds.push(row::kind_number(line.kind));
+            lines.names.push(line.name.as_bytes());
+            lines.counts.push(row::signed(line.count));
+        }
+        lines
+    }
+}

@@ -1,0 +1,190 @@
+//! From an address to connections.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use deadpool_postgres::{Hook, HookError, Manager, ManagerConfig, Pool, RecyclingMethod, Runtime};
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::{ClientConfig, RootCertStore};
+use tokio_postgres::Config;
+use tokio_postgres::config::Host;
+use tokio_postgres_rustls::MakeRustlsConnect;
+
+use super::error::told;
+use super::{PostgresError, PostgresSettings};
+
+/// How a database is reached.
+pub(super) struct Address {
+    config: Config,
+    tls: MakeRustlsConnect,
+    /// Where it is, for people; without the password.
+    pub(super) place: String,
+}
+
+impl Address {
+    /// Reads an address as `postgres://user:password@host:port/database?options`, or in PostgreSQL's other form.
+    ///
+    /// Beside the options that the driver knows there are `sslrootcert`, a file with the certificates of those who are
+    /// trusted, and for `sslmode` also `verify-ca` and `verify-full`, which are the same as `require`: a certificate is always
+    /// verified, and so is its name.
+    pub(super) fn read(address: &str, settings: &PostgresSettings) -> Result<Self, PostgresError> {
+        let (address, certificates) = take_certificates(address);
+        let mut address = address;
+        for stricter in ["verify-full", "verify-ca"] {
+            address = address.replace(&format!("sslmode={stricter}"), "sslmode=require");
+        }
+        let unread = |error: tokio_postgres::Error| PostgresError::Address { why: told(&error) };
+        let mut config: Config = address.parse().map_err(unread)?;
+        if config.get_hosts().is_empty() && config.get_hostaddrs().is_empty() {
+            return Err(PostgresError::Address { why: "it names no host".into() });
+        }
+        if config.get_connect_timeout().is_none() {
+            config.connect_timeout(settings.patience);
+        }
+        config.application_name("tendot").keepalives_idle(settings.patience.max(Duration::from_secs(1)));
+        // What was sent and is not acknowledged in time will not be: a server that vanished is noticed.
+        config.tcp_user_timeout(settings.patience);
+        let place = place(&config);
+        Ok(Self { tls: MakeRustlsConnect::new(tls(certificates.as_deref())?), config, place })
+    }
+
+    /// Connections, at most so many.
+    pub(super) fn pool(&self, most: usize, settings: &PostgresSettings) -> Result<Pool, PostgresError> {
+        // Whether a connection is closed is known without asking; what else may have happened to it is noticed when it is
+        // used.
+        let recycling = ManagerConfig { recycling_method: RecyclingMethod::Fast };
+        let manager = Manager::from_config(self.config.clone(), self.tls.clone(), recycling);
+        let begin: Arc<str> = begin(settings).into();
+        let prepare = Hook::async_fn(move |client, _| {
+            let begin = Arc::clone(&begin);
+            Box::pin(async move { client.batch_execute(&begin).await.map_err(HookError::Backend) })
+        });
+        Pool::builder(manager)
+            .max_size(most.max(1))
+            .wait_timeout(Some(settings.patience))
+            .create_timeout(Some(settings.patience))
+            .recycle_timeout(Some(settings.patience))
+            .runtime(Runtime::Tokio1)
+            .post_create(prepare)
+            .build()
+            .map_err(|error| PostgresError::Failed { place: self.place.clone(), why: error.to_string() })
+    }
+}
+
+/// What every connection begins with. A transaction whose client has vanished must end: it may hold the lock that all who
+/// write need. And what is committed has to be durable, whatever the database's default is.
+fn begin(settings: &PostgresSettings) -> String {
+    let milliseconds = |time: Duration| time.as_millis().clamp(1, i32::MAX as u128);
+    let (patience, statement) = (milliseconds(settings.patience), milliseconds(settings.statement));
+    format!(
+        "set statement_timeout = {statement}; set lock_timeout = {patience}; \
+         set idle_in_transaction_session_timeout = {patience}; \
+         select set_config('synchronous_commit', 'on', false) where current_setting('synchronous_commit') = 'off'"
+    )
+}
+
+/// Takes the option away that the driver does not know.
+fn take_certificates(address: &str) -> (String, Option<String>) {
+    let Some((before, options)) = address.split_once('?') else { return (address.into(), None) };
+    let (mut certificates, mut others) = (None, Vec::new());
+    for option in options.split('&') {
+        match option.strip_prefix("sslrootcert=") {
+            Some(path) => certificates = Some(unescape(path)),
+            None => others.push(option),
+        }
+    }
+    (format!("{before}?{}", others.join("&")), certificates)
+}
+
+/// A path in an address, where `%2F` may stand for a slash.
+fn unescape(text: &str) -> String {
+    let mut out = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((first, after)) = rest.split_first() {
+        let escaped = (*first == b'%').then(|| after.get(..2)).flatten();
+        let byte = escaped.and_then(|digits| std::str::from_utf8(digits).ok());
+        match byte.and_then(|digits| u8::from_str_radix(digits, 16).ok()) {
+            Some(byte) => {
+                out.push(byte);
+                rest = after.get(2..).unwrap_or_default();
+            }
+            None => {
+                out.push(*first);
+                rest = after;
+            }
+        }
+    }
+    String::from_utf8_lossy(&out).into_owned()
+}
+
+fn tls(certificates: Option<&str>) -> Result<ClientConfig, PostgresError> {
+    let mut roots = RootCertStore::empty();
+    match certificates {
+        None => roots.extend(webpki_roots::TLS_SERVER_ROOTS.iter().cloned()),
+        Some(path) => {
+            let unread = |why: String| PostgresError::Certificates { why: format!("{path}: {why}") };
+            let found = CertificateDer::pem_file_iter(path).map_err(|error| unread(error.to_string()))?;
+            for certificate in found {
+                let certificate = certificate.map_err(|error| unread(error.to_string()))?;
+                roots.add(certificate).map_err(|error| unread(error.to_string()))?;
+            }
+            if roots.is_empty() {
+                return Err(unread("there is none in it".into()));
+            }
+        }
+    }
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let builder = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+    let builder = builder.map_err(|error| PostgresError::Certificates { why: error.to_string() })?;
+    Ok(builder.with_root_certificates(roots).with_no_client_auth())
+}
+
+fn place(config: &Config) -> String {
+    let ports = config.get_ports();
+    let hosts = config.get_hosts().iter().enumerate().map(|(number, host)| {
+        let port = ports.get(number).or(ports.first()).copied().unwrap_or(5432);
+        match host {
+            Host::Tcp(host) => format!("{host}:{port}"),
+            #[cfg(unix)]
+            Host::Unix(path) => format!("{}:{port}", path.display()),
+        }
+    });
+    let hosts = hosts.collect::<Vec<_>>().join(",");
+    let database = config.get_dbname().or(config.get_user()).unwrap_or_default();
+    format!("{hosts}/{database}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses() {
+        let place = "db.example.org:5432/tendot";
+        check("postgres://user:secret@db.example.org/tendot", Ok(place));
+        check("postgresql://user@db.example.org:5432/tendot?sslmode=verify-full", Ok(place));
+        check("host=db.example.org user=user dbname=tendot", Ok(place));
+        check("postgres://u@a,b:5433/d?target_session_attrs=read-write", Ok("a:5432,b:5433/d"));
+        check("postgres://u@%2Frun%2Fpostgresql/d", Ok("/run/postgresql:5432/d"));
+        check("postgres:///d", Err("names no host"));
+        check("", Err("names no host"));
+        check("postgres://user@host/d?colour=red", Err("colour"));
+        check("mysql://user@host/d", Err("address"));
+        check("postgres://u@h/d?sslrootcert=%2Fnot%2Fthere.pem", Err("/not/there.pem"));
+        check("postgres://u@h/d?sslrootcert=/dev/null", Err("there is none in it"));
+    }
+
+    #[track_caller]
+    fn check(address: &str, expected: Result<&str, &str>) {
+        match (Address::read(address, &PostgresSettings::default()), expected) {
+            (Ok(read), Ok(place)) => assert_eq!(read.place, place, "{address}"),
+            (Err(error), Err(part)) => {
+                assert!(error.to_string().contains(part), "{address}: {error}");
+                assert!(!error.to_string().contains("secret"));
+            }
+            (Ok(read), Err(part)) => panic!("{address}: {} instead of {part}", read.place),
+            (Err(error), Ok(_)) => panic!("{address}: {error}"),
+        }
+    }
+}

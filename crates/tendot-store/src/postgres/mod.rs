@@ -1,0 +1,179 @@
+//! The store in a database: PostgreSQL, or what speaks its protocol.
+//!
+//! `connect.rs` reads the address and keeps connections, `schema.rs` makes and changes the tables, `read.rs` asks them
+//! (single records on the connections of `shared.rs`),
+//! `writer.rs` commits the changes of all callers together, again where that is right; `transaction.rs` is one try of it, with
+//! `batch.rs`, what its changes come to, and `columns.rs`, what is written. `row.rs` and `values.rs` are what stands in the
+//! columns, `error.rs` is what can go wrong. The tables are in `migrations/` and drawn in `docs/storage-format.md`.
+//!
+//! Several processes may write. Who does locks the one row of `tendot_counters` first: from then on, until its transaction has
+//! ended, it alone knows what is there and hands out revisions and sequence numbers. So these have no gaps, and they become
+//! visible in their order: who follows the log misses nothing. Nobody waits for two locks, so there are no deadlocks. That
+//! one transaction comes after the other costs little, since each carries the changes of all callers that came meanwhile.
+
+mod batch;
+mod columns;
+mod connect;
+mod error;
+mod read;
+mod row;
+mod schema;
+mod shared;
+mod transaction;
+mod values;
+mod writer;
+
+use std::time::Duration;
+
+use connect::Address;
+use deadpool_postgres::Pool;
+use error::Failure;
+pub use error::PostgresError;
+use shared::Shared;
+use writer::Writer;
+
+use crate::{
+    Change, CommitError, Committed, Counted, Entry, History, Key, Listed, Logged, Note, Order, Piece, Store,
+    StoreError,
+};
+
+/// A store in a database.
+///
+/// ```no_run
+/// use tendot_store::{Postgres, PostgresSettings, Store};
+///
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// let settings = PostgresSettings::default();
+/// let store = Postgres::open("postgres://tendot:secret@db.example.org/tendot", &settings).await?;
+/// assert!(store.changes(0, 1).await?.is_empty());
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct Postgres {
+    readers: Pool,
+    shared: Shared,
+    writer: Writer,
+    settings: PostgresSettings,
+}
+
+/// How long is waited for a database, and how much is asked of it.
+#[derive(Clone, Debug)]
+pub struct PostgresSettings {
+    /// Connections that read, at most: half of them for single records, half for lists, and one for each at least. One
+    /// more writes.
+    pub connections: usize,
+    /// How long is waited for a connection, for those who write before, and for a database that comes back; and three times
+    /// as long to find out what became of a change.
+    pub patience: Duration,
+    /// How long one statement may take.
+    pub statement: Duration,
+    /// Whether tables are made where there are none, and changed where they are older.
+    pub migrate: bool,
+}
+
+impl Default for PostgresSettings {
+    fn default() -> Self {
+        Self {
+            connections: 16,
+            patience: Duration::from_secs(10),
+            statement: Duration::from_secs(60),
+            migrate: true,
+        }
+    }
+}
+
+impl Postgres {
+    /// Opens the store of a database, within tokio's runtime, and makes its tables if they are not there.
+    pub async fn open(address: &str, settings: &PostgresSettings) -> Result<Self, PostgresError> {
+        let address = Address::read(address, settings)?;
+        let half = settings.connections.div_ceil(2);
+        let readers = address.pool(half, settings)?;
+        let shared = Shared::new(address.pool(half, settings)?, half);
+        let writing = address.pool(1, settings)?;
+        let failed = |error| PostgresError::new(&address.place, &error);
+        let client = writing.get().await.map_err(|error| failed(error.into()))?;
+        let ensured = schema::ensure(&client, &address.place, schema::STEPS, settings.migrate);
+        tokio::time::timeout(settings.statement, ensured).await.map_err(|_| failed(Failure::Silent))??;
+        // Whether changes are taken here and from this user, is better told now.
+        transaction::probe(&client).await.map_err(|error| failed(error.into()))?;
+        drop(client);
+        let writer = Writer::start(writing, settings.clone());
+        Ok(Self { readers, shared, writer, settings: settings.clone() })
+    }
+}
+
+impl Store for Postgres {
+    async fn get(&self, key: &Key) -> Result<Option<Entry>, StoreError> {
+        self.get_record(key).await
+    }
+
+    async fn list(
+        &self,
+        prefix: &[u8],
+        after: Option<&Key>,
+        limit: usize,
+    ) -> Result<Vec<Listed>, StoreError> {
+        self.list_under(prefix, after, limit).await
+    }
+
+    async fn count_under(
+        &self,
+        prefix: &[u8],
+        after: Option<&Key>,
+        limit: usize,
+    ) -> Result<Counted, StoreError> {
+        self.count_names(prefix, after, limit).await
+    }
+
+    async fn visit(
+        &self,
+        prefix: Option<&[u8]>,
+        after: Option<&Key>,
+        visit: impl FnMut(&Entry) -> bool + Send,
+    ) -> Result<(), StoreError> {
+        self.visit_records(prefix, after, visit).await
+    }
+
+    async fn is_homed(&self, prefix: &[u8]) -> Result<bool, StoreError> {
+        self.has_homed(prefix).await
+    }
+
+    async fn homed(&self, after: Option<&[u8]>, limit: usize) -> Result<Vec<Box<str>>, StoreError> {
+        self.list_homed(after, limit).await
+    }
+
+    async fn commit(&self, change: Change) -> Result<Committed, CommitError> {
+        self.writer.commit(change).await
+    }
+
+    async fn changes(&self, after: u64, limit: usize) -> Result<Vec<Logged>, StoreError> {
+        self.read_log(after, limit).await
+    }
+
+    async fn history(&self, key: &Key, order: Order, limit: usize) -> Result<History, StoreError> {
+        self.read_history(key, order, limit).await
+    }
+
+    async fn note(&self, key: &[u8]) -> Result<Option<Box<[u8]>>, StoreError> {
+        self.read_note(key).await
+    }
+
+    async fn notes(
+        &self,
+        beginning: &[u8],
+        after: Option<&[u8]>,
+        limit: usize,
+    ) -> Result<Vec<Note>, StoreError> {
+        self.list_notes(beginning, after, limit).await
+    }
+
+    async fn of_revision(
+        &self,
+        revision: u64,
+        after: Option<&Key>,
+        limit: usize,
+    ) -> Result<Piece, StoreError> {
+        self.list_revision(revision, after, limit).await
+    }
+}

@@ -1,0 +1,386 @@
+//! What is asked of the tables. Each answer is one statement's, or one transaction's, and so one state.
+
+use std::pin::pin;
+
+use deadpool_postgres::{ClientWrapper, Object};
+use futures_util::TryStreamExt as _;
+use tokio_postgres::types::ToSql;
+use tokio_postgres::{IsolationLevel, Row};
+
+use super::error::Failure;
+use super::{Postgres, row};
+use crate::embedded::key::record_key;
+use crate::{
+    Before, Counted, Entry, History, Key, Listed, Logged, Note, Order, Past, Piece, StoreError, history,
+};
+
+/// How often is asked again when the way to the server breaks: reading twice does no harm.
+const TRIES: u32 = 3;
+
+/// Records of one page: when a visitor has seen enough, the rest of it has come for nothing.
+const PAGE: usize = 256;
+
+/// Changes of one page of a history; each may be as large as a record.
+const PAGE_OF_HISTORY: usize = 16;
+
+/// Records that are looked at in one call for those of a revision.
+const LOOKED_AT: i64 = 10_000;
+
+const GET: &str = "select name, revision, state, body, registration from tendot_records where name_key = $1";
+
+const VISIT: &str = "select name, revision, state, body, registration, name_key from tendot_records \
+     where name_key > $1 order by name_key limit $2";
+
+// A name that is nothing but the prefix sorts before all that have a slash, though not right before them.
+const VISIT_UNDER: &str = "\
+    (select name, revision, state, body, registration, name_key from tendot_records \
+     where name_key = $1 and name_key > $2) \
+    union all \
+    (select name, revision, state, body, registration, name_key from tendot_records \
+     where name_key > $2 and name_key >= $3 and name_key < $4 order by name_key limit $5) \
+    order by name_key limit $5";
+
+const LIST: &str = "\
+    (select name, state, name_key from tendot_records where name_key = $1 and name_key > $2) \
+    union all \
+    (select name, state, name_key from tendot_records \
+     where name_key > $2 and name_key >= $3 and name_key < $4 order by name_key limit $5) \
+    order by name_key limit $5";
+
+const COUNT: &str = "\
+    with under as (\
+        (select name, state, name_key from tendot_records where name_key = $1 and name_key > $2) \
+        union all \
+        (select name, state, name_key from tendot_records \
+         where name_key > $2 and name_key >= $3 and name_key < $4 order by name_key limit $5) \
+        order by name_key limit $5) \
+    select (select count(*) from under where state = 0), (select count(*) from under), \
+        (select name from under order by name_key desc limit 1)";
+
+const OF_REVISION: &str = "\
+    with looked_at as (\
+        select name, state, revision, name_key from tendot_records where name_key > $1 order by name_key limit $2) \
+    select name, state, revision, name_key from looked_at where revision = $3 \
+    union all \
+    (select name, state, -1, name_key from looked_at order by name_key offset $2 - 1 limit 1) \
+    order by name_key, revision desc limit $4";
+
+const LOG: &str = "select sequence, revision, made_at, made_by, kind, name, records from tendot_log \
+     where sequence > $1 order by sequence limit $2";
+
+const OLDEST_FIRST: &str = "select l.sequence, l.revision, l.made_at, l.made_by, l.kind, l.name, l.records, \
+     h.name, h.revision, h.state, h.body, h.registration \
+     from tendot_history h join tendot_log l on l.sequence = h.sequence \
+     where h.name_key = $1 and h.sequence > $2 order by h.sequence limit $3";
+
+const NEWEST_FIRST: &str = "select l.sequence, l.revision, l.made_at, l.made_by, l.kind, l.name, l.records, \
+     h.name, h.revision, h.state, h.body, h.registration \
+     from tendot_history h join tendot_log l on l.sequence = h.sequence \
+     where h.name_key = $1 and h.sequence < $2 order by h.sequence desc limit $3";
+
+const IS_HOMED: &str = "select 1 from tendot_homed where name_key = $1";
+
+const HOMED: &str = "select name_key from tendot_homed where name_key > $1 order by name_key limit $2";
+
+const NOTE: &str = "select body from tendot_notes where note_key = $1";
+
+const NOTES: &str = "select note_key, body from tendot_notes where note_key >= $1 and note_key > $2 \
+     and ($3::bytea is null or note_key < $3) order by note_key limit $4";
+
+type Parameters<'p> = &'p [&'p (dyn ToSql + Sync)];
+
+impl Postgres {
+    pub(super) async fn get_record(&self, key: &Key) -> Result<Option<Entry>, StoreError> {
+        let found = self.one("reading a record", GET, &&*record_key(key)).await?;
+        let entry = found.map(|found| row::entry(&found, 0)).transpose()?.flatten();
+        // Two long names could have the same key; then only one of them is here.
+        Ok(entry.filter(|entry| entry.name.as_bytes().eq_ignore_ascii_case(key.as_bytes())))
+    }
+
+    pub(super) async fn list_under(
+        &self,
+        prefix: &[u8],
+        after: Option<&Key>,
+        limit: usize,
+    ) -> Result<Vec<Listed>, StoreError> {
+        let Some(Under { whole, begin, end }) = Under::new(prefix) else { return Ok(Vec::new()) };
+        let (after, limit) = (after_key(after), row::limit(limit));
+        let rows = self.rows("listing names", LIST, &[&whole, &after, &begin, &end, &limit]).await?;
+        rows.iter().map(row::listed).collect()
+    }
+
+    pub(super) async fn count_names(
+        &self,
+        prefix: &[u8],
+        after: Option<&Key>,
+        limit: usize,
+    ) -> Result<Counted, StoreError> {
+        let Some(Under { whole, begin, end }) = Under::new(prefix) else { return Ok(Counted::default()) };
+        let (after, limit) = (after_key(after), row::limit(limit.max(1)));
+        let rows = self.rows("counting names", COUNT, &[&whole, &after, &begin, &end, &limit]).await?;
+        let Some(found) = rows.first() else { return Ok(Counted::default()) };
+        let (live, seen): (i64, i64) = (row::column(found, 0)?, row::column(found, 1)?);
+        let last: Option<&[u8]> = row::column(found, 2)?;
+        let last = last.filter(|_| seen >= limit).map(row::text).transpose()?;
+        Ok(Counted { live: row::number(live), next: last.and_then(|name| Key::new(&name).ok()) })
+    }
+
+    pub(super) async fn visit_records(
+        &self,
+        prefix: Option<&[u8]>,
+        after: Option<&Key>,
+        visit: impl FnMut(&Entry) -> bool + Send,
+    ) -> Result<(), StoreError> {
+        let under = prefix.map(Under::new);
+        if matches!(under, Some(None)) {
+            return Ok(());
+        }
+        let client = self.readers.get().await.map_err(|error| failed("reading records")(error.into()))?;
+        let mut client = client;
+        let visited = self.visit_pages(&mut client, under.flatten().as_ref(), after_key(after), visit).await;
+        if visited.is_err() {
+            drop(Object::take(client));
+        }
+        visited
+    }
+
+    async fn visit_pages(
+        &self,
+        client: &mut Object,
+        under: Option<&Under>,
+        mut after: Vec<u8>,
+        mut visit: impl FnMut(&Entry) -> bool + Send,
+    ) -> Result<(), StoreError> {
+        let failed = failed("reading records");
+        let begun =
+            client.build_transaction().isolation_level(IsolationLevel::RepeatableRead).read_only(true);
+        let transaction = self.within(begun.start()).await.map_err(&failed)?;
+        let sql = if under.is_some() { VISIT_UNDER } else { VISIT };
+        let statement = self.within(transaction.prepare_cached(sql)).await.map_err(&failed)?;
+        let limit = row::limit(PAGE);
+        loop {
+            let parameters: &[&(dyn ToSql + Sync)] = match &under {
+                Some(Under { whole, begin, end }) => &[whole, &after, begin, end, &limit],
+                None => &[&after, &limit],
+            };
+            let page = transaction.query_raw(&statement, parameters.iter().copied());
+            let mut page = pin!(self.within(page).await.map_err(&failed)?);
+            let (mut seen, mut last) = (0, Vec::new());
+            while let Some(found) = self.within(page.try_next()).await.map_err(&failed)? {
+                seen += 1;
+                if row::entry(&found, 0)?.is_some_and(|entry| !visit(&entry)) {
+                    return Ok(());
+                }
+                last = row::column::<&[u8]>(&found, 5)?.to_vec();
+            }
+            if seen < PAGE {
+                return Ok(());
+            }
+            after = last;
+        }
+    }
+
+    pub(super) async fn list_revision(
+        &self,
+        revision: u64,
+        after: Option<&Key>,
+        limit: usize,
+    ) -> Result<Piece, StoreError> {
+        let (after, revision, limit) = (after_key(after), row::signed(revision), limit.max(1));
+        // The last one that was looked at is among the rows once more, with a revision that none has.
+        let most = row::limit(limit.saturating_add(1));
+        let doing = "reading records of a revision";
+        let rows = self.rows(doing, OF_REVISION, &[&after, &LOOKED_AT, &revision, &most]).await?;
+        let mut piece = Piece::default();
+        for found in &rows {
+            let listed = row::listed(found)?;
+            let is_end = row::column::<i64>(found, 2)? < 0;
+            if is_end || piece.names.len() + 1 >= limit {
+                piece.next = Key::new(&listed.name).ok();
+            }
+            if !is_end {
+                piece.names.push(listed);
+            }
+            if piece.next.is_some() {
+                break;
+            }
+        }
+        Ok(piece)
+    }
+
+    pub(super) async fn read_log(&self, after: u64, limit: usize) -> Result<Vec<Logged>, StoreError> {
+        let rows = self.rows("reading the log", LOG, &[&row::signed(after), &row::limit(limit)]).await?;
+        rows.iter().map(row::logged).collect()
+    }
+
+    pub(super) async fn read_history(
+        &self,
+        key: &Key,
+        order: Order,
+        limit: usize,
+    ) -> Result<History, StoreError> {
+        let (sql, mut from) = match order {
+            Order::OldestFirst { after } => (OLDEST_FIRST, row::signed(after)),
+            Order::NewestFirst { before } => (NEWEST_FIRST, row::signed(before)),
+        };
+        let key = record_key(key);
+        let (mut history, mut room) = (History::default(), history::ROOM);
+        loop {
+            let most = row::limit(PAGE_OF_HISTORY.min(limit.max(1).saturating_add(1)));
+            let rows = self.rows("reading a history", sql, &[&&*key, &from, &most]).await?;
+            for found in &rows {
+                let line = row::logged(found)?;
+                from = row::signed(line.sequence);
+                let before = row::entry(found, 7)?.map_or(Before::Nothing, Before::Record);
+                if !history.add(Past { line, before }, limit, &mut room) {
+                    return Ok(history);
+                }
+            }
+            if row::limit(rows.len()) < most {
+                return Ok(history);
+            }
+        }
+    }
+
+    pub(super) async fn has_homed(&self, prefix: &[u8]) -> Result<bool, StoreError> {
+        if prefix.is_empty() || prefix.len() > Key::LONGEST_PREFIX {
+            return Ok(false);
+        }
+        Ok(self.one("reading a prefix", IS_HOMED, &prefix.to_ascii_uppercase()).await?.is_some())
+    }
+
+    pub(super) async fn list_homed(
+        &self,
+        after: Option<&[u8]>,
+        limit: usize,
+    ) -> Result<Vec<Box<str>>, StoreError> {
+        let after = after.unwrap_or_default().to_ascii_uppercase();
+        let rows = self.rows("listing prefixes", HOMED, &[&after, &row::limit(limit)]).await?;
+        rows.iter().map(|found| row::text(row::column(found, 0)?)).collect()
+    }
+
+    pub(super) async fn read_note(&self, key: &[u8]) -> Result<Option<Box<[u8]>>, StoreError> {
+        let found = self.one("reading a note", NOTE, &key).await?;
+        found.map(|found| row::column::<&[u8]>(&found, 0).map(Into::into)).transpose()
+    }
+
+    pub(super) async fn list_notes(
+        &self,
+        beginning: &[u8],
+        after: Option<&[u8]>,
+        limit: usize,
+    ) -> Result<Vec<Note>, StoreError> {
+        let after = after.unwrap_or_default();
+        let (end, limit) = (end_of(beginning), row::limit(limit));
+        let rows = self.rows("reading notes", NOTES, &[&beginning, &after, &end, &limit]).await?;
+        let note = |found: &Row| {
+            Ok((row::column::<&[u8]>(found, 0)?.into(), row::column::<&[u8]>(found, 1)?.into()))
+        };
+        rows.iter().map(note).collect()
+    }
+
+    /// The rows of one statement, which may be many.
+    async fn rows(
+        &self,
+        doing: &'static str,
+        sql: &str,
+        parameters: Parameters<'_>,
+    ) -> Result<Vec<Row>, StoreError> {
+        let mut tries = 1;
+        loop {
+            match self.try_rows(sql, parameters).await {
+                Err(error) if tries < TRIES && error.is_passing() => tries += 1,
+                rows => return rows.map_err(failed(doing)),
+            }
+        }
+    }
+
+    async fn try_rows(&self, sql: &str, parameters: Parameters<'_>) -> Result<Vec<Row>, Failure> {
+        let client = self.readers.get().await?;
+        let rows = self.within(ask(&client, sql, parameters)).await;
+        if rows.is_err() {
+            // Whatever is wrong with it, the next one is asked on another.
+            drop(Object::take(client));
+        }
+        rows
+    }
+
+    /// The one row of a key, if there is one.
+    async fn one(
+        &self,
+        doing: &'static str,
+        sql: &str,
+        key: &(dyn ToSql + Sync),
+    ) -> Result<Option<Row>, StoreError> {
+        let mut tries = 1;
+        loop {
+            match self.try_one(sql, key).await {
+                Err(error) if tries < TRIES && error.is_passing() => tries += 1,
+                row => return row.map_err(failed(doing)),
+            }
+        }
+    }
+
+    async fn try_one(&self, sql: &str, key: &(dyn ToSql + Sync)) -> Result<Option<Row>, Failure> {
+        let client = self.shared.get().await?;
+        let rows = self.within(ask(&client, sql, &[key])).await;
+        if rows.is_err() {
+            self.shared.forget(&client).await;
+        }
+        Ok(rows?.pop())
+    }
+
+    /// What comes in time: the server ends a statement itself, unless it is no longer there.
+    async fn within<T>(
+        &self,
+        asked: impl Future<Output = Result<T, tokio_postgres::Error>>,
+    ) -> Result<T, Failure> {
+        let time = self.settings.statement + self.settings.patience;
+        Ok(tokio::time::timeout(time, asked).await.map_err(|_| Failure::Silent)??)
+    }
+}
+
+async fn ask(
+    client: &ClientWrapper,
+    sql: &str,
+    parameters: Parameters<'_>,
+) -> Result<Vec<Row>, tokio_postgres::Error> {
+    let statement = client.prepare_cached(sql).await?;
+    client.query(&statement, parameters).await
+}
+
+fn failed(doing: &'static str) -> impl Fn(Failure) -> StoreError {
+    move |error| error.into_store(doing)
+}
+
+fn after_key(after: Option<&Key>) -> Vec<u8> {
+    // No key is empty, so all come after this.
+    after.map(|key| record_key(key).into_owned()).unwrap_or_default()
+}
+
+/// Where names under a prefix stand: at one key, or from one to before another.
+struct Under {
+    whole: Vec<u8>,
+    begin: Vec<u8>,
+    end: Vec<u8>,
+}
+
+impl Under {
+    /// None if there can be no names.
+    fn new(prefix: &[u8]) -> Option<Self> {
+        let is_one = prefix.len() <= Key::LONGEST_PREFIX && !prefix.contains(&b'/');
+        is_one.then(|| {
+            let whole = prefix.to_ascii_uppercase();
+            let (begin, end) = ([&whole[..], b"/"].concat(), [&whole[..], b"0"].concat());
+            Self { whole, begin, end }
+        })
+    }
+}
+
+/// The first key after all that begin so; none if there is no such.
+fn end_of(beginning: &[u8]) -> Option<Vec<u8>> {
+    let last = beginning.iter().rposition(|byte| *byte < 0xff)?;
+    let mut end = beginning.get(..=last)?.to_vec();
+    *end.last_mut()? += 1;
+    Some(end)
+}

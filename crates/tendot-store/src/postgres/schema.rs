@@ -1,0 +1,112 @@
+//! The tables, and how they become what this version needs.
+//!
+//! A step is carried out once and never changed afterwards. While servers of two versions run on one database, a step must
+//! leave to the older ones what they use: first a step adds (and both are written), a later version moves what is there, and
+//! only one after that takes the old away. Such a step raises `compatible`: programs that know less than that refuse the
+//! tables, all others may use tables that are newer than they are.
+
+use tokio_postgres::Client;
+use tokio_postgres::error::SqlState;
+
+use super::PostgresError;
+use super::error::Failure;
+
+/// One step from the tables of a version to those of the next.
+pub(super) struct Step {
+    sql: &'static str,
+    /// The lowest number that a program has to know to use the tables afterwards.
+    compatible: u32,
+}
+
+/// All of them; their place is their number, from 1.
+pub(super) const STEPS: &[Step] = &[Step { sql: include_str!("migrations/0001-tables.sql"), compatible: 1 }];
+
+/// How often it is tried again when others do the same at the same time.
+const TRIES: u32 = 10;
+
+/// Sees to it that the tables are what is needed.
+pub(super) async fn ensure(
+    client: &Client,
+    place: &str,
+    steps: &[Step],
+    may_change: bool,
+) -> Result<(), PostgresError> {
+    let known = steps.len() as u32;
+    let failed = |error: tokio_postgres::Error| PostgresError::new(place, &Failure::Server(error));
+    for _ in 0..TRIES {
+        let (found, needed) = numbers(client, false).await.map_err(failed)?;
+        if needed > known {
+            return Err(PostgresError::Newer { place: place.into(), found, needed, known });
+        }
+        if found >= known {
+            return Ok(());
+        }
+        if !may_change {
+            return Err(PostgresError::Older { place: place.into(), found, known });
+        }
+        let Err(error) = change(client, steps).await else { continue };
+        // Nothing of it is there. If the connection is lost, so is this.
+        let _ = client.batch_execute("rollback").await;
+        if !is_of_others(&error) {
+            return Err(failed(error));
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    }
+    Err(PostgresError::Failed {
+        place: place.into(),
+        why: "others changed the tables again and again".into(),
+    })
+}
+
+/// The number of the tables, and the lowest that a program has to know; 0 if there are none.
+async fn numbers(client: &Client, is_locked: bool) -> Result<(u32, u32), tokio_postgres::Error> {
+    let lock = if is_locked { " for update" } else { "" };
+    let row = client
+        .query_opt(&format!("select version, compatible from tendot_schema where id = 1{lock}"), &[])
+        .await;
+    match row {
+        Ok(Some(row)) => {
+            let number = |column| row.try_get(column).map(|number: i32| number.max(0).cast_unsigned());
+            Ok((number(0)?, number(1)?))
+        }
+        Ok(None) => Ok((0, 0)),
+        Err(error) if !is_locked && error.code() == Some(&SqlState::UNDEFINED_TABLE) => Ok((0, 0)),
+        Err(error) => Err(error),
+    }
+}
+
+/// Carries out what is missing, in one transaction, while others who want the same wait for a row. Steps can be carried out
+/// twice, for databases that do not undo the making of tables.
+async fn change(client: &Client, steps: &[Step]) -> Result<(), tokio_postgres::Error> {
+    client
+        .batch_execute(
+            "begin; \
+             create table if not exists tendot_schema \
+                 (id smallint primary key, version integer not null, compatible integer not null); \
+             insert into tendot_schema (id, version, compatible) values (1, 0, 0) on conflict (id) do nothing",
+        )
+        .await?;
+    let (found, mut compatible) = numbers(client, true).await?;
+    for step in steps.iter().skip(found as usize) {
+        client.batch_execute(step.sql).await?;
+        compatible = compatible.max(step.compatible);
+    }
+    let version = steps.len().max(found as usize);
+    client
+        .batch_execute(&format!(
+            "update tendot_schema set version = {version}, compatible = {compatible} where id = 1; commit"
+        ))
+        .await
+}
+
+/// Whether somebody else was faster, or in the way.
+fn is_of_others(error: &tokio_postgres::Error) -> bool {
+    let codes = [
+        SqlState::UNIQUE_VIOLATION,
+        SqlState::DUPLICATE_TABLE,
+        SqlState::DUPLICATE_OBJECT,
+        SqlState::T_R_SERIALIZATION_FAILURE,
+        SqlState::T_R_DEADLOCK_DETECTED,
+    ];
+    error.code().is_some_and(|code| codes.contains(code))
+}

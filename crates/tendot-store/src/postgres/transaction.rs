@@ -1,0 +1,265 @@
+//! One transaction that writes: two round trips, in the first of which the lock is taken and what is needed is read, and in
+//! the second of which all is written and committed.
+
+use std::time::Duration;
+
+use deadpool_postgres::Object;
+use futures_util::future::{BoxFuture, join_all, join5, try_join_all};
+use tokio::time::timeout;
+use tokio_postgres::types::ToSql;
+use tokio_postgres::{Error, Row, Statement};
+
+use super::batch::{Batch, Wanted};
+use super::columns::{Lines, Past, Records};
+use super::error::Failure;
+use super::row;
+use crate::embedded::key::record_key;
+use crate::{Change, CommitError, Committed, Key, StoreError};
+
+/// Numbers of transactions that are kept, to be told by: far more than there are until one has been asked for.
+const KEPT: i64 = 100_000;
+
+/// Each statement sees what was committed before it began; and those after the first have the lock.
+const BEGIN: &str = "begin isolation level read committed";
+
+const LOCK: &str = "select revision, sequence, commits, gen_random_uuid()::text from tendot_counters where id = 1 for update";
+
+const READ: [&str; 3] = [
+    "select name, revision, state, body, registration from tendot_records where name_key = any($1)",
+    "select name_key from tendot_homed where name_key = any($1)",
+    "select note_key, body from tendot_notes where note_key = any($1)",
+];
+
+const WRITE: [&str; 11] = [
+    "insert into tendot_commits (number, id) values ($1, $2)",
+    "delete from tendot_commits where number = $1",
+    "update tendot_counters set revision = $1, sequence = $2, commits = $3 where id = 1",
+    "insert into tendot_records (name_key, name, revision, state, body, registration) \
+     select * from unnest($1::bytea[], $2::bytea[], $3::bigint[], $4::smallint[], $5::bytea[], $6::bytea[]) \
+     on conflict (name_key) do update set name = excluded.name, revision = excluded.revision, \
+     state = excluded.state, body = excluded.body, registration = excluded.registration",
+    "delete from tendot_records where name_key = any($1)",
+    "insert into tendot_history (name_key, sequence, name, revision, state, body, registration) select * from \
+     unnest($1::bytea[], $2::bigint[], $3::bytea[], $4::bigint[], $5::smallint[], $6::bytea[], $7::bytea[])",
+    "insert into tendot_log (sequence, revision, made_at, made_by, kind, name, records) select * from \
+     unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bytea[], $5::smallint[], $6::bytea[], $7::bigint[])",
+    "insert into tendot_homed (name_key) select * from unnest($1::bytea[]) on conflict (name_key) do nothing",
+    "delete from tendot_homed where name_key = any($1)",
+    "insert into tendot_notes (note_key, body) select * from unnest($1::bytea[], $2::bytea[]) \
+     on conflict (note_key) do update set body = excluded.body",
+    "delete from tendot_notes where note_key = any($1)",
+];
+
+const WHICH: &str = "select id from tendot_commits where number = $1";
+
+/// What became of each change.
+pub(super) type Results = Vec<Result<Committed, CommitError>>;
+
+/// Why a transaction has not been seen to end well.
+pub(super) enum Trouble {
+    /// Nothing was done.
+    Undone(Failure),
+    /// Nothing was done: what was read makes no sense.
+    Damaged(StoreError),
+    /// All may have been done, or nothing.
+    Unknown { commit: Commit, results: Results, why: Failure },
+}
+
+impl From<Failure> for Trouble {
+    fn from(error: Failure) -> Self {
+        Self::Undone(error)
+    }
+}
+
+impl From<Error> for Trouble {
+    fn from(error: Error) -> Self {
+        Self::Undone(error.into())
+    }
+}
+
+impl From<StoreError> for Trouble {
+    fn from(error: StoreError) -> Self {
+        Self::Damaged(error)
+    }
+}
+
+/// By what a transaction is told from all others.
+pub(super) struct Commit {
+    number: i64,
+    id: String,
+}
+
+/// Whether whoever is connected may write here.
+pub(super) async fn probe(client: &Object) -> Result<(), Error> {
+    client.batch_execute("begin").await?;
+    client.query_opt(LOCK, &[]).await?;
+    client.batch_execute("rollback").await
+}
+
+/// Tries to carry out changes, each whole or not at all. After trouble the connection is of no more use.
+pub(super) async fn attempt(
+    client: &Object,
+    changes: &[&Change],
+    time: Duration,
+) -> Result<Results, Trouble> {
+    let loading = async {
+        let read = prepare(client, READ.iter().chain([&LOCK])).await?;
+        let write = prepare(client, WRITE.iter()).await?;
+        let loaded = load(client, &read, Wanted::new(changes.iter().copied())).await?;
+        Ok::<_, Trouble>((write, loaded))
+    };
+    // The lock is not let go before the server has noticed that nobody wants it, but nothing has been written.
+    let (write, (mut batch, commit)) = timeout(time, loading).await.map_err(|_| Failure::Silent)??;
+    let results: Results = changes.iter().map(|change| batch.apply(change)).collect();
+    if batch.is_nothing() {
+        timeout(time, client.batch_execute("rollback")).await.map_err(|_| Failure::Silent)??;
+        return Ok(results);
+    }
+    let written = timeout(time, write_and_commit(client, &write, &batch, &commit)).await;
+    match written.map_err(|_| Failure::Silent).flatten() {
+        Ok(()) => Ok(results),
+        Err(why) => Err(Trouble::Unknown { commit, results, why }),
+    }
+}
+
+/// Whether a transaction was committed whose end was not heard of. It had the lock, and so this waits until it has ended.
+pub(super) async fn was_committed(client: &Object, commit: &Commit) -> Result<bool, Failure> {
+    client.batch_execute(BEGIN).await?;
+    client.query_one(LOCK, &[]).await?;
+    let found = client.query_opt(WHICH, &[&commit.number]).await?;
+    client.batch_execute("rollback").await?;
+    Ok(found.is_some_and(|row| row.try_get::<_, &str>(0).is_ok_and(|id| id == commit.id)))
+}
+
+async fn prepare<'s>(
+    client: &Object,
+    statements: impl Iterator<Item = &'s &'s str>,
+) -> Result<Vec<Statement>, Error> {
+    try_join_all(statements.map(|sql| client.prepare_cached(sql))).await
+}
+
+/// Takes the lock and reads what is there.
+async fn load(client: &Object, statements: &[Statement], wanted: Wanted) -> Result<(Batch, Commit), Trouble> {
+    let [records, homed, notes, lock] = statements else { return Err(Failure::Closed.into()) };
+    let keys: Vec<_> = wanted.records.iter().map(record_key).collect();
+    let keys: Vec<&[u8]> = keys.iter().map(|key| &**key).collect();
+    let prefixes: Vec<&[u8]> = wanted.prefixes.iter().map(Key::as_bytes).collect();
+    let note_keys: Vec<&[u8]> = wanted.notes.iter().map(|key| &**key).collect();
+    let (begun, locked, records, homed, notes) = join5(
+        client.batch_execute(BEGIN),
+        client.query_one(lock, &[]),
+        rows(client, records, &keys),
+        rows(client, homed, &prefixes),
+        rows(client, notes, &note_keys),
+    )
+    .await;
+    begun?;
+    let locked = locked?;
+    let mut batch = Batch {
+        revision: row::number(row::column(&locked, 0)?),
+        sequence: row::number(row::column(&locked, 1)?),
+        ..Batch::default()
+    };
+    let commit = Commit { number: row::column::<i64>(&locked, 2)? + 1, id: row::column(&locked, 3)? };
+    for found in records? {
+        let Some(entry) = row::entry(&found, 0)? else { continue };
+        // Two long names could have the same key; then only one of them is here.
+        if let Some(key) = Key::new(&entry.name).ok().filter(|key| wanted.records.contains(key)) {
+            batch.records.insert(key, entry);
+        }
+    }
+    for found in homed? {
+        batch.homed.extend(Key::of_prefix(&row::text(row::column(&found, 0)?)?));
+    }
+    for found in notes? {
+        let (key, body): (&[u8], &[u8]) = (row::column(&found, 0)?, row::column(&found, 1)?);
+        batch.notes.insert(key.into(), body.into());
+    }
+    Ok((batch, commit))
+}
+
+/// The rows of some keys; without any, nothing is asked.
+async fn rows(client: &Object, statement: &Statement, keys: &[&[u8]]) -> Result<Vec<Row>, Error> {
+    if keys.is_empty() { Ok(Vec::new()) } else { client.query(statement, &[&keys]).await }
+}
+
+/// Statements that are sent without waiting for the answers of those before.
+struct Sending<'c> {
+    client: &'c Object,
+    sent: Vec<BoxFuture<'c, Result<(), Error>>>,
+}
+
+impl<'c> Sending<'c> {
+    fn push<const N: usize>(&mut self, statement: &'c Statement, parameters: [&'c (dyn ToSql + Sync); N]) {
+        let client = self.client;
+        self.sent.push(Box::pin(async move { client.execute(statement, &parameters).await.map(drop) }));
+    }
+}
+
+/// Writes all of it and commits. If one statement fails, so does the transaction, and what is sent as its end only ends it.
+async fn write_and_commit(
+    client: &Object,
+    statements: &[Statement],
+    batch: &Batch,
+    commit: &Commit,
+) -> Result<(), Failure> {
+    let [number, forget, counters, put, remove, past, log, home, unhome, put_note, remove_note] = statements
+    else {
+        return Err(Failure::Closed);
+    };
+    let (revision, sequence) = (row::signed(batch.revision), row::signed(batch.sequence));
+    let forgotten = commit.number - KEPT;
+    let records = Records::new(batch);
+    let lines = Lines::new(batch);
+    let history = Past::new(batch);
+    let is_homed = |prefix: &&Key| batch.homed.contains(*prefix);
+    let (homed, unhomed): (Vec<&Key>, Vec<&Key>) = batch.changed_homed.iter().partition(is_homed);
+    let homed: Vec<&[u8]> = homed.into_iter().map(Key::as_bytes).collect();
+    let unhomed: Vec<&[u8]> = unhomed.into_iter().map(Key::as_bytes).collect();
+    let (mut note_keys, mut bodies, mut removed_notes) = (Vec::new(), Vec::new(), Vec::new());
+    for key in &batch.changed_notes {
+        match batch.notes.get(key) {
+            Some(body) => {
+                note_keys.push(&**key);
+                bodies.push(&**body);
+            }
+            None => removed_notes.push(&**key),
+        }
+    }
+
+    let mut sending = Sending { client, sent: Vec::new() };
+    sending.push(number, [&commit.number, &commit.id]);
+    sending.push(forget, [&forgotten]);
+    sending.push(counters, [&revision, &sequence, &commit.number]);
+    if !records.keys.is_empty() {
+        let Records { keys, names, revisions, states, bodies, registrations, .. } = &records;
+        sending.push(put, [keys, names, revisions, states, bodies, registrations]);
+    }
+    if !records.removed.is_empty() {
+        sending.push(remove, [&records.removed]);
+    }
+    if !history.keys.is_empty() {
+        let Past { keys, sequences, names, revisions, states, bodies, registrations } = &history;
+        sending.push(past, [keys, sequences, names, revisions, states, bodies, registrations]);
+    }
+    if !lines.sequences.is_empty() {
+        let Lines { sequences, revisions, times, by, kinds, names, counts } = &lines;
+        sending.push(log, [sequences, revisions, times, by, kinds, names, counts]);
+    }
+    if !homed.is_empty() {
+        sending.push(home, [&homed]);
+    }
+    if !unhomed.is_empty() {
+        sending.push(unhome, [&unhomed]);
+    }
+    if !note_keys.is_empty() {
+        sending.push(put_note, [&note_keys, &bodies]);
+    }
+    if !removed_notes.is_empty() {
+        sending.push(remove_note, [&removed_notes]);
+    }
+    sending.sent.push(Box::pin(client.batch_execute("commit")));
+    // In their order, and all of them: the first that fails tells why.
+    join_all(sending.sent).await.into_iter().collect::<Result<(), Error>>()?;
+    Ok(())
+}

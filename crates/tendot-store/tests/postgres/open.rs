@@ -1,0 +1,168 @@
+//! Opening: tables that are made and changed, and what cannot be opened.
+
+use std::time::Duration;
+
+use tendot_store::{Expect, Postgres, PostgresError, PostgresSettings};
+
+use crate::server::{self, Server};
+use crate::{block_on, commit, open, put, settings};
+
+const TABLES: &str = "select count(*) from pg_tables where tablename like 'tendot%'";
+
+async fn server() -> &'static Server {
+    tokio::task::spawn_blocking(server::shared).await.unwrap()
+}
+
+#[test]
+fn many_at_once() {
+    block_on(async {
+        let server = server().await;
+        let address = server.address(&server.database().await);
+        let opening: Vec<_> = (0..8)
+            .map(|_| {
+                let address = address.clone();
+                tokio::spawn(async move { open(&address).await })
+            })
+            .collect();
+        for (number, store) in opening.into_iter().enumerate() {
+            let name = format!("10.1000/{number}");
+            commit(&store.await.unwrap(), vec![put(&name, "x", Expect::Absent)]).await.unwrap();
+        }
+    });
+}
+
+#[test]
+fn what_cannot_be_opened() {
+    block_on(async {
+        let server = server().await;
+        let port = server.port;
+        let sql = "create role locked login password 'right'; create role guest login";
+        server.execute("postgres", sql).await;
+        let (empty, newer, made) =
+            (server.database().await, server.database().await, server.database().await);
+        let read_only = server.database().await;
+        for database in [&newer, &made] {
+            drop(open(&server.address(database)).await);
+        }
+        server.execute(&newer, "update tendot_schema set version = 99, compatible = 98").await;
+        let sql = format!("alter database {read_only} set default_transaction_read_only = on");
+        server.execute("postgres", &sql).await;
+        let at = |who: &str, database: &str| format!("postgres://{who}@127.0.0.1:{port}/{database}");
+
+        check("postgres://", "names no host").await;
+        check("embedded:somewhere", "can't be read").await;
+        check("postgres://postgres@127.0.0.1:1/x", "no database server was reached at 127.0.0.1:1/x").await;
+        check("postgres://postgres@no-such-host.invalid/x", "no database server was reached").await;
+        check(&at("locked:wrong", &empty), "refuses the user or the password").await;
+        check(&at("locked", &empty), "refuses the user or the password").await;
+        check(&at("nobody", &empty), "refuses the user or the password").await;
+        check(&at("postgres", "no_such"), "has no such database as").await;
+        check(&at("guest", &empty), "has not the rights").await;
+        check(&at("guest", &made), "has not the rights").await;
+        check(&at("postgres", &read_only), "can only be read").await;
+        check(
+            &at("postgres", &newer),
+            "have the number 99 and need a program that knows 98; this one knows 1",
+        )
+        .await;
+        check(&format!("{}?sslmode=require", at("postgres", &empty)), "no trusted connection").await;
+        assert_eq!(server.ask(&empty, TABLES).await, "0", "nothing was made");
+
+        // Tables that are newer, but have all that is needed.
+        server.execute(&newer, "update tendot_schema set compatible = 1").await;
+        commit(&open(&at("postgres", &newer)).await, vec![put("10.1000/1", "x", Expect::Absent)])
+            .await
+            .unwrap();
+        let settings = PostgresSettings { migrate: false, ..settings() };
+        let refused = Postgres::open(&at("postgres", &empty), &settings).await.unwrap_err();
+        assert!(matches!(refused, PostgresError::Older { found: 0, known: 1, .. }), "{refused}");
+        // Who may not make tables may use them.
+        let grant = "grant select, insert, update, delete on all tables in schema public to guest";
+        server.execute(&made, grant).await;
+        commit(&open(&at("guest", &made)).await, vec![put("10.1000/1", "x", Expect::Absent)]).await.unwrap();
+        server.execute("postgres", &format!("alter database {empty} owner to locked")).await;
+        commit(&open(&at("locked:right", &empty)).await, vec![put("10.1000/1", "x", Expect::Absent)])
+            .await
+            .unwrap();
+    });
+}
+
+async fn check(address: &str, expected: &str) {
+    let refused = Postgres::open(address, &settings()).await.err().unwrap_or_else(|| panic!("{address}"));
+    assert!(refused.to_string().contains(expected), "{address}: {refused}");
+    assert!(!refused.to_string().contains("wrong"), "no passwords: {refused}");
+    assert!(!refused.hint().is_empty());
+}
+
+/// A change of the tables that fails at its end, or is killed, leaves nothing; the next one does all of it.
+#[test]
+fn whole_or_not() {
+    block_on(async {
+        let server = server().await;
+        let database = server.database().await;
+        let address = server.address(&database);
+        server.execute(&database, "create table tendot_counters (id text)").await;
+        let refused = Postgres::open(&address, &settings()).await.unwrap_err();
+        assert!(matches!(refused, PostgresError::Failed { .. }), "{refused}");
+        assert_eq!(server.ask(&database, TABLES).await, "1");
+        server.execute(&database, "drop table tendot_counters").await;
+
+        // Somebody is in the way in the middle, until the one who waits for it has been killed.
+        let other = server.connect(&database).await;
+        other.batch_execute("begin; create table tendot_counters (id text)").await.unwrap();
+        let opening = tokio::spawn({
+            let address = address.clone();
+            async move { Postgres::open(&address, &settings()).await.map(drop) }
+        });
+        let kill = format!(
+            "select count(pg_terminate_backend(pid)) from pg_stat_activity \
+             where datname = '{database}' and application_name = 'tendot' and wait_event_type = 'Lock'"
+        );
+        while server.ask("postgres", &kill).await == "0" {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        opening.await.unwrap().unwrap_err();
+        other.batch_execute("rollback").await.unwrap();
+        assert_eq!(server.ask(&database, TABLES).await, "0");
+        commit(&open(&address).await, vec![put("10.1000/1", "x", Expect::Absent)]).await.unwrap();
+    });
+}
+
+/// Over TLS, with a certificate that is verified.
+#[test]
+fn tls() {
+    let issued = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let (certificate, key) = (folder.path().join("certificate.pem"), folder.path().join("key.pem"));
+    std::fs::write(&certificate, issued.cert.pem()).unwrap();
+    std::fs::write(&key, issued.signing_key.serialize_pem()).unwrap();
+    std::fs::set_permissions(folder.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    // A key that belongs to root may be readable by its group, and the server's own by nobody else.
+    server::give(&key);
+    let server = Server::start(&format!(
+        "ssl = on\nssl_cert_file = '{}'\nssl_key_file = '{}'",
+        certificate.display(),
+        key.display()
+    ));
+    block_on(async {
+        server.execute("postgres", "create role locked login superuser password 'right'").await;
+        let at = |host: &str, rest: &str| {
+            format!("postgres://locked:right@{host}:{}/postgres?hostaddr=127.0.0.1{rest}", server.port)
+        };
+        let trusted = format!("&sslrootcert={}", certificate.display());
+        for mode in
+            ["", "&sslmode=require", "&sslmode=verify-full", "&sslmode=require&channel_binding=require"]
+        {
+            let store = open(&at("localhost", &format!("{mode}{trusted}"))).await;
+            let name = format!("10.1000/{mode}");
+            commit(&store, vec![put(&name, "x", Expect::Absent)]).await.unwrap();
+            let sql = "select count(*) from pg_stat_ssl join pg_stat_activity using (pid) \
+                       where ssl and application_name = 'tendot'";
+            assert_ne!(server.ask("postgres", sql).await, "0", "{mode}");
+        }
+        check(&at("localhost", ""), "no trusted connection").await;
+        check(&at("localhost", "&sslmode=require"), "no trusted connection").await;
+        check(&at("other.example.org", &trusted), "no trusted connection").await;
+        drop(open(&at("localhost", "&sslmode=disable")).await);
+    });
+}

@@ -1,0 +1,151 @@
+//! Stands between a store and its server, and cuts a connection after so many bytes.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+
+/// Where the bytes go.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Direction {
+    ToServer,
+    ToClient,
+}
+
+/// What happens when it is time.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Cut {
+    /// Both sides are closed.
+    Both,
+    /// The client is told at once; the server hears the rest of what was sent a while later.
+    Late,
+}
+
+#[derive(Debug, Default)]
+struct Plan {
+    /// The next connection on which so many bytes have passed is cut.
+    cut: Option<(Direction, usize, Cut)>,
+    is_refusing: bool,
+    passed: [usize; 2],
+}
+
+#[derive(Clone)]
+pub(crate) struct Proxy {
+    pub(crate) port: u16,
+    plan: Arc<Mutex<Plan>>,
+}
+
+impl Proxy {
+    pub(crate) async fn start(server: u16) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let proxy = Self { port: listener.local_addr().unwrap().port(), plan: Arc::default() };
+        let plan = Arc::clone(&proxy.plan);
+        tokio::spawn(async move {
+            while let Ok((client, _)) = listener.accept().await {
+                if plan.lock().unwrap().is_refusing {
+                    continue;
+                }
+                let Ok(server) = TcpStream::connect(("127.0.0.1", server)).await else { continue };
+                for socket in [&client, &server] {
+                    socket.set_nodelay(true).unwrap();
+                }
+                let (from_client, to_client) = client.into_split();
+                let (from_server, to_server) = server.into_split();
+                let (cut, is_cut) = watch::channel(None);
+                let pump = Pump { plan: Arc::clone(&plan), cut, is_cut };
+                tokio::spawn(pump.clone().run(Direction::ToServer, from_client, to_server));
+                tokio::spawn(pump.run(Direction::ToClient, from_server, to_client));
+            }
+        });
+        proxy
+    }
+
+    pub(crate) fn cut_after(&self, direction: Direction, bytes: usize, cut: Cut) {
+        self.plan.lock().unwrap().cut = Some((direction, bytes, cut));
+    }
+
+    /// Whether it has been cut.
+    pub(crate) fn was_cut(&self) -> bool {
+        self.plan.lock().unwrap().cut.is_none()
+    }
+
+    pub(crate) fn refuse(&self, is_refusing: bool) {
+        self.plan.lock().unwrap().is_refusing = is_refusing;
+    }
+
+    /// How many bytes have passed since this was last asked: to the server, and to the client.
+    pub(crate) fn take_passed(&self) -> [usize; 2] {
+        std::mem::take(&mut self.plan.lock().unwrap().passed)
+    }
+}
+
+#[derive(Clone)]
+struct Pump {
+    plan: Arc<Mutex<Plan>>,
+    cut: watch::Sender<Option<Cut>>,
+    is_cut: watch::Receiver<Option<Cut>>,
+}
+
+impl Pump {
+    async fn run(mut self, direction: Direction, mut from: OwnedReadHalf, mut to: OwnedWriteHalf) {
+        let mut buffer = vec![0; 1 << 16];
+        loop {
+            let read = tokio::select! {
+                read = from.read(&mut buffer) => read.unwrap_or(0),
+                _ = self.is_cut.changed() => {
+                    if *self.is_cut.borrow() == Some(Cut::Late) {
+                        drop(to);
+                        // The server may say what it wants.
+                        while from.read(&mut buffer).await.is_ok_and(|read| read > 0) {}
+                    }
+                    return;
+                }
+            };
+            if read == 0 {
+                let _ = to.shutdown().await;
+                return;
+            }
+            let (passes, cut) = self.plan(direction, read);
+            if to.write_all(&buffer[..passes]).await.is_err() {
+                return;
+            }
+            let Some(cut) = cut else { continue };
+            if cut == Cut::Late {
+                self.deliver_late(from, to, buffer[passes..read].to_vec()).await;
+            } else {
+                let _ = self.cut.send(Some(cut));
+            }
+            return;
+        }
+    }
+
+    /// How many of these bytes pass, and what happens then.
+    fn plan(&self, direction: Direction, read: usize) -> (usize, Option<Cut>) {
+        let mut plan = self.plan.lock().unwrap();
+        plan.passed[direction as usize] += read;
+        match &mut plan.cut {
+            Some((planned, left, cut)) if *planned == direction => {
+                let passes = read.min(*left);
+                *left -= passes;
+                let cut = (*left == 0).then_some(*cut);
+                if cut.is_some() {
+                    plan.cut = None;
+                }
+                (passes, cut)
+            }
+            _ => (read, None),
+        }
+    }
+
+    async fn deliver_late(&self, mut from: OwnedReadHalf, mut to: OwnedWriteHalf, mut rest: Vec<u8>) {
+        let _ = tokio::time::timeout(Duration::from_millis(20), from.read_to_end(&mut rest)).await;
+        let _ = self.cut.send(Some(Cut::Late));
+        drop(from);
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        let _ = to.write_all(&rest).await;
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}

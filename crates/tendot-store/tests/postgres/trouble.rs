@@ -1,0 +1,128 @@
+//! What the server says no to, for a while or for good.
+
+use std::time::{Duration, Instant};
+
+use tendot_store::{CommitError, Expect, Key, Postgres, PostgresSettings, Store as _, StoreError};
+
+use crate::{block_on, commit, logged, open, put, server, settings};
+
+/// A database in which a statement fails so many times with this code.
+async fn failing(code: &str, times: u32) -> (Postgres, &'static server::Server, String) {
+    let server = tokio::task::spawn_blocking(server::shared).await.unwrap();
+    let database = server.database().await;
+    let settings = PostgresSettings { patience: Duration::from_millis(700), ..settings() };
+    let store = Postgres::open(&server.address(&database), &settings).await.unwrap();
+    let sql = format!(
+        "create sequence failures; \
+         create function fail() returns trigger language plpgsql as $$ begin \
+             if nextval('failures') <= {times} then raise exception 'not now' using errcode = '{code}'; end if; \
+             return new; end $$; \
+         create trigger fail before insert on tendot_log for each row execute function fail()"
+    );
+    server.execute(&database, &sql).await;
+    (store, server, database)
+}
+
+#[test]
+fn passing_failures_are_tried_again() {
+    block_on(async {
+        for code in ["40001", "40P01", "57P01"] {
+            let (store, ..) = failing(code, 3).await;
+            commit(&store, vec![put("10.1000/1", "x", Expect::Absent)]).await.unwrap();
+            assert_eq!(logged(&store).await, ["10.1000/1"], "{code}");
+        }
+    });
+}
+
+#[test]
+fn with_a_bound() {
+    block_on(async {
+        let (store, server, database) = failing("40001", u32::MAX).await;
+        let start = Instant::now();
+        let refused = commit(&store, vec![put("10.1000/1", "x", Expect::Absent)]).await.unwrap_err();
+        assert!(matches!(refused, CommitError::Store(StoreError::Failed { .. })), "{refused}");
+        assert!(refused.to_string().contains("not now"), "{refused}");
+        assert!(start.elapsed() < Duration::from_secs(10));
+        assert!(store.get(&Key::new("10.1000/1").unwrap()).await.unwrap().is_none());
+        server.execute(&database, "drop trigger fail on tendot_log").await;
+        commit(&store, vec![put("10.1000/1", "x", Expect::Absent)]).await.unwrap();
+        assert_eq!(logged(&store).await, ["10.1000/1"]);
+    });
+}
+
+/// What will not pass is told at once, and what it is.
+#[test]
+fn other_failures_are_not() {
+    block_on(async {
+        for (code, expected) in
+            [("53100", "no room on the disk"), ("25006", "can only be read"), ("22000", "not now")]
+        {
+            let (store, ..) = failing(code, 1).await;
+            let refused = commit(&store, vec![put("10.1000/1", "x", Expect::Absent)]).await.unwrap_err();
+            assert!(refused.to_string().contains(expected), "{code}: {refused}");
+            assert_eq!(logged(&store).await, [""; 0]);
+            commit(&store, vec![put("10.1000/1", "x", Expect::Absent)]).await.unwrap();
+        }
+    });
+}
+
+/// Connections that the server ends are replaced, for those who read and for those who write.
+#[test]
+fn ended_connections() {
+    block_on(async {
+        let server = tokio::task::spawn_blocking(server::shared).await.unwrap();
+        let database = server.database().await;
+        let store = open(&server.address(&database)).await;
+        let key = Key::new("10.1000/1").unwrap();
+        for number in 0..20 {
+            commit(&store, vec![put("10.1000/1", &number.to_string(), Expect::Any)]).await.unwrap();
+            let end = format!(
+                "select pg_terminate_backend(pid) from pg_stat_activity \
+                 where datname = '{database}' and pid <> pg_backend_pid()"
+            );
+            server.execute(&database, &end).await;
+            let entry = store.get(&key).await.unwrap().unwrap();
+            assert_eq!(entry.values[0].data, number.to_string().as_bytes());
+        }
+        assert_eq!(logged(&store).await.len(), 20);
+    });
+}
+
+/// Who holds the lock of all writers for too long is waited for, but not for ever.
+#[test]
+fn a_lock_that_is_held() {
+    block_on(async {
+        let server = tokio::task::spawn_blocking(server::shared).await.unwrap();
+        let database = server.database().await;
+        let settings = PostgresSettings { patience: Duration::from_millis(500), ..settings() };
+        let store = Postgres::open(&server.address(&database), &settings).await.unwrap();
+        let other = server.connect(&database).await;
+        other.batch_execute("begin; select 1 from tendot_counters for update").await.unwrap();
+        let refused = commit(&store, vec![put("10.1000/1", "x", Expect::Absent)]).await.unwrap_err();
+        assert!(refused.to_string().contains("lock"), "{refused}");
+        // Reading goes on meanwhile.
+        assert!(store.get(&Key::new("10.1000/1").unwrap()).await.unwrap().is_none());
+        other.batch_execute("rollback").await.unwrap();
+        commit(&store, vec![put("10.1000/1", "x", Expect::Absent)]).await.unwrap();
+    });
+}
+
+/// A record that makes no sense is told, and is nobody else's trouble.
+#[test]
+fn damage() {
+    block_on(async {
+        let server = tokio::task::spawn_blocking(server::shared).await.unwrap();
+        let database = server.database().await;
+        let store = open(&server.address(&database)).await;
+        commit(&store, vec![put("10.1000/1", "x", Expect::Absent)]).await.unwrap();
+        server.execute(&database, "update tendot_records set body = substr(body, 2)").await;
+        let error = store.get(&Key::new("10.1000/1").unwrap()).await.unwrap_err();
+        assert!(matches!(error, StoreError::Damaged { .. }), "{error}");
+        let (one, other) = tokio::join!(
+            commit(&store, vec![put("10.1000/1", "y", Expect::Any)]),
+            commit(&store, vec![put("10.1000/2", "y", Expect::Any)]),
+        );
+        assert!(matches!(one.unwrap_err(), CommitError::Store(StoreError::Damaged { .. })));
+        other.unwrap();
+    });
+}
