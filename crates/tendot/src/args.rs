@@ -176,7 +176,7 @@ pub(crate) struct StoreArguments {
     #[arg(long, value_name = "DIR")]
     pub(crate) data: Option<PathBuf>,
 
-    /// The store: `embedded:DIR`
+    /// The store: `embedded:DIR` or `postgres://user@host/database`
     #[arg(long, value_name = "URL", conflicts_with = "data")]
     pub(crate) store: Option<String>,
 }
@@ -213,7 +213,7 @@ pub(crate) struct ServeArguments {
     #[arg(long, value_name = "DIR")]
     pub(crate) data: Option<String>,
 
-    /// The store: `embedded:DIR` or `memory:`
+    /// The store: `embedded:DIR`, `postgres://user@host/database` or `memory:`
     #[arg(long, value_name = "URL")]
     pub(crate) store: Option<String>,
 

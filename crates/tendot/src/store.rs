@@ -6,31 +6,46 @@ use std::io::{self, IsTerminal as _};
 use std::path::{Path, PathBuf};
 
 use indicatif::{ProgressBar, ProgressStyle};
-use tendot_store::{Embedded, LockError, OpenError, StoreError};
+use tendot_store::{Embedded, LockError, OpenError, Postgres, PostgresSettings, StoreError};
 
 use crate::Failure;
 use crate::args::StoreArguments;
 
+/// Where the records are that a command is about.
+#[derive(Debug)]
+pub(crate) enum Place {
+    /// An embedded store in this directory.
+    Directory(PathBuf),
+    /// The database of this address.
+    Database(String),
+}
+
 impl StoreArguments {
-    /// The directory of the embedded store.
-    pub(crate) fn directory(&self) -> Result<PathBuf, Failure> {
+    /// Where the store is.
+    pub(crate) fn place(&self) -> Result<Place, Failure> {
         let said = |flag: Option<OsString>, variable| flag.or_else(|| std::env::var_os(variable));
         let data =
             || said(self.data.clone().map(Into::into), "TENDOT_DATA").unwrap_or("tendot-data".into()).into();
         // A directory that a flag names wins over a store that a variable names.
         let store =
             if self.data.is_some() { None } else { said(self.store.clone().map(Into::into), "TENDOT_STORE") };
-        let Some(store) = store else { return Ok(data()) };
+        let Some(store) = store else { return Ok(Place::Directory(data())) };
         let store = store.to_string_lossy();
         match store.split_once(':') {
-            Some(("embedded", "")) => Ok(data()),
-            Some(("embedded", directory)) => Ok(directory.into()),
-            Some(("memory" | "postgres" | "postgresql", _)) => {
-                Err(Failure::new(format!("`--store {store}` is not there yet"))
-                    .hint("it comes with a later version; `--store embedded:DIR` works today"))
-            }
-            _ => Err(Failure::new(format!("`--store {store}` is no store"))
-                .hint("a store is written as `embedded:DIR`")),
+            Some(("embedded", "")) => Ok(Place::Directory(data())),
+            Some(("embedded", directory)) => Ok(Place::Directory(directory.into())),
+            Some(("postgres" | "postgresql", _)) => Ok(Place::Database(store.into_owned())),
+            _ => Err(Failure::new(format!("`--store {store}` is no store that lasts"))
+                .hint("a store is written as `embedded:DIR` or `postgres://user@host/database`")),
+        }
+    }
+
+    /// The directory of the embedded store.
+    pub(crate) fn directory(&self) -> Result<PathBuf, Failure> {
+        match self.place()? {
+            Place::Directory(directory) => Ok(directory),
+            Place::Database(_) => Err(Failure::new("this is done with an embedded store only")
+                .hint("`--data DIR` says where it is")),
         }
     }
 
@@ -52,6 +67,13 @@ impl StoreArguments {
     pub(crate) fn open_read_only(&self) -> Result<Embedded, Failure> {
         Embedded::open_read_only(&self.directory()?).map_err(|error| unopened(&error))
     }
+}
+
+/// Opens the store of a database.
+pub(crate) async fn open_postgres(address: &str, settings: &PostgresSettings) -> Result<Postgres, Failure> {
+    Postgres::open(address, settings)
+        .await
+        .map_err(|error| Failure::new(error.to_string()).hint(error.hint()))
 }
 
 /// What a store and its server have in their directory.

@@ -393,7 +393,7 @@ fn what_cannot_be_carried_out() {
     check(&["restore", "--force", backup.to_str().unwrap()], "\nhint: stop the server first");
     drop(holder);
 
-    for url in ["postgres://localhost/x", "memory:", "ftp:x"] {
+    for url in ["postgres:///x", "memory:", "ftp:x"] {
         let output =
             Command::new(env!("CARGO_BIN_EXE_tendot")).args(["export", "--store", url]).output().unwrap();
         assert_eq!(output.status.code(), Some(2));

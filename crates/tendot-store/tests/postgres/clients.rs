@@ -10,7 +10,7 @@ use crate::{block_on, commit, logged, open, put, server};
 const CLIENTS: usize = 64;
 
 async fn two_stores() -> [Arc<Postgres>; 2] {
-    let server = tokio::task::spawn_blocking(server::shared).await.unwrap();
+    let server = tokio::task::spawn_blocking(interop_postgres::shared).await.unwrap();
     let address = server.address(&server.database().await);
     [Arc::new(open(&address).await), Arc::new(open(&address).await)]
 }

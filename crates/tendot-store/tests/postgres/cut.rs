@@ -17,7 +17,7 @@ struct Setting {
 
 impl Setting {
     async fn new(settings: &PostgresSettings) -> Self {
-        let server = tokio::task::spawn_blocking(server::shared).await.unwrap();
+        let server = tokio::task::spawn_blocking(interop_postgres::shared).await.unwrap();
         let database = server.database().await;
         let direct = open(&server.address(&database)).await;
         let proxy = Proxy::start(server.port).await;

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use tendot_store::{CommitError, Expect, Key, Postgres, PostgresSettings, Store as _, StoreError};
 
-use crate::server::Server;
 use crate::{block_on, commit, logged, open, put, settings};
+use interop_postgres::Server;
 
 const ROUNDS: u32 = 6;
 const CLIENTS: usize = 16;

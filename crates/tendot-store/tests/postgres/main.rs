@@ -5,7 +5,6 @@ mod cut;
 mod kill;
 mod open;
 mod proxy;
-mod server;
 mod trouble;
 
 use std::sync::OnceLock;
@@ -25,7 +24,7 @@ fn block_on<F: Future>(future: F) -> F::Output {
 }
 
 async fn new_store() -> Postgres {
-    let server = tokio::task::spawn_blocking(server::shared).await.unwrap();
+    let server = tokio::task::spawn_blocking(interop_postgres::shared).await.unwrap();
     open(&server.address(&server.database().await)).await
 }
 

@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use tendot_store::{Expect, Postgres, PostgresError, PostgresSettings};
 
-use crate::server::{self, Server};
 use crate::{block_on, commit, open, put, settings};
+use interop_postgres::Server;
 
 const TABLES: &str = "select count(*) from pg_tables where tablename like 'tendot%'";
 
 async fn server() -> &'static Server {
-    tokio::task::spawn_blocking(server::shared).await.unwrap()
+    tokio::task::spawn_blocking(interop_postgres::shared).await.unwrap()
 }
 
 #[test]
@@ -138,7 +138,7 @@ fn tls() {
     std::fs::write(&key, issued.signing_key.serialize_pem()).unwrap();
     std::fs::set_permissions(folder.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
     // A key that belongs to root may be readable by its group, and the server's own by nobody else.
-    server::give(&key);
+    interop_postgres::give(&key);
     let server = Server::start(&format!(
         "ssl = on\nssl_cert_file = '{}'\nssl_key_file = '{}'",
         certificate.display(),

@@ -7,8 +7,8 @@ use tendot_store::{CommitError, Expect, Key, Postgres, PostgresSettings, Store a
 use crate::{block_on, commit, logged, open, put, server, settings};
 
 /// A database in which a statement fails so many times with this code.
-async fn failing(code: &str, times: u32) -> (Postgres, &'static server::Server, String) {
-    let server = tokio::task::spawn_blocking(server::shared).await.unwrap();
+async fn failing(code: &str, times: u32) -> (Postgres, &'static interop_postgres::Server, String) {
+    let server = tokio::task::spawn_blocking(interop_postgres::shared).await.unwrap();
     let database = server.database().await;
     let settings = PostgresSettings { patience: Duration::from_millis(700), ..settings() };
     let store = Postgres::open(&server.address(&database), &settings).await.unwrap();
@@ -70,7 +70,7 @@ fn other_failures_are_not() {
 #[test]
 fn ended_connections() {
     block_on(async {
-        let server = tokio::task::spawn_blocking(server::shared).await.unwrap();
+        let server = tokio::task::spawn_blocking(interop_postgres::shared).await.unwrap();
         let database = server.database().await;
         let store = open(&server.address(&database)).await;
         let key = Key::new("10.1000/1").unwrap();
@@ -92,7 +92,7 @@ fn ended_connections() {
 #[test]
 fn a_lock_that_is_held() {
     block_on(async {
-        let server = tokio::task::spawn_blocking(server::shared).await.unwrap();
+        let server = tokio::task::spawn_blocking(interop_postgres::shared).await.unwrap();
         let database = server.database().await;
         let settings = PostgresSettings { patience: Duration::from_millis(500), ..settings() };
         let store = Postgres::open(&server.address(&database), &settings).await.unwrap();
@@ -111,7 +111,7 @@ fn a_lock_that_is_held() {
 #[test]
 fn damage() {
     block_on(async {
-        let server = tokio::task::spawn_blocking(server::shared).await.unwrap();
+        let server = tokio::task::spawn_blocking(interop_postgres::shared).await.unwrap();
         let database = server.database().await;
         let store = open(&server.address(&database)).await;
         commit(&store, vec![put("10.1000/1", "x", Expect::Absent)]).await.unwrap();

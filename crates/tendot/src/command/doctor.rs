@@ -19,7 +19,7 @@ pub(crate) fn run(arguments: &DoctorArguments) -> Result<Answer, Failure> {
     let settings = settings.map_err(|problems| wrong(&problems))?;
     // What the command line says of the store wins over a file of settings.
     let is_said = arguments.store.data.is_some() || arguments.store.store.is_some();
-    let store = match settings.store_directory().filter(|_| !is_said) {
+    let store = match settings.directory().filter(|_| !is_said) {
         Some(directory) => Embedded::open_read_only(&directory).map_err(|error| unopened(&error))?,
         None => arguments.store.open_read_only()?,
     };

@@ -23,12 +23,12 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{oneshot, watch};
 
 use crate::args::{ConfigurationArguments, ServeArguments};
-use crate::config::{Configuration, Settings, wrong};
+use crate::config::{Configuration, Settings, StoreSetting, wrong};
 use crate::failure::tell;
 use crate::log::Log;
 use crate::output::Output;
 use crate::site::{Reached, joined_site, own_site};
-use crate::store::unopened;
+use crate::store::{open_postgres, unopened};
 use crate::systemd::Handed;
 use crate::{Answer, Failure, systemd};
 
@@ -45,13 +45,22 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<Answer, Failure> {
         .enable_all()
         .build()
         .map_err(|error| Failure::io("threads can't be started", &error))?;
-    let served = match settings.store_directory() {
-        None => runtime.block_on(serve(arguments, &settings, &log, Memory::new(), None)),
-        Some(directory) => {
-            let store = Embedded::open(&directory).map_err(|error| unopened(&error))?;
-            let token = operator_token(&directory.join("operator.token"))?;
-            runtime.block_on(serve(arguments, &settings, &log, store, Some(token)))
+    let token = |directory: &Path| operator_token(&directory.join("operator.token")).map(Some);
+    let served = match (&settings.store, settings.directory()) {
+        (StoreSetting::Memory, _) | (_, None) => {
+            runtime.block_on(serve(arguments, &settings, &log, Memory::new(), None))
         }
+        (StoreSetting::Embedded(_), Some(directory)) => {
+            let store = Embedded::open(&directory).map_err(|error| unopened(&error))?;
+            let token = token(&directory)?;
+            runtime.block_on(serve(arguments, &settings, &log, store, token))
+        }
+        (StoreSetting::Postgres(address), Some(directory)) => runtime.block_on(async {
+            let store = open_postgres(address, &settings.postgres()).await?;
+            std::fs::create_dir_all(&directory)
+                .map_err(|error| Failure::io(format!("`{}` can't be made", directory.display()), &error))?;
+            serve(arguments, &settings, &log, store, token(&directory)?).await
+        }),
     };
     log.end();
     served
@@ -224,7 +233,7 @@ fn site(
     native: Option<SocketAddr>,
     addresses: &[String],
 ) -> Result<Option<OwnSite>, Failure> {
-    let (directory, joined) = (settings.store_directory(), settings.site.as_deref());
+    let (directory, joined) = (settings.directory(), settings.site.as_deref());
     let Some(native) = native else {
         return directory.zip(joined).map(|(directory, joined)| joined_site(&directory, joined)).transpose();
     };

@@ -48,7 +48,7 @@ fn found(
 ) -> Result<Option<(PathBuf, Site<'static>)>, Failure> {
     let flags: Vec<_> = data.map(|data| ("data", "--data", data.clone())).into_iter().collect();
     let settings = command::serve::settings_of(configuration, &flags)?;
-    let Some(directory) = settings.store_directory() else {
+    let Some(directory) = settings.directory() else {
         return Err(Failure::new("a store in memory has no record of a site that stays"));
     };
     if let Some(joined) = &settings.site {

@@ -14,7 +14,7 @@ use std::path::PathBuf;
 pub(crate) use example::example;
 pub(crate) use origin::{Origin, Problem, wrong};
 pub(crate) use settings::{KEYS, Key, Settings};
-pub(crate) use value::{Form, LogFormat};
+pub(crate) use value::{Form, LogFormat, StoreSetting};
 
 use crate::args::ConfigurationArguments;
 

@@ -10,6 +10,7 @@ use tendot_proto::Reference;
 use tendot_registry::Settings as RegistrySettings;
 use tendot_server::http::{ForwardedBy, Limits, Rate, Rates, Trust};
 use tendot_server::{Tally, Upkeep, native};
+use tendot_store::PostgresSettings;
 use tracing::Level;
 
 use super::value::{Days, Form, LogFormat, Memory, Setting, Size, StoreSetting, UpstreamSetting};
@@ -58,7 +59,13 @@ settings! {
     data: PathBuf = "data", "tendot-data",
         "The directory of all that is kept: the embedded store, the operator's token, our key and the record of our site.";
     store: StoreSetting = "store", "embedded:",
-        "Where records are kept: `embedded:DIR` (without DIR, in the directory of all data), or `memory:` for trying out.";
+        "Where records are kept: `embedded:DIR` (without DIR, in the directory of all data), `postgres://user:password@host/database` (several hosts with commas), or `memory:` for trying out.";
+    postgres_connections: u32 = "postgres.connections", "16",
+        "Connections for reading to each host of a `postgres:` store; one more writes, and one watches each host.";
+    postgres_patience: Duration = "postgres.patience", "10s",
+        "How long is waited for a database: for a connection, and for one that comes back.";
+    postgres_statement_time: Duration = "postgres.statement_time", "60s",
+        "How long one statement may take there.";
     upstream: UpstreamSetting = "upstream", "off",
         "Who is asked for names that are not kept here: `handle-system`, from its published root on or from that of a file (`handle-system:FILE`); a resolver such as `https://doi.org`; `off` if nobody.";
     cache_size: Memory = "cache.size", "32MiB",
@@ -243,11 +250,21 @@ impl Settings {
         warnings
     }
 
-    /// The directory of the embedded store; none if records are kept elsewhere.
-    pub(crate) fn store_directory(&self) -> Option<PathBuf> {
+    /// The directory of what is ours beside the records, and of the embedded store; none if nothing stays.
+    pub(crate) fn directory(&self) -> Option<PathBuf> {
         match &self.store {
-            StoreSetting::Embedded(directory) => Some(directory.clone().unwrap_or_else(|| self.data.clone())),
+            StoreSetting::Embedded(Some(directory)) => Some(directory.clone()),
+            StoreSetting::Embedded(None) | StoreSetting::Postgres(_) => Some(self.data.clone()),
             StoreSetting::Memory => None,
+        }
+    }
+
+    pub(crate) fn postgres(&self) -> PostgresSettings {
+        PostgresSettings {
+            connections: self.postgres_connections as usize,
+            patience: self.postgres_patience,
+            statement: self.postgres_statement_time,
+            ..PostgresSettings::default()
         }
     }
 

@@ -94,6 +94,8 @@ pub(crate) enum StoreSetting {
     /// In this directory, or in that of all data.
     Embedded(Option<PathBuf>),
     Memory,
+    /// In the database of this address.
+    Postgres(String),
 }
 
 impl Setting for StoreSetting {
@@ -102,8 +104,11 @@ impl Setting for StoreSetting {
             Some(("embedded", "")) => Ok(Self::Embedded(None)),
             Some(("embedded", directory)) => Ok(Self::Embedded(Some(directory.into()))),
             Some(("memory", "")) => Ok(Self::Memory),
-            Some(("postgres" | "postgresql", _)) => Err("it is not there yet".into()),
-            _ => Err("a store is written as `embedded:DIR` or `memory:`".into()),
+            Some(("postgres" | "postgresql", _)) => Ok(Self::Postgres(text.into())),
+            _ => {
+                Err("a store is written as `embedded:DIR`, `postgres://user@host/database` or `memory:`"
+                    .into())
+            }
         }
     }
 }

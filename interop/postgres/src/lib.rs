@@ -1,4 +1,9 @@
-//! A server of our own, on a spare port, in a folder that is gone with it.
+//! PostgreSQL's servers for tests and measurements: Debian's, installed if missing, as an unprivileged user, each on a spare
+//! port and in a folder that is gone with it.
+//!
+//! Whatever goes wrong here ends the test.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::io::Write as _;
 use std::net::TcpListener;
@@ -11,16 +16,19 @@ use std::time::{Duration, Instant};
 
 use tokio_postgres::NoTls;
 
-pub(crate) struct Server {
+/// A server. It ends when it is dropped, or this process ends.
+#[derive(Debug)]
+pub struct Server {
     folder: PathBuf,
-    pub(crate) port: u16,
+    /// Where it listens, at 127.0.0.1.
+    pub port: u16,
     postmaster: Mutex<Child>,
     /// Ends the server and removes the folder when its input ends, however this process does.
     watch: Child,
 }
 
 /// The one for all tests that leave it as it is.
-pub(crate) fn shared() -> &'static Server {
+pub fn shared() -> &'static Server {
     static SHARED: OnceLock<Server> = OnceLock::new();
     SHARED.get_or_init(|| Server::start(""))
 }
@@ -28,7 +36,7 @@ pub(crate) fn shared() -> &'static Server {
 impl Server {
     /// Makes a cluster and starts its server. The user `postgres` needs no password, `locked` does. Each line of `settings` is
     /// one of postgresql.conf.
-    pub(crate) fn start(settings: &str) -> Self {
+    pub fn start(settings: &str) -> Self {
         let folder = tempfile::tempdir().unwrap().keep();
         let data = folder.join("data");
         if is_root() {
@@ -46,11 +54,34 @@ impl Server {
         ]));
         let hba = "host all locked all scram-sha-256\nhost all all all trust\nlocal all all trust\n";
         std::fs::write(data.join("pg_hba.conf"), hba).unwrap();
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let common = "listen_addresses = '127.0.0.1'\nshared_buffers = 32MB\nmax_connections = 200\n";
-        let folder_of_sockets = format!("unix_socket_directories = '{}'\n", folder.display());
-        let mut file = std::fs::File::options().append(true).open(data.join("postgresql.conf")).unwrap();
-        write!(file, "\n{common}{folder_of_sockets}port = {port}\n{settings}\n").unwrap();
+        Self::begin(folder, &format!("{common}{settings}"))
+    }
+
+    /// A standby of this one, which follows it under the name `name`: that is what `synchronous_standby_names` knows it by.
+    pub fn standby(&self, name: &str) -> Self {
+        let folder = tempfile::tempdir().unwrap().keep();
+        if is_root() {
+            run(Command::new("chown").arg("postgres").arg(&folder));
+        }
+        run(program("pg_basebackup")
+            .args(["-h", "127.0.0.1", "-U", "postgres", "-X", "stream", "-c", "fast", "--no-sync", "-R"])
+            .args(["-p", &self.port.to_string()])
+            .arg("-D")
+            .arg(folder.join("data")));
+        let primary = format!("host=127.0.0.1 port={} user=postgres application_name={name}", self.port);
+        Self::begin(folder, &format!("primary_conninfo = '{primary}'\n"))
+    }
+
+    /// Starts the server of a folder, with some lines more in postgresql.conf.
+    fn begin(folder: PathBuf, settings: &str) -> Self {
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let sockets = format!("unix_socket_directories = '{}'", folder.display());
+        let mut file =
+            std::fs::File::options().append(true).open(folder.join("data/postgresql.conf")).unwrap();
+        write!(file, "\n{sockets}\nport = {port}\n{settings}\n").unwrap();
+        // What a base backup has in this file would win over ours.
+        std::fs::write(folder.join("data/postgresql.auto.conf"), "").unwrap();
         let watch = Command::new("sh")
             .arg("-c")
             .arg(
@@ -71,12 +102,12 @@ impl Server {
     }
 
     /// The address of a database, as the user `postgres`.
-    pub(crate) fn address(&self, database: &str) -> String {
+    pub fn address(&self, database: &str) -> String {
         format!("postgres://postgres@127.0.0.1:{}/{database}", self.port)
     }
 
     /// Makes a database, which is empty. Gives its name.
-    pub(crate) async fn database(&self) -> String {
+    pub async fn database(&self) -> String {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let name = format!("test_{}", NUMBER.fetch_add(1, Ordering::SeqCst));
         self.execute("postgres", &format!("create database {name}")).await;
@@ -84,12 +115,12 @@ impl Server {
     }
 
     /// Runs statements.
-    pub(crate) async fn execute(&self, database: &str, sql: &str) {
+    pub async fn execute(&self, database: &str, sql: &str) {
         self.connect(database).await.batch_execute(sql).await.unwrap();
     }
 
     /// The first column of the first row, as text.
-    pub(crate) async fn ask(&self, database: &str, sql: &str) -> String {
+    pub async fn ask(&self, database: &str, sql: &str) -> String {
         let messages = self.connect(database).await.simple_query(sql).await.unwrap();
         let row = messages.iter().find_map(|message| match message {
             tokio_postgres::SimpleQueryMessage::Row(row) => row.get(0).map(str::to_owned),
@@ -99,14 +130,14 @@ impl Server {
     }
 
     /// A connection beside the store.
-    pub(crate) async fn connect(&self, database: &str) -> tokio_postgres::Client {
+    pub async fn connect(&self, database: &str) -> tokio_postgres::Client {
         let (client, connection) = tokio_postgres::connect(&self.address(database), NoTls).await.unwrap();
         tokio::spawn(connection);
         client
     }
 
     /// Ends all of its processes at once, as a crash of the machine would.
-    pub(crate) fn kill(&self) {
+    pub fn kill(&self) {
         let children = self.signal("KILL");
         self.postmaster.lock().unwrap().wait().unwrap();
         let gone = |pid: &u32| !Path::new(&format!("/proc/{pid}")).exists();
@@ -117,7 +148,7 @@ impl Server {
     }
 
     /// Sends a signal to all of its processes, and tells which they are beside the first.
-    pub(crate) fn signal(&self, name: &str) -> Vec<u32> {
+    pub fn signal(&self, name: &str) -> Vec<u32> {
         let first = self.postmaster.lock().unwrap().id();
         let children = children(first);
         for pid in [first].into_iter().chain(children.iter().copied()) {
@@ -127,8 +158,34 @@ impl Server {
         children
     }
 
+    /// Makes a standby a primary.
+    pub fn promote(&self) {
+        run(program("pg_ctl").arg("promote").arg("-s").arg("-w").arg("-D").arg(self.folder.join("data")));
+    }
+
+    /// Makes a primary that was killed a standby of another server, under a name, and starts it: what it alone had is given up.
+    pub fn rejoin(&self, primary: &Self, name: &str) {
+        let data = self.folder.join("data");
+        let source = format!("host=127.0.0.1 port={} user=postgres dbname=postgres", primary.port);
+        run(program("pg_rewind").arg("-D").arg(&data).arg("--source-server").arg(source));
+        let primary = format!("host=127.0.0.1 port={} user=postgres application_name={name}", primary.port);
+        let mut file = std::fs::File::options().append(true).open(data.join("postgresql.conf")).unwrap();
+        write!(file, "\nport = {}\nprimary_conninfo = '{primary}'\n", self.port).unwrap();
+        let sockets = format!("unix_socket_directories = '{}'", self.folder.display());
+        writeln!(file, "{sockets}").unwrap();
+        let signal = data.join("standby.signal");
+        std::fs::write(&signal, "").unwrap();
+        give(&signal);
+        self.restart();
+    }
+
+    /// Where its programs and files are, for those that are run beside it.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
     /// Starts it again.
-    pub(crate) fn restart(&self) {
+    pub fn restart(&self) {
         *self.postmaster.lock().unwrap() = spawn(&self.folder);
         self.wait();
     }
@@ -180,7 +237,7 @@ fn children(parent: u32) -> Vec<u32> {
 }
 
 /// A program of PostgreSQL, which does not run as root.
-fn program(name: &str) -> Command {
+pub fn program(name: &str) -> Command {
     static PROGRAMS: OnceLock<PathBuf> = OnceLock::new();
     let path = PROGRAMS.get_or_init(|| {
         newest().unwrap_or_else(|| {
@@ -200,7 +257,7 @@ fn program(name: &str) -> Command {
 }
 
 /// Gives a file to the user that the server runs as, and to nobody else.
-pub(crate) fn give(path: &Path) {
+pub fn give(path: &Path) {
     if is_root() {
         program("initdb");
         run(Command::new("chown").arg("postgres").arg(path));
