@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use tendot_store::{CommitError, Edit, Expect, Key, Postgres, Store as _};
 
-use crate::{block_on, commit, logged, open, put, server};
+use crate::{block_on, commit, logged, open, put};
 
 const CLIENTS: usize = 64;
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tendot_store::{CommitError, Edit, Expect, Key, Postgres, PostgresSettings, Store as _, StoreError};
 
 use crate::proxy::{Cut, Direction, Proxy};
-use crate::{block_on, commit, open, put, server, settings};
+use crate::{block_on, commit, open, put, settings};
 
 /// A store behind a proxy, the same without, and how many bytes one deposit takes each way.
 struct Setting {

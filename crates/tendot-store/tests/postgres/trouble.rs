@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use tendot_store::{CommitError, Expect, Key, Postgres, PostgresSettings, Store as _, StoreError};
 
-use crate::{block_on, commit, logged, open, put, server, settings};
+use crate::{block_on, commit, logged, open, put, settings};
 
 /// A database in which a statement fails so many times with this code.
 async fn failing(code: &str, times: u32) -> (Postgres, &'static interop_postgres::Server, String) {
