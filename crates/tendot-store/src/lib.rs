@@ -79,7 +79,7 @@ pub trait Store: Send + Sync {
         std::future::ready(Ok(None))
     }
 
-    /// Tells whether records have changed since they were read; none if that is not known here, since others write, too.
+    /// Tells whether records have changed since they were read; none if that is not known here.
     fn versions(&self) -> Option<&Versions> {
         None
     }

@@ -35,6 +35,7 @@ pub struct Versions {
     names: Box<[AtomicU64]>,
     /// Homed prefixes and their records, on which the answers for all names below depend.
     prefixes: AtomicU64,
+    is_shared: bool,
 }
 
 /// How often a name, or one that shares its counter, has been changed, and how often prefixes have.
@@ -47,7 +48,23 @@ pub struct Version {
 
 impl Versions {
     pub(crate) fn new() -> Self {
-        Self { names: (0..COUNTERS).map(|_| AtomicU64::new(0)).collect(), prefixes: AtomicU64::new(0) }
+        Self {
+            names: (0..COUNTERS).map(|_| AtomicU64::new(0)).collect(),
+            prefixes: AtomicU64::new(0),
+            is_shared: false,
+        }
+    }
+
+    /// Those of a store that others write, too.
+    #[cfg(feature = "postgres")]
+    pub(crate) fn shared() -> Self {
+        Self { is_shared: true, ..Self::new() }
+    }
+
+    /// Whether the store is elsewhere, and others write there, too, whose changes are known a moment later. Who wants to know
+    /// what is there now has to read it, and reading it takes a while.
+    pub const fn is_shared(&self) -> bool {
+        self.is_shared
     }
 
     /// The version of a name, to be asked for before its record is read; none while it is being changed.

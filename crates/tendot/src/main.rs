@@ -3,6 +3,7 @@
 mod args;
 mod command;
 mod config;
+mod database;
 mod extract;
 mod failure;
 mod import;

@@ -188,12 +188,15 @@ impl Metrics {
     }
 }
 
-/// A number of another part of the program.
+/// Numbers, and a label and its value for each that is not alone.
+type Numbers = Vec<(Option<(&'static str, String)>, f64)>;
+
+/// A number of another part of the program, or several of a kind.
 pub(super) struct Figure {
     name: &'static str,
     about: &'static str,
     is_counter: bool,
-    read: Box<dyn Fn() -> Option<f64> + Send + Sync>,
+    read: Box<dyn Fn() -> Numbers + Send + Sync>,
 }
 
 impl Figure {
@@ -204,7 +207,24 @@ impl Figure {
         is_counter: bool,
         read: impl Fn() -> Option<f64> + Send + Sync + 'static,
     ) -> Self {
-        Self { name, about, is_counter, read: Box::new(read) }
+        let read = Box::new(move || read().map(|number| (None, number)).into_iter().collect());
+        Self { name, about, is_counter, read }
+    }
+
+    /// Several numbers of a kind, told apart by a label.
+    pub(super) fn several(
+        name: &'static str,
+        about: &'static str,
+        label: &'static str,
+        read: impl Fn() -> Vec<(String, f64)> + Send + Sync + 'static,
+    ) -> Self {
+        let labelled = move |(value, number)| (Some((label, value)), number);
+        Self {
+            name,
+            about,
+            is_counter: false,
+            read: Box::new(move || read().into_iter().map(labelled).collect()),
+        }
     }
 }
 
@@ -267,9 +287,20 @@ impl Collector for Collected {
             counter(&mut encoder, name, about, read(number) as f64)?;
         }
         for figure in figures.iter() {
-            if let Some(number) = (figure.read)() {
-                let print = if figure.is_counter { counter } else { gauge };
-                print(&mut encoder, figure.name, figure.about, number)?;
+            let numbers = (figure.read)();
+            if numbers.is_empty() {
+                continue;
+            }
+            let kind = if figure.is_counter { MetricType::Counter } else { MetricType::Gauge };
+            let mut family = encoder.encode_descriptor(figure.name, figure.about, None, kind)?;
+            for (label, number) in &numbers {
+                let labels: Vec<_> = label.iter().map(|(name, value)| (*name, value.as_str())).collect();
+                let one = family.encode_family(&labels)?;
+                if figure.is_counter {
+                    ConstCounter::new(*number).encode(one)?;
+                } else {
+                    ConstGauge::new(*number).encode(one)?;
+                }
             }
         }
 

@@ -45,6 +45,7 @@ mod parameters;
 mod percent;
 mod places;
 mod rate;
+mod readiness;
 mod redirect;
 mod refusal;
 mod registry;
@@ -89,6 +90,7 @@ use parameters::Parameters;
 use rate::Limiter;
 pub(crate) use rate::Table;
 pub use rate::{Rate, Rates};
+pub use readiness::Readiness;
 use request::Request;
 use request_id::{REQUEST_ID, RequestIds};
 use reverse::Searches;
@@ -151,6 +153,8 @@ pub struct Http<S> {
     turns: registry::Turns,
     /// Whether requests are answered as they should be.
     ready: AtomicBool,
+    /// What the store is ready for.
+    readiness: Option<readiness::Asking>,
 }
 
 /// A request that is being answered: since when, who asks, and what about.
@@ -187,6 +191,7 @@ impl<S: Store + 'static> Http<S> {
             followers: Followers::new(),
             turns: registry::Turns::default(),
             ready: AtomicBool::new(false),
+            readiness: None,
         }
     }
 
@@ -274,11 +279,28 @@ impl<S: Store + 'static> Http<S> {
         only_grows: bool,
         read: impl Fn() -> Option<f64> + Send + Sync + 'static,
     ) -> Self {
-        // Nobody else has it before the service begins.
-        if let Some(figures) = Arc::get_mut(&mut self.figures) {
-            figures.push(Figure::new(name, about, only_grows, read));
-        }
+        self.add_figure(Figure::new(name, about, only_grows, read));
         self
+    }
+
+    /// The same for several numbers of a kind that grow and shrink, which `label` tells apart.
+    #[must_use]
+    pub fn figures(
+        mut self,
+        name: &'static str,
+        about: &'static str,
+        label: &'static str,
+        read: impl Fn() -> Vec<(String, f64)> + Send + Sync + 'static,
+    ) -> Self {
+        self.add_figure(Figure::several(name, about, label, read));
+        self
+    }
+
+    fn add_figure(&mut self, figure: Figure) {
+        // Nobody else has them before the service begins.
+        if let Some(figures) = Arc::get_mut(&mut self.figures) {
+            figures.push(figure);
+        }
     }
 
     /// Says whether each request leaves a line in the log. Failures of our own do in any case.
@@ -292,6 +314,13 @@ impl<S: Store + 'static> Http<S> {
     #[must_use]
     pub fn native(mut self, native: Arc<Native<S>>) -> Self {
         self.native = Some(native);
+        self
+    }
+
+    /// Tells in `/readyz` what the store is ready for. It is always ready for everything, unless told otherwise.
+    #[must_use]
+    pub fn readiness(mut self, read: impl Fn() -> Readiness + Send + Sync + 'static) -> Self {
+        self.readiness = Some(readiness::Asking::new(read));
         self
     }
 
@@ -413,8 +442,11 @@ impl<S: Store + 'static> Http<S> {
         now: SystemTime,
     ) -> Answer {
         if *method == Method::GET || *method == Method::HEAD {
-            let answer = self.get(route, rest, client, asked, now).await;
-            return self.keep(path, answer).await;
+            let answer = async {
+                let answer = self.get(route, rest, client, asked, now).await;
+                self.keep(path, answer).await
+            };
+            return if is_easygoing(asked) { tendot_store::recent(answer).await } else { answer.await };
         }
         match (method, route) {
             (&Method::PUT, _) => return self.put_handle(rest, asked, body, now).await,
@@ -471,8 +503,7 @@ impl<S: Store + 'static> Http<S> {
         match route {
             Route::Home => self.search(request).await,
             Route::Live => answer(StatusCode::OK, TEXT, "ok\n"),
-            Route::Ready if self.ready.load(Ordering::Relaxed) => answer(StatusCode::OK, TEXT, "ready\n"),
-            Route::Ready => answer(StatusCode::SERVICE_UNAVAILABLE, TEXT, "not ready\n"),
+            Route::Ready => self.show_readiness(),
             Route::Metrics => self.show_metrics(client).await,
             Route::OpenApi => openapi::show(request.headers),
             Route::Docs => page::docs(request.headers),
@@ -595,6 +626,13 @@ fn too_many_headers(limit: usize) -> Answer {
 
 /// Whether a browser has added the credentials of whoever sits there to what the page of another site asks for: a form, or a
 /// script. What a page asks for by a script of its own has those that the script knows.
+/// Whether a question may be answered with what was there a moment ago: nobody who is known asks it, and nobody who wants to know
+/// what is there now.
+fn is_easygoing(request: &Request<'_>) -> bool {
+    let is_known = request.headers.contains_key(header::AUTHORIZATION) || request.certificate.is_some();
+    !is_known && !request.query.is_some_and(|query| query.contains("auth"))
+}
+
 fn are_lent(headers: &HeaderMap) -> bool {
     let is = |name: &str, words: &[&[u8]]| {
         headers.get(name).is_some_and(|value| words.contains(&value.as_bytes()))

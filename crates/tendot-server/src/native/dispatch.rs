@@ -13,9 +13,10 @@ use tendot_proto::{
     Work, limits,
 };
 use tendot_registry::{Caller, Identity};
-use tendot_store::Store;
+use tendot_store::{Store, Versions};
 use tokio::sync::SemaphorePermit;
 
+use super::fair::is_easygoing;
 use super::operation::operation;
 use super::{Native, Reply, metrics};
 
@@ -30,24 +31,50 @@ impl<S: Store> Native<S> {
         client: IpAddr,
         core: &mut Option<Core<'_>>,
     ) -> Reply {
+        if let Some(reply) = self.kept_reply(bytes, transport, client) {
+            return reply;
+        }
         let begun = Instant::now();
-        let reply = match self.kept(bytes, self.now()) {
-            Some(reply) => reply,
-            None => {
-                let record = self.version(bytes);
-                let reply = self.reply(bytes, transport, core).await;
-                if let Some(record) = record {
-                    self.keep(bytes, record, &reply).await;
-                }
-                reply
+        let reply = async {
+            let record = self.version(bytes);
+            let reply = self.reply(bytes, transport, core).await;
+            if let Some(record) = record {
+                self.keep(bytes, record, &reply).await;
             }
+            reply
         };
+        let reply = if self.is_store_elsewhere() && is_easygoing(bytes) {
+            tendot_store::recent(reply).await
+        } else {
+            reply.await
+        };
+        self.end(&reply, transport, client, begun);
+        reply
+    }
+
+    /// The answer to a message, if it is kept and still right.
+    pub(super) fn kept_reply(&self, bytes: &[u8], transport: Transport, client: IpAddr) -> Option<Reply> {
+        let begun = Instant::now();
+        // Who asks for what is there now is not told what others may have changed.
+        if self.is_store_elsewhere() && !is_easygoing(bytes) {
+            return None;
+        }
+        let reply = self.kept(bytes, self.now())?;
+        self.end(&reply, transport, client, begun);
+        Some(reply)
+    }
+
+    /// Whether records have to be waited for, and others change them, too.
+    pub(super) fn is_store_elsewhere(&self) -> bool {
+        self.registry.store().versions().is_none_or(Versions::is_shared)
+    }
+
+    fn end(&self, reply: &Reply, transport: Transport, client: IpAddr, begun: Instant) {
         let took = begun.elapsed();
         self.metrics.count(transport, reply.opcode, reply.code, took);
         if self.logs_requests || reply.code == ResponseCode::ERROR {
-            log(&reply, transport, client, took);
+            log(reply, transport, client, took);
         }
-        reply
     }
 
     async fn reply(&self, bytes: &[u8], transport: Transport, core: &mut Option<Core<'_>>) -> Reply {

@@ -88,6 +88,9 @@ impl<S: Store + 'static> Native<S> {
         if self.has_had_its_share(client) {
             return Some(self.too_busy(message, transport));
         }
+        if self.is_store_elsewhere() {
+            return self.kept_reply(message, transport, client);
+        }
         let mut core = None;
         let answer = pin!(self.answer(message, transport, client, &mut core));
         match answer.poll(&mut Context::from_waker(Waker::noop())) {
@@ -160,6 +163,16 @@ pub(super) fn is_light(message: &[u8]) -> bool {
     let is_question = header.opcode == Opcode::RESOLUTION && header.flags.has(OpFlags::PUBLIC_ONLY)
         || header.opcode == Opcode::GET_SITE_INFO;
     envelope.session_id == 0 && is_question && !is_hard(message)
+}
+
+/// Whether a message is a question that may be answered with what was there a moment ago.
+pub(super) fn is_easygoing(message: &[u8]) -> bool {
+    head(message).is_some_and(|(envelope, header)| {
+        envelope.session_id == 0
+            && !envelope.flags.has(EnvelopeFlags::ENCRYPTED)
+            && header.opcode == Opcode::RESOLUTION
+            && !header.flags.has(OpFlags::AUTHORITATIVE)
+    })
 }
 
 /// Whether a message asks for a signature, a key, or the proof of one. What is said in a session is authenticated by it.

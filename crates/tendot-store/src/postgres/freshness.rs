@@ -22,7 +22,7 @@ pub(super) struct Freshness {
 impl Freshness {
     pub(super) fn new() -> Self {
         Self {
-            versions: Versions::new(),
+            versions: Versions::shared(),
             names: (0..COUNTERS).map(|_| AtomicU64::new(0)).collect(),
             prefixes: AtomicU64::new(0),
             everything: AtomicU64::new(0),

@@ -30,7 +30,7 @@ use crate::output::Output;
 use crate::site::{Reached, joined_site, own_site};
 use crate::store::{open_postgres, unopened};
 use crate::systemd::Handed;
-use crate::{Answer, Failure, systemd};
+use crate::{Answer, Failure, database, systemd};
 
 #[derive(Serialize)]
 struct Ready<'a> {
@@ -48,18 +48,20 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<Answer, Failure> {
     let token = |directory: &Path| operator_token(&directory.join("operator.token")).map(Some);
     let served = match (&settings.store, settings.directory()) {
         (StoreSetting::Memory, _) | (_, None) => {
-            runtime.block_on(serve(arguments, &settings, &log, Memory::new(), None))
+            runtime.block_on(serve(arguments, &settings, &log, Memory::new(), None, |http| http))
         }
         (StoreSetting::Embedded(_), Some(directory)) => {
             let store = Embedded::open(&directory).map_err(|error| unopened(&error))?;
             let token = token(&directory)?;
-            runtime.block_on(serve(arguments, &settings, &log, store, token))
+            runtime.block_on(serve(arguments, &settings, &log, store, token, |http| http))
         }
         (StoreSetting::Postgres(address), Some(directory)) => runtime.block_on(async {
             let store = open_postgres(address, &settings.postgres()).await?;
             std::fs::create_dir_all(&directory)
                 .map_err(|error| Failure::io(format!("`{}` can't be made", directory.display()), &error))?;
-            serve(arguments, &settings, &log, store, token(&directory)?).await
+            let hosts = store.watched();
+            let show = |http| database::show(http, &hosts);
+            serve(arguments, &settings, &log, store, token(&directory)?, show).await
         }),
     };
     log.end();
@@ -93,6 +95,7 @@ async fn serve<S: Store + 'static>(
     log: &Log,
     store: S,
     token: Option<String>,
+    show: impl FnOnce(Http<S>) -> Http<S>,
 ) -> Result<Answer, Failure> {
     if arguments.demo {
         load_demo(&store).await?;
@@ -118,7 +121,7 @@ async fn serve<S: Store + 'static>(
     let native = sockets.zip(site).map(|((address, sockets), site)| {
         (address, sockets, Arc::new(native(settings, &registry, &tally, site)))
     });
-    let mut http = Http::new(Arc::clone(&registry))
+    let mut http = show(Http::new(Arc::clone(&registry)))
         .tally(Arc::clone(&tally))
         .trust(settings.trust())
         .body_time(settings.body_time)

@@ -1,0 +1,56 @@
+//! `/readyz`: whether requests are answered as they should be.
+
+use std::fmt;
+use std::sync::atomic::Ordering;
+
+use http::StatusCode;
+use tendot_store::Store;
+
+use super::answer::{Answer, TEXT, answer};
+use super::{Http, caching};
+
+/// What a store that is elsewhere is ready for.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Readiness {
+    /// Everything.
+    Ready,
+    /// It is only read.
+    ReadOnly,
+    /// Nothing.
+    Unreachable,
+}
+
+/// Where it is asked for.
+pub(super) struct Asking(Box<dyn Fn() -> Readiness + Send + Sync>);
+
+impl Asking {
+    pub(super) fn new(ask: impl Fn() -> Readiness + Send + Sync + 'static) -> Self {
+        Self(Box::new(ask))
+    }
+}
+
+impl fmt::Debug for Asking {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("Asking")
+    }
+}
+
+impl<S: Store> Http<S> {
+    /// Answers `GET /readyz`. Anybody may ask, so it does not tell which servers there are.
+    pub(super) fn show_readiness(&self) -> Answer {
+        let store = self.readiness.as_ref().map_or(Readiness::Ready, |asking| (asking.0)());
+        let (status, text) = match store {
+            _ if !self.ready.load(Ordering::Relaxed) => (StatusCode::SERVICE_UNAVAILABLE, "not ready\n"),
+            Readiness::Ready => (StatusCode::OK, "ready\n"),
+            Readiness::ReadOnly => {
+                (StatusCode::OK, "ready; changes are not taken now: the database has no primary\n")
+            }
+            Readiness::Unreachable => {
+                (StatusCode::SERVICE_UNAVAILABLE, "not ready: the database is not reached\n")
+            }
+        };
+        let mut response = answer(status, TEXT, text);
+        caching::forbid(response.headers_mut());
+        response
+    }
+}

@@ -1,0 +1,81 @@
+//! What is told of a database's servers, in `/readyz` and `/metrics`.
+
+use tendot_server::http::{Http, Readiness};
+use tendot_store::{DatabaseHost, HostRole, Store};
+
+/// Tells what is known of each server.
+pub(crate) trait Hosts: Fn() -> Vec<DatabaseHost> + Clone + Send + Sync + 'static {}
+
+impl<F: Fn() -> Vec<DatabaseHost> + Clone + Send + Sync + 'static> Hosts for F {}
+
+/// Shows the state of a database's servers.
+pub(crate) fn show<S: Store + 'static>(http: Http<S>, hosts: &impl Hosts) -> Http<S> {
+    let figures = |read: fn(&DatabaseHost) -> Option<f64>| {
+        let hosts = hosts.clone();
+        let one = move |host: DatabaseHost| read(&host).map(|number| (host.place, number));
+        move || hosts().into_iter().filter_map(one).collect()
+    };
+    let ask = hosts.clone();
+    http.readiness(move || readiness(&ask()))
+        .figures(
+            "tendot_database_up",
+            "Whether a server of the database answers.",
+            "host",
+            figures(|host| Some(number(host.role != HostRole::Unreachable))),
+        )
+        .figures(
+            "tendot_database_primary",
+            "Whether it takes changes.",
+            "host",
+            figures(|host| Some(number(host.role == HostRole::Primary))),
+        )
+        .figures(
+            "tendot_database_lag_changes",
+            "Changes that are known here and not there.",
+            "host",
+            figures(|host| host.behind.map(|behind| behind as f64)),
+        )
+        .figures(
+            "tendot_database_lag_seconds",
+            "For how long it has not known all that is known here.",
+            "host",
+            figures(|host| host.lag.map(|lag| lag.as_secs_f64())),
+        )
+}
+
+fn number(is: bool) -> f64 {
+    f64::from(u8::from(is))
+}
+
+fn readiness(hosts: &[DatabaseHost]) -> Readiness {
+    let has = |role| hosts.iter().any(|host| host.role == role);
+    if has(HostRole::Primary) {
+        Readiness::Ready
+    } else if has(HostRole::Standby) {
+        Readiness::ReadOnly
+    } else {
+        Readiness::Unreachable
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use HostRole::{Primary, Standby, Unreachable};
+
+    use super::*;
+
+    #[test]
+    fn what_is_ready() {
+        check(&[Primary], Readiness::Ready);
+        check(&[Unreachable, Standby, Primary], Readiness::Ready);
+        check(&[Unreachable, Standby], Readiness::ReadOnly);
+        check(&[Unreachable, Unreachable], Readiness::Unreachable);
+    }
+
+    #[track_caller]
+    fn check(roles: &[HostRole], expected: Readiness) {
+        let host =
+            |role: &HostRole| DatabaseHost { place: "a:1".into(), role: *role, behind: None, lag: None };
+        assert_eq!(readiness(&roles.iter().map(host).collect::<Vec<_>>()), expected, "{roles:?}");
+    }
+}
