@@ -52,10 +52,13 @@ impl Server {
             "--locale=C",
             "--no-sync",
         ]));
-        let hba = "host all locked all scram-sha-256\nhost all all all trust\nlocal all all trust\n";
+        let hba =
+            "host all locked all scram-sha-256\nhost all,replication all all trust\nlocal all all trust\n";
         std::fs::write(data.join("pg_hba.conf"), hba).unwrap();
         let common = "listen_addresses = '127.0.0.1'\nshared_buffers = 32MB\nmax_connections = 200\n";
-        Self::begin(folder, &format!("{common}{settings}"))
+        let port = spare_port();
+        configure(&folder, port, &format!("{common}{settings}"));
+        Self::begin(folder, port)
     }
 
     /// A standby of this one, which follows it under the name `name`: that is what `synchronous_standby_names` knows it by.
@@ -64,24 +67,26 @@ impl Server {
         if is_root() {
             run(Command::new("chown").arg("postgres").arg(&folder));
         }
+        let port = spare_port();
+        self.copy_to(&folder, port, name);
+        Self::begin(folder, port)
+    }
+
+    /// Copies this server's files into a folder, for a standby that follows it.
+    fn copy_to(&self, folder: &Path, port: u16, name: &str) {
         run(program("pg_basebackup")
             .args(["-h", "127.0.0.1", "-U", "postgres", "-X", "stream", "-c", "fast", "--no-sync", "-R"])
             .args(["-p", &self.port.to_string()])
             .arg("-D")
             .arg(folder.join("data")));
+        // What is in this file would win over ours.
+        std::fs::write(folder.join("data/postgresql.auto.conf"), "").unwrap();
         let primary = format!("host=127.0.0.1 port={} user=postgres application_name={name}", self.port);
-        Self::begin(folder, &format!("primary_conninfo = '{primary}'\n"))
+        configure(folder, port, &format!("primary_conninfo = '{primary}'"));
     }
 
-    /// Starts the server of a folder, with some lines more in postgresql.conf.
-    fn begin(folder: PathBuf, settings: &str) -> Self {
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        let sockets = format!("unix_socket_directories = '{}'", folder.display());
-        let mut file =
-            std::fs::File::options().append(true).open(folder.join("data/postgresql.conf")).unwrap();
-        write!(file, "\n{sockets}\nport = {port}\n{settings}\n").unwrap();
-        // What a base backup has in this file would win over ours.
-        std::fs::write(folder.join("data/postgresql.auto.conf"), "").unwrap();
+    /// Starts the server of a folder.
+    fn begin(folder: PathBuf, port: u16) -> Self {
         let watch = Command::new("sh")
             .arg("-c")
             .arg(
@@ -163,25 +168,19 @@ impl Server {
         run(program("pg_ctl").arg("promote").arg("-s").arg("-w").arg("-D").arg(self.folder.join("data")));
     }
 
-    /// Makes a primary that was killed a standby of another server, under a name, and starts it: what it alone had is given up.
-    pub fn rejoin(&self, primary: &Self, name: &str) {
-        let data = self.folder.join("data");
-        let source = format!("host=127.0.0.1 port={} user=postgres dbname=postgres", primary.port);
-        run(program("pg_rewind").arg("-D").arg(&data).arg("--source-server").arg(source));
+    /// Lets a standby follow another primary, under a name.
+    pub async fn follow(&self, primary: &Self, name: &str) {
         let primary = format!("host=127.0.0.1 port={} user=postgres application_name={name}", primary.port);
-        let mut file = std::fs::File::options().append(true).open(data.join("postgresql.conf")).unwrap();
-        write!(file, "\nport = {}\nprimary_conninfo = '{primary}'\n", self.port).unwrap();
-        let sockets = format!("unix_socket_directories = '{}'", self.folder.display());
-        writeln!(file, "{sockets}").unwrap();
-        let signal = data.join("standby.signal");
-        std::fs::write(&signal, "").unwrap();
-        give(&signal);
-        self.restart();
+        let sql = format!("alter system set primary_conninfo = '{primary}'");
+        self.execute("postgres", &sql).await;
+        self.execute("postgres", "select pg_reload_conf()").await;
     }
 
-    /// Where its programs and files are, for those that are run beside it.
-    pub fn folder(&self) -> &Path {
-        &self.folder
+    /// Makes a primary that was killed a standby of another server, under a name, and starts it: what it alone had is given up.
+    pub fn rejoin(&self, primary: &Self, name: &str) {
+        std::fs::remove_dir_all(self.folder.join("data")).unwrap();
+        primary.copy_to(&self.folder, self.port, name);
+        self.restart();
     }
 
     /// Starts it again.
@@ -211,6 +210,17 @@ impl Drop for Server {
         let _ = self.postmaster.lock().unwrap().wait();
         let _ = self.watch.wait();
     }
+}
+
+fn spare_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+/// Adds lines to postgresql.conf; the last ones hold.
+fn configure(folder: &Path, port: u16, settings: &str) {
+    let sockets = format!("unix_socket_directories = '{}'", folder.display());
+    let mut file = std::fs::File::options().append(true).open(folder.join("data/postgresql.conf")).unwrap();
+    write!(file, "\n{sockets}\nport = {port}\n{settings}\n").unwrap();
 }
 
 fn spawn(folder: &Path) -> Child {

@@ -5,6 +5,7 @@ mod cut;
 mod kill;
 mod open;
 mod proxy;
+mod standbys;
 mod trouble;
 
 use std::sync::OnceLock;

@@ -1,0 +1,264 @@
+//! A primary and its standbys: who is asked, and what happens when the primary goes.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use interop_postgres::Server;
+use tendot_store::{
+    CommitError, Edit, Expect, HostRole, Key, Postgres, PostgresSettings, Store as _, StoreError, recent,
+};
+
+use crate::{block_on, commit, put, settings};
+
+/// A primary that waits for one of two standbys.
+struct Cluster {
+    primary: Arc<Server>,
+    standbys: [Arc<Server>; 2],
+}
+
+impl Cluster {
+    fn start() -> Self {
+        let primary = Server::start("wal_level = replica\nmax_wal_senders = 10\nwal_log_hints = on\n");
+        let standbys = ["one", "two"].map(|name| Arc::new(primary.standby(name)));
+        let primary = Arc::new(primary);
+        block_on(async {
+            primary
+                .execute("postgres", "alter system set synchronous_standby_names = 'any 1 (one, two)'")
+                .await;
+            primary.execute("postgres", "select pg_reload_conf()").await;
+            let waited = "select count(*) from pg_stat_replication where sync_state = 'quorum'";
+            until("both standbys follow", async || primary.ask("postgres", waited).await == "2").await;
+        });
+        Self { primary, standbys }
+    }
+
+    /// The address of all of them.
+    fn address(&self, options: &str) -> String {
+        let [one, two] = &self.standbys;
+        let ports = [&self.primary, one, two].map(|server| server.port);
+        let hosts = ports.map(|port| format!("127.0.0.1:{port}")).join(",");
+        format!("postgres://postgres@{hosts}/postgres?{options}")
+    }
+
+    async fn open(&self, options: &str) -> Postgres {
+        let settings = PostgresSettings { patience: Duration::from_secs(5), ..settings() };
+        Postgres::open(&self.address(options), &settings).await.unwrap_or_else(|error| panic!("{error}"))
+    }
+}
+
+async fn until(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
+    let end = Instant::now() + Duration::from_secs(20);
+    while !is_so().await {
+        assert!(Instant::now() < end, "{what}: not in time");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+async fn url(store: &Postgres, name: &str) -> Option<String> {
+    let entry = store.get(&Key::new(name).unwrap()).await.unwrap()?;
+    Some(String::from_utf8_lossy(&entry.values[0].data).into_owned())
+}
+
+fn roles(store: &Postgres) -> Vec<HostRole> {
+    store.hosts().into_iter().map(|host| host.role).collect()
+}
+
+/// How often a server was asked for records.
+async fn reads(server: &Server) -> u64 {
+    let sql = "select coalesce(idx_scan, 0) from pg_stat_user_tables where relname = 'tendot_records'";
+    server.ask("postgres", sql).await.parse().unwrap_or(0)
+}
+
+const NAME: &str = "10.1000/1";
+
+#[test]
+fn who_is_asked() {
+    let cluster = Cluster::start();
+    block_on(async {
+        let (store, other) = (cluster.open("").await, cluster.open("target_session_attrs=read-write").await);
+        let edits = vec![put(NAME, "first", Expect::Absent), Edit::Home { prefix: "10.1000".into() }];
+        commit(&store, edits).await.unwrap();
+        let expected = [HostRole::Primary, HostRole::Standby, HostRole::Standby];
+        until("all are seen", async || roles(&store) == expected).await;
+
+        // What was just written here is there, whoever is asked.
+        for round in 0..200 {
+            let data = format!("round {round}");
+            commit(&store, vec![put(NAME, &data, Expect::Any)]).await.unwrap();
+            assert_eq!(recent(url(&store, NAME)).await, Some(data), "what we wrote ourselves");
+            assert!(recent(store.is_homed(b"10.1000")).await.unwrap());
+        }
+
+        // What others write is there at once for who reads what is current, and soon for all; and versions tell.
+        let versions = store.versions().unwrap();
+        let key = Key::new(NAME).unwrap();
+        for round in 0..10 {
+            let version = versions.of(&key).unwrap();
+            let data = format!("other {round}");
+            commit(&other, vec![put(NAME, &data, Expect::Any)]).await.unwrap();
+            let committed = Instant::now();
+            assert_eq!(url(&store, NAME).await, Some(data.clone()), "the primary is asked");
+            until("versions tell", async || !versions.is_current(version)).await;
+            // From here on nobody is asked who does not know it.
+            assert_eq!(recent(url(&store, NAME)).await, Some(data));
+            assert!(committed.elapsed() < Duration::from_secs(1), "{:?}", committed.elapsed());
+        }
+
+        // Standbys are really asked, and the primary is spared; or the other way round if that is said.
+        until("all is level", async || store.hosts().iter().all(|host| host.behind == Some(0))).await;
+        for (asked, expects_standbys) in [(&store, true), (&other, false)] {
+            for _ in 0..400 {
+                assert!(recent(url(asked, NAME)).await.is_some());
+            }
+            // The servers count when a connection has been quiet for a while.
+            let standbys = async || reads(&cluster.standbys[0]).await + reads(&cluster.standbys[1]).await;
+            if expects_standbys {
+                until("the standbys are asked", async || standbys().await >= 200).await;
+            } else {
+                until("the primary is asked", async || reads(&cluster.primary).await >= 400).await;
+            }
+        }
+
+        // One of them stops; then both.
+        cluster.standbys[0].kill();
+        for _ in 0..50 {
+            assert!(recent(url(&store, NAME)).await.is_some());
+        }
+        until("it is missed", async || roles(&store)[1] == HostRole::Unreachable).await;
+        commit(&store, vec![put(NAME, "with one", Expect::Any)]).await.unwrap();
+        assert_eq!(recent(url(&store, NAME)).await.as_deref(), Some("with one"));
+        let restarting = Arc::clone(&cluster.standbys[0]);
+        tokio::task::spawn_blocking(move || restarting.restart()).await.unwrap();
+        until("it is back", async || roles(&store)[1] == HostRole::Standby).await;
+    });
+}
+
+/// A standby that does not follow is not asked for what it cannot know.
+#[test]
+fn a_standby_that_lags() {
+    let cluster = Cluster::start();
+    block_on(async {
+        let store = cluster.open("").await;
+        commit(&store, vec![put(NAME, "first", Expect::Absent), put("10.1000/2", "other", Expect::Absent)])
+            .await
+            .unwrap();
+        until("all is level", async || store.hosts().iter().all(|host| host.behind == Some(0))).await;
+        cluster.standbys[0].execute("postgres", "select pg_wal_replay_pause()").await;
+        for round in 0..20 {
+            let data = format!("round {round}");
+            commit(&store, vec![put(NAME, &data, Expect::Any)]).await.unwrap();
+            for _ in 0..4 {
+                assert_eq!(recent(url(&store, NAME)).await.as_deref(), Some(&*data));
+                assert_eq!(recent(url(&store, "10.1000/2")).await.as_deref(), Some("other"));
+            }
+        }
+        until("the lag is told", async || {
+            let host = store.hosts().swap_remove(1);
+            host.behind == Some(20) && host.lag.is_some_and(|lag| lag > Duration::from_millis(300))
+        })
+        .await;
+        cluster.standbys[0].execute("postgres", "select pg_wal_replay_resume()").await;
+        until("it is level again", async || store.hosts()[1].behind == Some(0)).await;
+    });
+}
+
+/// The primary is killed under load. Reads go on, changes are refused soon, and after a standby was promoted all goes on: nothing
+/// that was acknowledged is lost, and nothing is there twice.
+#[test]
+fn fail_over() {
+    let cluster = Cluster::start();
+    block_on(async {
+        let store = Arc::new(cluster.open("").await);
+        let other = cluster.open("").await;
+        commit(&store, vec![put(NAME, "first", Expect::Absent)]).await.unwrap();
+        let (end, ended) = tokio::sync::watch::channel(false);
+        let clients: Vec<_> = (0..16)
+            .map(|client| {
+                let (store, ended) = (Arc::clone(&store), ended.clone());
+                tokio::spawn(async move {
+                    let mut told = HashMap::new();
+                    let mut slowest = Duration::ZERO;
+                    for number in 0.. {
+                        if *ended.borrow() {
+                            break;
+                        }
+                        let name = format!("10.1000/{client}-{number}");
+                        let start = Instant::now();
+                        let result = commit(&store, vec![put(&name, "x", Expect::Absent)]).await;
+                        let result = match result {
+                            Ok(_) => Some(true),
+                            Err(CommitError::Store(StoreError::Unknown { .. })) => None,
+                            Err(CommitError::Store(StoreError::ReadOnly { .. })) => {
+                                slowest = slowest.max(start.elapsed());
+                                tokio::time::sleep(Duration::from_millis(50)).await;
+                                Some(false)
+                            }
+                            Err(CommitError::Store(_)) => Some(false),
+                            Err(error) => panic!("{name}: {error}"),
+                        };
+                        told.insert(name, result);
+                    }
+                    (told, slowest)
+                })
+            })
+            .collect();
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let primary = Arc::clone(&cluster.primary);
+        tokio::task::spawn_blocking(move || primary.kill()).await.unwrap();
+        let killed = Instant::now();
+        // Reads go on, those that want to know what is there now, too: both standbys may know all.
+        while killed.elapsed() < Duration::from_secs(3) {
+            assert_eq!(recent(url(&other, NAME)).await.as_deref(), Some("first"));
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        until("it is missed", async || roles(&other)[0] == HostRole::Unreachable).await;
+        let refused = commit(&other, vec![put(NAME, "second", Expect::Any)]).await.unwrap_err();
+        assert!(matches!(refused, CommitError::Store(StoreError::ReadOnly { .. })), "{refused}");
+
+        // Who knows most is promoted, as those do who look after clusters.
+        let lines = async |server: &Server| {
+            let sql = "select pg_wal_lsn_diff(pg_last_wal_receive_lsn(), '0/0')::bigint";
+            server.ask("postgres", sql).await.parse::<u64>().unwrap()
+        };
+        let [one, two] = &cluster.standbys;
+        let (best, rest) = if lines(one).await >= lines(two).await { (one, two) } else { (two, one) };
+        let name = if Arc::ptr_eq(best, one) { "two" } else { "one" };
+        let promoted = Arc::clone(best);
+        tokio::task::spawn_blocking(move || promoted.promote()).await.unwrap();
+        rest.follow(best, name).await;
+        until("changes are taken", async || {
+            commit(&store, vec![put(NAME, "third", Expect::Any)]).await.is_ok()
+        })
+        .await;
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        end.send(true).unwrap();
+        let (mut acknowledged, mut unknown) = (0, 0);
+        for client in clients {
+            let (told, slowest) = client.await.unwrap();
+            assert!(slowest < Duration::from_secs(6), "refused after {slowest:?}");
+            for (name, result) in told {
+                let is_there = store.get(&Key::new(&name).unwrap()).await.unwrap().is_some();
+                match result {
+                    Some(expected) => assert_eq!(is_there, expected, "{name}"),
+                    None => unknown += 1,
+                }
+                acknowledged += u32::from(result == Some(true));
+            }
+        }
+        assert!(acknowledged > 100, "{acknowledged} acknowledged");
+        assert_eq!(unknown, 0, "the new primary was asked");
+        until("the other store knows", async || recent(url(&other, NAME)).await.as_deref() == Some("third"))
+            .await;
+        crate::logged(&store).await;
+
+        // The old primary comes back as a standby.
+        let (old, new) = (Arc::clone(&cluster.primary), Arc::clone(best));
+        tokio::task::spawn_blocking(move || old.rejoin(&new, "old")).await.unwrap();
+        until("it is there again", async || {
+            roles(&store).iter().filter(|role| **role == HostRole::Standby).count() == 2
+                && store.hosts().iter().all(|host| host.behind == Some(0))
+        })
+        .await;
+    });
+}
