@@ -169,11 +169,42 @@ impl Server {
     }
 
     /// Lets a standby follow another primary, under a name.
-    pub async fn follow(&self, primary: &Self, name: &str) {
+    pub fn follow(&self, primary: &Self, name: &str) {
         let primary = format!("host=127.0.0.1 port={} user=postgres application_name={name}", primary.port);
-        let sql = format!("alter system set primary_conninfo = '{primary}'");
-        self.execute("postgres", &sql).await;
-        self.execute("postgres", "select pg_reload_conf()").await;
+        self.psql(&format!("alter system set primary_conninfo = '{primary}'"));
+        self.psql("select pg_reload_conf()");
+    }
+
+    /// What a statement gives, without a runtime.
+    pub fn psql(&self, sql: &str) -> String {
+        let mut command = program("psql");
+        command.args([
+            "-X",
+            "-A",
+            "-t",
+            "-q",
+            "-h",
+            "127.0.0.1",
+            "-U",
+            "postgres",
+            "-d",
+            "postgres",
+            "-c",
+            sql,
+        ]);
+        let output = command.args(["-p", &self.port.to_string()]).output().unwrap();
+        assert!(output.status.success(), "{sql}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap().trim().to_owned()
+    }
+
+    /// Waits until so many standbys follow that are waited for.
+    fn wait_for_standbys(&self, number: u32) {
+        let sql = "select count(*) from pg_stat_replication where sync_state = 'quorum'";
+        let end = Instant::now() + Duration::from_secs(30);
+        while self.psql(sql).parse::<u32>().unwrap() < number {
+            assert!(Instant::now() < end, "the standbys do not follow");
+            std::thread::sleep(Duration::from_millis(50));
+        }
     }
 
     /// Makes a primary that was killed a standby of another server, under a name, and starts it: what it alone had is given up.
@@ -211,6 +242,57 @@ impl Drop for Server {
         let _ = self.watch.wait();
     }
 }
+
+/// A primary that waits for one of two standbys before it says that something is committed.
+#[derive(Debug)]
+pub struct Cluster {
+    /// The one that takes changes at first.
+    pub primary: Server,
+    /// Those that follow it.
+    pub standbys: [Server; 2],
+}
+
+impl Cluster {
+    /// Starts all three.
+    pub fn start() -> Self {
+        let primary = Server::start("");
+        let standbys = STANDBYS.map(|name| primary.standby(name));
+        primary.psql(&format!("alter system set {SYNCHRONOUS}"));
+        primary.psql("select pg_reload_conf()");
+        primary.wait_for_standbys(2);
+        Self { primary, standbys }
+    }
+
+    /// The address of a database of all of them.
+    pub fn address(&self, database: &str, options: &str) -> String {
+        let [one, two] = &self.standbys;
+        let hosts = [&self.primary, one, two].map(|server| format!("127.0.0.1:{}", server.port)).join(",");
+        format!("postgres://postgres@{hosts}/{database}?{options}")
+    }
+
+    /// Promotes the standby that knows most, as those do who look after clusters, and lets the other one follow it. Gives the
+    /// new primary.
+    pub fn promote(&self) -> &Server {
+        let known = |server: &Server| {
+            let sql = "select pg_wal_lsn_diff(pg_last_wal_receive_lsn(), '0/0')::bigint";
+            server.psql(sql).parse::<u64>().unwrap()
+        };
+        let [one, two] = &self.standbys;
+        let [first, second] = STANDBYS;
+        let (best, rest, name) =
+            if known(one) >= known(two) { (one, two, second) } else { (two, one, first) };
+        best.psql(&format!("alter system set {SYNCHRONOUS}"));
+        best.psql("select pg_reload_conf()");
+        best.promote();
+        rest.follow(best, name);
+        best.wait_for_standbys(1);
+        best
+    }
+}
+
+const STANDBYS: [&str; 2] = ["one", "two"];
+
+const SYNCHRONOUS: &str = "synchronous_standby_names = 'any 1 (one, two)'";
 
 fn spare_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()

@@ -4,47 +4,23 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use interop_postgres::Server;
+use interop_postgres::{Cluster, Server};
 use tendot_store::{
     CommitError, Edit, Expect, HostRole, Key, Postgres, PostgresSettings, Store as _, StoreError, recent,
 };
 
 use crate::{block_on, commit, put, settings};
 
-/// A primary that waits for one of two standbys.
-struct Cluster {
-    primary: Arc<Server>,
-    standbys: [Arc<Server>; 2],
+async fn open(cluster: &Cluster, options: &str) -> Postgres {
+    let settings = PostgresSettings { patience: Duration::from_secs(5), ..settings() };
+    let address = cluster.address("postgres", options);
+    Postgres::open(&address, &settings).await.unwrap_or_else(|error| panic!("{error}"))
 }
 
-impl Cluster {
-    fn start() -> Self {
-        let primary = Server::start("wal_level = replica\nmax_wal_senders = 10\nwal_log_hints = on\n");
-        let standbys = ["one", "two"].map(|name| Arc::new(primary.standby(name)));
-        let primary = Arc::new(primary);
-        block_on(async {
-            primary
-                .execute("postgres", "alter system set synchronous_standby_names = 'any 1 (one, two)'")
-                .await;
-            primary.execute("postgres", "select pg_reload_conf()").await;
-            let waited = "select count(*) from pg_stat_replication where sync_state = 'quorum'";
-            until("both standbys follow", async || primary.ask("postgres", waited).await == "2").await;
-        });
-        Self { primary, standbys }
-    }
-
-    /// The address of all of them.
-    fn address(&self, options: &str) -> String {
-        let [one, two] = &self.standbys;
-        let ports = [&self.primary, one, two].map(|server| server.port);
-        let hosts = ports.map(|port| format!("127.0.0.1:{port}")).join(",");
-        format!("postgres://postgres@{hosts}/postgres?{options}")
-    }
-
-    async fn open(&self, options: &str) -> Postgres {
-        let settings = PostgresSettings { patience: Duration::from_secs(5), ..settings() };
-        Postgres::open(&self.address(options), &settings).await.unwrap_or_else(|error| panic!("{error}"))
-    }
+/// Does something that waits for servers, beside the runtime.
+async fn wait<T: Send + 'static>(cluster: &Arc<Cluster>, act: fn(&Cluster) -> T) -> T {
+    let cluster = Arc::clone(cluster);
+    tokio::task::spawn_blocking(move || act(&cluster)).await.unwrap()
 }
 
 async fn until(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
@@ -74,9 +50,10 @@ const NAME: &str = "10.1000/1";
 
 #[test]
 fn who_is_asked() {
-    let cluster = Cluster::start();
+    let cluster = Arc::new(Cluster::start());
     block_on(async {
-        let (store, other) = (cluster.open("").await, cluster.open("target_session_attrs=read-write").await);
+        let (store, other) =
+            (open(&cluster, "").await, open(&cluster, "target_session_attrs=read-write").await);
         let edits = vec![put(NAME, "first", Expect::Absent), Edit::Home { prefix: "10.1000".into() }];
         commit(&store, edits).await.unwrap();
         let expected = [HostRole::Primary, HostRole::Standby, HostRole::Standby];
@@ -121,15 +98,14 @@ fn who_is_asked() {
         }
 
         // One of them stops; then both.
-        cluster.standbys[0].kill();
+        wait(&cluster, |cluster| cluster.standbys[0].kill()).await;
         for _ in 0..50 {
             assert!(recent(url(&store, NAME)).await.is_some());
         }
         until("it is missed", async || roles(&store)[1] == HostRole::Unreachable).await;
         commit(&store, vec![put(NAME, "with one", Expect::Any)]).await.unwrap();
         assert_eq!(recent(url(&store, NAME)).await.as_deref(), Some("with one"));
-        let restarting = Arc::clone(&cluster.standbys[0]);
-        tokio::task::spawn_blocking(move || restarting.restart()).await.unwrap();
+        wait(&cluster, |cluster| cluster.standbys[0].restart()).await;
         until("it is back", async || roles(&store)[1] == HostRole::Standby).await;
     });
 }
@@ -137,9 +113,9 @@ fn who_is_asked() {
 /// A standby that does not follow is not asked for what it cannot know.
 #[test]
 fn a_standby_that_lags() {
-    let cluster = Cluster::start();
+    let cluster = Arc::new(Cluster::start());
     block_on(async {
-        let store = cluster.open("").await;
+        let store = open(&cluster, "").await;
         commit(&store, vec![put(NAME, "first", Expect::Absent), put("10.1000/2", "other", Expect::Absent)])
             .await
             .unwrap();
@@ -167,10 +143,10 @@ fn a_standby_that_lags() {
 /// that was acknowledged is lost, and nothing is there twice.
 #[test]
 fn fail_over() {
-    let cluster = Cluster::start();
+    let cluster = Arc::new(Cluster::start());
     block_on(async {
-        let store = Arc::new(cluster.open("").await);
-        let other = cluster.open("").await;
+        let store = Arc::new(open(&cluster, "").await);
+        let other = open(&cluster, "").await;
         commit(&store, vec![put(NAME, "first", Expect::Absent)]).await.unwrap();
         let (end, ended) = tokio::sync::watch::channel(false);
         let clients: Vec<_> = (0..16)
@@ -204,8 +180,7 @@ fn fail_over() {
             })
             .collect();
         tokio::time::sleep(Duration::from_secs(1)).await;
-        let primary = Arc::clone(&cluster.primary);
-        tokio::task::spawn_blocking(move || primary.kill()).await.unwrap();
+        wait(&cluster, |cluster| cluster.primary.kill()).await;
         let killed = Instant::now();
         // Reads go on, those that want to know what is there now, too: both standbys may know all.
         while killed.elapsed() < Duration::from_secs(3) {
@@ -216,17 +191,10 @@ fn fail_over() {
         let refused = commit(&other, vec![put(NAME, "second", Expect::Any)]).await.unwrap_err();
         assert!(matches!(refused, CommitError::Store(StoreError::ReadOnly { .. })), "{refused}");
 
-        // Who knows most is promoted, as those do who look after clusters.
-        let lines = async |server: &Server| {
-            let sql = "select pg_wal_lsn_diff(pg_last_wal_receive_lsn(), '0/0')::bigint";
-            server.ask("postgres", sql).await.parse::<u64>().unwrap()
-        };
-        let [one, two] = &cluster.standbys;
-        let (best, rest) = if lines(one).await >= lines(two).await { (one, two) } else { (two, one) };
-        let name = if Arc::ptr_eq(best, one) { "two" } else { "one" };
-        let promoted = Arc::clone(best);
-        tokio::task::spawn_blocking(move || promoted.promote()).await.unwrap();
-        rest.follow(best, name).await;
+        wait(&cluster, |cluster| {
+            cluster.promote();
+        })
+        .await;
         until("changes are taken", async || {
             commit(&store, vec![put(NAME, "third", Expect::Any)]).await.is_ok()
         })
@@ -253,8 +221,12 @@ fn fail_over() {
         crate::logged(&store).await;
 
         // The old primary comes back as a standby.
-        let (old, new) = (Arc::clone(&cluster.primary), Arc::clone(best));
-        tokio::task::spawn_blocking(move || old.rejoin(&new, "old")).await.unwrap();
+        wait(&cluster, |cluster| {
+            let is_primary = |server: &&Server| server.psql("select pg_is_in_recovery()") == "f";
+            let new = cluster.standbys.iter().find(is_primary).unwrap();
+            cluster.primary.rejoin(new, "old");
+        })
+        .await;
         until("it is there again", async || {
             roles(&store).iter().filter(|role| **role == HostRole::Standby).count() == 2
                 && store.hosts().iter().all(|host| host.behind == Some(0))
