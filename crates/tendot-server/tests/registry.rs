@@ -7,7 +7,7 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 
 use serde_json::{Value as Json, json};
-use server::{Found, Service, TOKEN, start_with};
+use server::{Found, Service, TOKEN, start_with, store};
 use tendot_server::http::Limits;
 use tendot_store::{Change, Edit, Embedded, Memory, Store};
 
@@ -26,6 +26,13 @@ macro_rules! over_stores {
             fn $test() {
                 let directory = tempfile::tempdir().unwrap();
                 super::$test(&super::Client::start(super::Embedded::open(directory.path()).unwrap()));
+            })+
+        }
+
+        mod postgres {
+            $(#[test]
+            fn $test() {
+                super::$test(&super::Client::start(super::store::postgres()));
             })+
         }
     };
@@ -667,8 +674,8 @@ fn batches_with_gaps<S: Store + 'static>(client: &Client<S>) {
     let key = "Idempotency-Key: batch-1";
     let send = |body: &str| client.send("POST", "/api/v1/dois/batch", TOKEN, &[key], body.as_bytes());
     let first = lines(&send(&body).body);
-    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-    let store = client.service.http.registry().store();
+    let Service { runtime, http, .. } = &client.service;
+    let store = http.registry().store();
     let notes = runtime.block_on(store.notes(b"receipt/", None, 100)).unwrap();
     let (head, pieces) = notes.split_first().unwrap();
     assert!(pieces.len() > 3);

@@ -2,12 +2,16 @@
 
 #![allow(dead_code, reason = "each file of tests uses its own part")]
 
+#[path = "../store/mod.rs"]
+pub(crate) mod store;
+
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use store::Kept;
 use tendot_proto::auth::{Credentials, Policy, PrivateKey};
 use tendot_proto::crypto::{AwsLc, SystemRandom};
 use tendot_proto::endpoint::Transport;
@@ -20,7 +24,7 @@ use tendot_registry::{Registry, Settings};
 use tendot_server::Tally;
 use tendot_server::http::{Http, listen};
 use tendot_server::native::{self, Limits, Native, NativeSockets, OwnSite, Rates};
-use tendot_store::{Change, Edit, Expect, Key, Memory, Store as _};
+use tendot_store::{Change, Edit, Expect, Key, Store as _};
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 use tokio::sync::watch;
@@ -66,7 +70,7 @@ pub(crate) struct Service {
     pub(crate) runtime: Runtime,
     pub(crate) native: SocketAddr,
     pub(crate) http: SocketAddr,
-    pub(crate) registry: Arc<Registry<Memory>>,
+    pub(crate) registry: Arc<Registry<Kept>>,
     pub(crate) end: watch::Sender<bool>,
     pub(crate) served: Option<JoinHandle<()>>,
 }
@@ -86,7 +90,7 @@ pub(crate) fn start(setting: Setting) -> Service {
         server_admins_full_access: setting.full_access,
         ..Settings::default()
     };
-    let registry = Arc::new(Registry::new(Memory::new(), settings));
+    let registry = Arc::new(Registry::new(store::new(), settings));
     let mut own = Native::new(Arc::clone(&registry), site());
     if let Some(rates) = setting.rates {
         own = own.rates(rates);
