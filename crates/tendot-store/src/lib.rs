@@ -11,6 +11,7 @@ mod memory;
 #[cfg(feature = "postgres")]
 mod postgres;
 mod prepare;
+mod recent;
 #[cfg(any(test, feature = "suite"))]
 pub mod suite;
 mod versions;
@@ -29,7 +30,8 @@ pub use history::{Before, History, Order, Past};
 pub use key::{Key, KeyError};
 pub use memory::Memory;
 #[cfg(feature = "postgres")]
-pub use postgres::{Postgres, PostgresError, PostgresSettings};
+pub use postgres::{DatabaseHost, HostRole, Postgres, PostgresError, PostgresSettings};
+pub use recent::recent;
 pub use versions::{Version, Versions};
 
 /// Where records are kept.

@@ -9,7 +9,7 @@ use crate::{Change, Edit, Key};
 
 /// Names share counters, so that there is a fixed number of these. Two names of one counter only make each other's answers
 /// seem older than they are.
-const COUNTERS: usize = 4096;
+pub(crate) const COUNTERS: usize = 4096;
 
 /// Counters of the changes of a store, for those who keep what they made of its records.
 ///
@@ -76,17 +76,10 @@ impl Versions {
     pub(crate) fn changing<'c>(&self, changes: impl IntoIterator<Item = &'c Change>) -> Changing<'_> {
         let mut changing = Changing { versions: self, counters: Vec::new(), prefixes: false };
         for edit in changes.into_iter().flat_map(|change| &change.edits) {
-            let is_of_prefix = match edit {
-                Edit::Home { .. } | Edit::Unhome { .. } => true,
-                Edit::Put { name, .. }
-                | Edit::Register { name, .. }
-                | Edit::Tombstone { name, .. }
-                | Edit::Remove { name, .. } => {
-                    name.get(..5).is_some_and(|start| start.eq_ignore_ascii_case("0.NA/"))
-                }
-                _ => continue,
-            };
-            changing.prefixes |= is_of_prefix;
+            if !is_of_records(edit) {
+                continue;
+            }
+            changing.prefixes |= is_of_prefix(edit);
             // A name without a key is not going to be changed.
             changing.counters.extend(Key::new(edit.name()).ok().map(|key| counter(&key)));
         }
@@ -95,9 +88,53 @@ impl Versions {
         changing.count();
         changing
     }
+
+    /// Others have changed a name, or a prefix.
+    #[cfg(feature = "postgres")]
+    pub(crate) fn count(&self, key: Option<&Key>, is_of_prefix: bool) {
+        // By two, so that what is being changed here stays so.
+        if let Some(number) = key.and_then(|key| self.names.get(counter(key))) {
+            number.fetch_add(2, Ordering::SeqCst);
+        }
+        if is_of_prefix {
+            self.prefixes.fetch_add(2, Ordering::SeqCst);
+        }
+    }
+
+    /// Others may have changed anything.
+    #[cfg(feature = "postgres")]
+    pub(crate) fn count_all(&self) {
+        for number in self.names.iter().chain([&self.prefixes]) {
+            number.fetch_add(2, Ordering::SeqCst);
+        }
+    }
 }
 
-fn counter(key: &Key) -> usize {
+/// Whether an edit changes a record or a homed prefix.
+const fn is_of_records(edit: &Edit) -> bool {
+    matches!(
+        edit,
+        Edit::Home { .. }
+            | Edit::Unhome { .. }
+            | Edit::Put { .. }
+            | Edit::Register { .. }
+            | Edit::Tombstone { .. }
+            | Edit::Remove { .. }
+    )
+}
+
+/// Whether an edit changes what the answers for all names below a prefix depend on.
+pub(crate) fn is_of_prefix(edit: &Edit) -> bool {
+    matches!(edit, Edit::Home { .. } | Edit::Unhome { .. })
+        || is_of_records(edit) && is_of_prefix_record(edit.name())
+}
+
+/// Whether a name is that of a prefix's record.
+pub(crate) fn is_of_prefix_record(name: &str) -> bool {
+    name.get(..5).is_some_and(|start| start.eq_ignore_ascii_case("0.NA/"))
+}
+
+pub(crate) fn counter(key: &Key) -> usize {
     xxh3_64(key.as_bytes()) as usize % COUNTERS
 }
 

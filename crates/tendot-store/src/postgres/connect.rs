@@ -7,18 +7,30 @@ use deadpool_postgres::{Hook, HookError, Manager, ManagerConfig, Pool, Recycling
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::{ClientConfig, RootCertStore};
-use tokio_postgres::Config;
-use tokio_postgres::config::Host;
+use tokio_postgres::{Config, config as driver};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::error::told;
 use super::{PostgresError, PostgresSettings};
 
+/// The most servers that an address may name.
+const MOST_HOSTS: usize = 16;
+
 /// How a database is reached.
 pub(super) struct Address {
-    config: Config,
+    /// Its servers.
+    pub(super) hosts: Vec<Host>,
     tls: MakeRustlsConnect,
     /// Where it is, for people; without the password.
+    pub(super) place: String,
+    /// Whether standbys are asked, too.
+    pub(super) asks_standbys: bool,
+}
+
+/// One server of a database.
+pub(super) struct Host {
+    config: Config,
+    /// Where it is, for people.
     pub(super) place: String,
 }
 
@@ -28,9 +40,20 @@ impl Address {
     /// Beside the options that the driver knows there are `sslrootcert`, a file with the certificates of those who are
     /// trusted, and for `sslmode` also `verify-ca` and `verify-full`, which are the same as `require`: a certificate is always
     /// verified, and so is its name.
+    ///
+    /// Several hosts are the servers of one database. `target_session_attrs` says who is asked: `any` or `prefer-standby`
+    /// standbys where that is right, which is so without a word; `read-write` or `primary` only the one that takes changes.
     pub(super) fn read(address: &str, settings: &PostgresSettings) -> Result<Self, PostgresError> {
-        let (address, certificates) = take_certificates(address);
-        let mut address = address;
+        let (address, certificates) = take_option(address, "sslrootcert");
+        let (mut address, target) = take_option(&address, "target_session_attrs");
+        let asks_standbys = match target.as_deref() {
+            None | Some("any" | "prefer-standby") => true,
+            Some("read-write" | "primary") => false,
+            Some(other) => {
+                let why = format!("`target_session_attrs` is `any` or `read-write` here, not `{other}`");
+                return Err(PostgresError::Address { why });
+            }
+        };
         for stricter in ["verify-full", "verify-ca"] {
             address = address.replace(&format!("sslmode={stricter}"), "sslmode=require");
         }
@@ -39,22 +62,35 @@ impl Address {
         if config.get_hosts().is_empty() && config.get_hostaddrs().is_empty() {
             return Err(PostgresError::Address { why: "it names no host".into() });
         }
+        if config.get_hosts().len().max(config.get_hostaddrs().len()) > MOST_HOSTS {
+            return Err(PostgresError::Address { why: format!("it names more than {MOST_HOSTS} hosts") });
+        }
         if config.get_connect_timeout().is_none() {
             config.connect_timeout(settings.patience);
         }
         config.application_name("tendot").keepalives_idle(settings.patience.max(Duration::from_secs(1)));
         // What was sent and is not acknowledged in time will not be: a server that vanished is noticed.
         config.tcp_user_timeout(settings.patience);
-        let place = place(&config);
-        Ok(Self { tls: MakeRustlsConnect::new(tls(certificates.as_deref())?), config, place })
+        let asks_standbys =
+            asks_standbys && config.get_target_session_attrs() == driver::TargetSessionAttrs::Any;
+        let hosts = split(&config);
+        let database = config.get_dbname().or(config.get_user()).unwrap_or_default();
+        let places = hosts.iter().map(|host| &*host.place).collect::<Vec<_>>().join(",");
+        let place = format!("{places}/{database}");
+        Ok(Self { tls: MakeRustlsConnect::new(tls(certificates.as_deref())?), hosts, place, asks_standbys })
     }
 
-    /// Connections, at most so many.
-    pub(super) fn pool(&self, most: usize, settings: &PostgresSettings) -> Result<Pool, PostgresError> {
+    /// Connections to a server, at most so many.
+    pub(super) fn pool(
+        &self,
+        host: &Host,
+        most: usize,
+        settings: &PostgresSettings,
+    ) -> Result<Pool, PostgresError> {
         // Whether a connection is closed is known without asking; what else may have happened to it is noticed when it is
         // used.
         let recycling = ManagerConfig { recycling_method: RecyclingMethod::Fast };
-        let manager = Manager::from_config(self.config.clone(), self.tls.clone(), recycling);
+        let manager = Manager::from_config(host.config.clone(), self.tls.clone(), recycling);
         let begin: Arc<str> = begin(settings).into();
         let prepare = Hook::async_fn(move |client, _| {
             let begin = Arc::clone(&begin);
@@ -84,17 +120,78 @@ fn begin(settings: &PostgresSettings) -> String {
     )
 }
 
-/// Takes the option away that the driver does not know.
-fn take_certificates(address: &str) -> (String, Option<String>) {
+/// Takes an option away that the driver does not know, or not all of.
+fn take_option(address: &str, name: &str) -> (String, Option<String>) {
     let Some((before, options)) = address.split_once('?') else { return (address.into(), None) };
-    let (mut certificates, mut others) = (None, Vec::new());
+    let (mut taken, mut others) = (None, Vec::new());
     for option in options.split('&') {
-        match option.strip_prefix("sslrootcert=") {
-            Some(path) => certificates = Some(unescape(path)),
+        match option.split_once('=').filter(|(key, _)| *key == name) {
+            Some((_, value)) => taken = Some(unescape(value)),
             None => others.push(option),
         }
     }
-    (format!("{before}?{}", others.join("&")), certificates)
+    (format!("{before}?{}", others.join("&")), taken)
+}
+
+/// The same address for each of its hosts alone.
+fn split(config: &Config) -> Vec<Host> {
+    let (hosts, addresses, ports) = (config.get_hosts(), config.get_hostaddrs(), config.get_ports());
+    let host = |number: usize| {
+        let mut one = Config::new();
+        if let Some(user) = config.get_user() {
+            one.user(user);
+        }
+        if let Some(password) = config.get_password() {
+            one.password(password);
+        }
+        if let Some(database) = config.get_dbname() {
+            one.dbname(database);
+        }
+        if let Some(options) = config.get_options() {
+            one.options(options);
+        }
+        if let Some(name) = config.get_application_name() {
+            one.application_name(name);
+        }
+        if let Some(time) = config.get_connect_timeout() {
+            one.connect_timeout(*time);
+        }
+        if let Some(time) = config.get_tcp_user_timeout() {
+            one.tcp_user_timeout(*time);
+        }
+        if let Some(interval) = config.get_keepalives_interval() {
+            one.keepalives_interval(interval);
+        }
+        if let Some(retries) = config.get_keepalives_retries() {
+            one.keepalives_retries(retries);
+        }
+        one.ssl_mode(config.get_ssl_mode())
+            .ssl_negotiation(config.get_ssl_negotiation())
+            .channel_binding(config.get_channel_binding())
+            .keepalives(config.get_keepalives())
+            .keepalives_idle(config.get_keepalives_idle());
+        let port = ports.get(number).or(ports.first()).copied().unwrap_or(5432);
+        one.port(port);
+        let mut name = String::new();
+        if let Some(address) = addresses.get(number) {
+            one.hostaddr(*address);
+            name = address.to_string();
+        }
+        match hosts.get(number) {
+            Some(driver::Host::Tcp(host)) => {
+                one.host(host);
+                name.clone_from(host);
+            }
+            #[cfg(unix)]
+            Some(driver::Host::Unix(path)) => {
+                one.host_path(path);
+                name = path.display().to_string();
+            }
+            None => {}
+        }
+        Host { config: one, place: format!("{name}:{port}") }
+    };
+    (0..hosts.len().max(addresses.len())).map(host).collect()
 }
 
 /// A path in an address, where `%2F` may stand for a slash.
@@ -140,21 +237,6 @@ fn tls(certificates: Option<&str>) -> Result<ClientConfig, PostgresError> {
     Ok(builder.with_root_certificates(roots).with_no_client_auth())
 }
 
-fn place(config: &Config) -> String {
-    let ports = config.get_ports();
-    let hosts = config.get_hosts().iter().enumerate().map(|(number, host)| {
-        let port = ports.get(number).or(ports.first()).copied().unwrap_or(5432);
-        match host {
-            Host::Tcp(host) => format!("{host}:{port}"),
-            #[cfg(unix)]
-            Host::Unix(path) => format!("{}:{port}", path.display()),
-        }
-    });
-    let hosts = hosts.collect::<Vec<_>>().join(",");
-    let database = config.get_dbname().or(config.get_user()).unwrap_or_default();
-    format!("{hosts}/{database}")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -166,6 +248,9 @@ mod tests {
         check("postgresql://user@db.example.org:5432/tendot?sslmode=verify-full", Ok(place));
         check("host=db.example.org user=user dbname=tendot", Ok(place));
         check("postgres://u@a,b:5433/d?target_session_attrs=read-write", Ok("a:5432,b:5433/d"));
+        check("postgres://u@a,b,c:1/d", Ok("a:5432,b:5432,c:1/d"));
+        check("postgres://u@a,b/d?target_session_attrs=standby", Err("target_session_attrs"));
+        check("postgres://u@a,a,a,a,a,a,a,a,a,a,a,a,a,a,a,a,a/d", Err("16 hosts"));
         check("postgres://u@%2Frun%2Fpostgresql/d", Ok("/run/postgresql:5432/d"));
         check("postgres:///d", Err("names no host"));
         check("", Err("names no host"));

@@ -118,7 +118,7 @@ impl PostgresError {
                 "let the user own the database, or grant it to create tables in the schema and to change them"
             }
             Self::ReadOnly { .. } => {
-                "name the primary; with several hosts, add `target_session_attrs=read-write` to the address"
+                "name the primary, too: an address may have several hosts, as in `postgres://user@one,two,three/database`"
             }
             Self::Newer { .. } => {
                 "use the newer version of this program, or restore a backup from before the change"
@@ -161,6 +161,12 @@ pub(super) enum Failure {
     Silent,
     #[error("the connections are closed")]
     Closed,
+    #[error("no server of the database takes changes now")]
+    NoPrimary,
+    #[error("no server of the database is reached now")]
+    Gone,
+    #[error(transparent)]
+    Unread(#[from] StoreError),
 }
 
 impl From<PoolError> for Failure {
@@ -181,8 +187,8 @@ impl Failure {
     pub(super) fn is_passing(&self) -> bool {
         let error = match self {
             Self::Server(error) => error,
-            Self::Silent => return true,
-            Self::Busy | Self::Closed => return false,
+            Self::Silent | Self::NoPrimary => return true,
+            Self::Busy | Self::Closed | Self::Gone | Self::Unread(_) => return false,
         };
         let Some(code) = error.code() else {
             // Neither the server nor what was asked is at fault, but the way between.
@@ -202,9 +208,20 @@ impl Failure {
             .contains(code)
     }
 
+    /// Whether somebody else may answer: the server is at fault, or the way to it.
+    pub(super) fn is_of_server(&self) -> bool {
+        let is_conflict = matches!(self, Self::Server(error) if error.code().is_some_and(|code| code.code().starts_with("40")));
+        self.is_passing() && !is_conflict || matches!(self, Self::Busy)
+    }
+
     /// The same for those who use the store.
     pub(super) fn into_store(self, doing: &'static str) -> StoreError {
-        let Self::Server(error) = &self else { return StoreError::Failed { doing, error: Box::new(self) } };
+        let error = match self {
+            Self::Server(ref error) => error,
+            Self::NoPrimary => return StoreError::ReadOnly { why: self.to_string() },
+            Self::Unread(error) => return error,
+            _ => return StoreError::Failed { doing, error: Box::new(self) },
+        };
         match error.code() {
             Some(&SqlState::READ_ONLY_SQL_TRANSACTION) => StoreError::ReadOnly { why: told(error) },
             Some(&SqlState::DISK_FULL) => StoreError::Full { doing, error: told(error) },

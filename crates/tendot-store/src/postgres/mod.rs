@@ -1,8 +1,8 @@
 //! The store in a database: PostgreSQL, or what speaks its protocol.
 //!
-//! `connect.rs` reads the address and keeps connections, `schema.rs` makes and changes the tables, `read.rs` asks them
-//! (single records on the connections of `shared.rs`),
-//! `writer.rs` commits the changes of all callers together, again where that is right; `transaction.rs` is one try of it, with
+//! `connect.rs` reads the address, `nodes.rs` knows its servers and `watch.rs` looks after them and follows the log, from which
+//! `freshness.rs` knows what has changed. `schema.rs` makes and changes the tables, `read.rs` asks them (single records on the
+//! connections of `shared.rs`), `writer.rs` commits the changes of all callers together, again where that is right; `transaction.rs` is one try of it, with
 //! `batch.rs`, what its changes come to, and `columns.rs`, what is written. `row.rs` and `values.rs` are what stands in the
 //! columns, `error.rs` is what can go wrong. The tables are in `migrations/` and drawn in `docs/storage-format.md`.
 //!
@@ -15,26 +15,31 @@ mod batch;
 mod columns;
 mod connect;
 mod error;
+mod freshness;
+mod nodes;
 mod read;
 mod row;
 mod schema;
 mod shared;
 mod transaction;
 mod values;
+mod watch;
 mod writer;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use connect::Address;
-use deadpool_postgres::Pool;
 use error::Failure;
 pub use error::PostgresError;
-use shared::Shared;
+use futures_util::future::join_all;
+use nodes::{Node, Nodes};
+use watch::Watch;
 use writer::Writer;
 
 use crate::{
     Change, CommitError, Committed, Counted, Entry, History, Key, Listed, Logged, Note, Order, Piece, Store,
-    StoreError,
+    StoreError, Versions,
 };
 
 /// A store in a database.
@@ -51,17 +56,41 @@ use crate::{
 /// ```
 #[derive(Debug)]
 pub struct Postgres {
-    readers: Pool,
-    shared: Shared,
+    nodes: Arc<Nodes>,
     writer: Writer,
     settings: PostgresSettings,
+    _watch: Watch,
+}
+
+/// A server of a database, as it was last seen.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct DatabaseHost {
+    /// Where it is: `host:port`.
+    pub place: String,
+    /// What it is.
+    pub role: HostRole,
+    /// Lines of the log that are known here and not there; none if it is not reached.
+    pub behind: Option<u64>,
+    /// For how long it has not known all that is known here; none if it is not reached.
+    pub lag: Option<Duration>,
+}
+
+/// What a server of a database is.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum HostRole {
+    /// It takes changes.
+    Primary,
+    /// It can only be read.
+    Standby,
+    /// It does not answer.
+    Unreachable,
 }
 
 /// How long is waited for a database, and how much is asked of it.
 #[derive(Clone, Debug)]
 pub struct PostgresSettings {
-    /// Connections that read, at most: half of them for single records, half for lists, and one for each at least. One
-    /// more writes.
+    /// Connections to each server that read, at most: half of them for single records, half for lists, and one for each at
+    /// least. One more writes.
     pub connections: usize,
     /// How long is waited for a connection, for those who write before, and for a database that comes back; and three times
     /// as long to find out what became of a change.
@@ -87,20 +116,50 @@ impl Postgres {
     /// Opens the store of a database, within tokio's runtime, and makes its tables if they are not there.
     pub async fn open(address: &str, settings: &PostgresSettings) -> Result<Self, PostgresError> {
         let address = Address::read(address, settings)?;
-        let half = settings.connections.div_ceil(2);
-        let readers = address.pool(half, settings)?;
-        let shared = Shared::new(address.pool(half, settings)?, half);
-        let writing = address.pool(1, settings)?;
+        let nodes = Arc::new(Nodes::new(&address, settings)?);
         let failed = |error| PostgresError::new(&address.place, &error);
-        let client = writing.get().await.map_err(|error| failed(error.into()))?;
+        let primary = find_primary(&nodes).await.map_err(failed)?;
+        let client = primary.writing().await.map_err(failed)?;
         let ensured = schema::ensure(&client, &address.place, schema::STEPS, settings.migrate);
         tokio::time::timeout(settings.statement, ensured).await.map_err(|_| failed(Failure::Silent))??;
         // Whether changes are taken here and from this user, is better told now.
         transaction::probe(&client).await.map_err(|error| failed(error.into()))?;
         drop(client);
-        let writer = Writer::start(writing, settings.clone());
-        Ok(Self { readers, shared, writer, settings: settings.clone() })
+        let watch = Watch::start(&nodes, settings).await;
+        let writer = Writer::start(Arc::clone(&nodes), settings.clone());
+        Ok(Self { nodes, writer, settings: settings.clone(), _watch: watch })
     }
+
+    /// The servers of the database, as they were last seen.
+    pub fn hosts(&self) -> Vec<DatabaseHost> {
+        self.nodes.hosts()
+    }
+
+    /// The same for those who outlive the store's borrower.
+    pub fn watched(&self) -> impl Fn() -> Vec<DatabaseHost> + Clone + Send + Sync + 'static {
+        let nodes = Arc::clone(&self.nodes);
+        move || nodes.hosts()
+    }
+}
+
+/// The server that takes changes, or else one that answers: what is asked of it next tells what is wrong.
+async fn find_primary(nodes: &Nodes) -> Result<&Node, Failure> {
+    let ask = async |node: &Node| {
+        let client = node.writing().await?;
+        let row = client.query_one("select current_setting('transaction_read_only')", &[]).await?;
+        Ok::<_, Failure>(row.try_get::<_, &str>(0)? == "off")
+    };
+    let mut found: Vec<_> = join_all(nodes.iter().map(|node| async move { (node, ask(node).await) })).await;
+    let is = |wanted: Option<bool>| {
+        move |(_, answer): &(&Node, Result<bool, Failure>)| answer.as_ref().ok().copied() == wanted
+    };
+    let best =
+        found.iter().position(is(Some(true))).or_else(|| found.iter().position(is(Some(false)))).unwrap_or(0);
+    if found.is_empty() {
+        return Err(Failure::Gone);
+    }
+    let (node, answer) = found.swap_remove(best);
+    answer.map(|_| node)
 }
 
 impl Store for Postgres {
@@ -133,6 +192,10 @@ impl Store for Postgres {
         visit: impl FnMut(&Entry) -> bool + Send,
     ) -> Result<(), StoreError> {
         self.visit_records(prefix, after, visit).await
+    }
+
+    fn versions(&self) -> Option<&Versions> {
+        Some(&self.nodes.freshness.versions)
     }
 
     async fn is_homed(&self, prefix: &[u8]) -> Result<bool, StoreError> {

@@ -8,8 +8,10 @@ use tokio_postgres::types::ToSql;
 use tokio_postgres::{IsolationLevel, Row};
 
 use super::error::Failure;
+use super::nodes::{Node, Read};
 use super::{Postgres, row};
 use crate::embedded::key::record_key;
+use crate::recent::is_recent_enough;
 use crate::{
     Before, Counted, Entry, History, Key, Listed, Logged, Note, Order, Past, Piece, StoreError, history,
 };
@@ -91,7 +93,9 @@ type Parameters<'p> = &'p [&'p (dyn ToSql + Sync)];
 
 impl Postgres {
     pub(super) async fn get_record(&self, key: &Key) -> Result<Option<Entry>, StoreError> {
-        let found = self.one("reading a record", GET, &&*record_key(key)).await?;
+        let read =
+            if is_recent_enough() { Read::Since(self.nodes.freshness.of_name(key)) } else { Read::Current };
+        let found = self.one("reading a record", GET, &&*record_key(key), read).await?;
         let entry = found.map(|found| row::entry(&found, 0)).transpose()?.flatten();
         // Two long names could have the same key; then only one of them is here.
         Ok(entry.filter(|entry| entry.name.as_bytes().eq_ignore_ascii_case(key.as_bytes())))
@@ -135,8 +139,7 @@ impl Postgres {
         if matches!(under, Some(None)) {
             return Ok(());
         }
-        let client = self.readers.get().await.map_err(|error| failed("reading records")(error.into()))?;
-        let mut client = client;
+        let mut client = self.reader().await.map_err(failed("reading records"))?;
         let visited = self.visit_pages(&mut client, under.flatten().as_ref(), after_key(after), visit).await;
         if visited.is_err() {
             drop(Object::take(client));
@@ -246,7 +249,9 @@ impl Postgres {
         if prefix.is_empty() || prefix.len() > Key::LONGEST_PREFIX {
             return Ok(false);
         }
-        Ok(self.one("reading a prefix", IS_HOMED, &prefix.to_ascii_uppercase()).await?.is_some())
+        let read =
+            if is_recent_enough() { Read::Since(self.nodes.freshness.of_prefixes()) } else { Read::Current };
+        Ok(self.one("reading a prefix", IS_HOMED, &prefix.to_ascii_uppercase(), read).await?.is_some())
     }
 
     pub(super) async fn list_homed(
@@ -260,7 +265,7 @@ impl Postgres {
     }
 
     pub(super) async fn read_note(&self, key: &[u8]) -> Result<Option<Box<[u8]>>, StoreError> {
-        let found = self.one("reading a note", NOTE, &key).await?;
+        let found = self.one("reading a note", NOTE, &key, Read::Current).await?;
         found.map(|found| row::column::<&[u8]>(&found, 0).map(Into::into)).transpose()
     }
 
@@ -286,17 +291,17 @@ impl Postgres {
         sql: &str,
         parameters: Parameters<'_>,
     ) -> Result<Vec<Row>, StoreError> {
-        let mut tries = 1;
-        loop {
-            match self.try_rows(sql, parameters).await {
-                Err(error) if tries < TRIES && error.is_passing() => tries += 1,
-                rows => return rows.map_err(failed(doing)),
-            }
-        }
+        let asked = self.ask_nodes(Read::Current, |node| self.try_rows(node, sql, parameters)).await;
+        asked.map_err(failed(doing))
     }
 
-    async fn try_rows(&self, sql: &str, parameters: Parameters<'_>) -> Result<Vec<Row>, Failure> {
-        let client = self.readers.get().await?;
+    async fn try_rows(
+        &self,
+        node: &Node,
+        sql: &str,
+        parameters: Parameters<'_>,
+    ) -> Result<Vec<Row>, Failure> {
+        let client = node.reader().await?;
         let rows = self.within(ask(&client, sql, parameters)).await;
         if rows.is_err() {
             // Whatever is wrong with it, the next one is asked on another.
@@ -311,23 +316,55 @@ impl Postgres {
         doing: &'static str,
         sql: &str,
         key: &(dyn ToSql + Sync),
+        read: Read,
     ) -> Result<Option<Row>, StoreError> {
-        let mut tries = 1;
-        loop {
-            match self.try_one(sql, key).await {
-                Err(error) if tries < TRIES && error.is_passing() => tries += 1,
-                row => return row.map_err(failed(doing)),
-            }
-        }
+        self.ask_nodes(read, |node| self.try_one(node, sql, key)).await.map_err(failed(doing))
     }
 
-    async fn try_one(&self, sql: &str, key: &(dyn ToSql + Sync)) -> Result<Option<Row>, Failure> {
-        let client = self.shared.get().await?;
+    async fn try_one(
+        &self,
+        node: &Node,
+        sql: &str,
+        key: &(dyn ToSql + Sync),
+    ) -> Result<Option<Row>, Failure> {
+        let client = node.shared.get().await?;
         let rows = self.within(ask(&client, sql, &[key])).await;
         if rows.is_err() {
-            self.shared.forget(&client).await;
+            node.shared.forget(&client).await;
         }
         Ok(rows?.pop())
+    }
+
+    /// A connection to the server that knows what is there now, for one who asks.
+    pub(super) async fn reader(&self) -> Result<Object, Failure> {
+        self.ask_nodes(Read::Current, Node::reader).await
+    }
+
+    /// Asks one server after the other, and all of them again, until one answers. What is wrong with the question is told by the
+    /// first.
+    async fn ask_nodes<'n, T, F>(&'n self, read: Read, ask: impl Fn(&'n Node) -> F) -> Result<T, Failure>
+    where
+        F: Future<Output = Result<T, Failure>>,
+    {
+        let (mut tried, mut rounds, mut why) = (0, 1, Failure::Gone);
+        loop {
+            let Some(node) = self.nodes.pick(read, &mut tried) else {
+                if rounds >= TRIES || tried == 0 {
+                    return Err(why);
+                }
+                (tried, rounds) = (0, rounds + 1);
+                continue;
+            };
+            match ask(node).await {
+                Err(error) if error.is_passing() || error.is_of_server() => {
+                    if error.is_of_server() {
+                        node.suspect();
+                    }
+                    why = error;
+                }
+                answer => return answer,
+            }
+        }
     }
 
     /// What comes in time: the server ends a statement itself, unless it is no longer there.
@@ -347,6 +384,12 @@ async fn ask(
 ) -> Result<Vec<Row>, tokio_postgres::Error> {
     let statement = client.prepare_cached(sql).await?;
     client.query(&statement, parameters).await
+}
+
+/// Lines of a server's log.
+pub(super) async fn lines(client: &ClientWrapper, after: u64, limit: usize) -> Result<Vec<Logged>, Failure> {
+    let rows = ask(client, LOG, &[&row::signed(after), &row::limit(limit)]).await?;
+    Ok(rows.iter().map(row::logged).collect::<Result<_, _>>()?)
 }
 
 fn failed(doing: &'static str) -> impl Fn(Failure) -> StoreError {

@@ -55,6 +55,13 @@ const WHICH: &str = "select id from tendot_commits where number = $1";
 /// What became of each change.
 pub(super) type Results = Vec<Result<Committed, CommitError>>;
 
+/// Changes that were carried out.
+pub(super) struct Done {
+    pub(super) results: Results,
+    /// The last line of the log.
+    pub(super) last: u64,
+}
+
 /// Why a transaction has not been seen to end well.
 pub(super) enum Trouble {
     /// Nothing was done.
@@ -62,7 +69,7 @@ pub(super) enum Trouble {
     /// Nothing was done: what was read makes no sense.
     Damaged(StoreError),
     /// All may have been done, or nothing.
-    Unknown { commit: Commit, results: Results, why: Failure },
+    Unknown { commit: Commit, done: Done, why: Failure },
 }
 
 impl From<Failure> for Trouble {
@@ -97,11 +104,7 @@ pub(super) async fn probe(client: &Object) -> Result<(), Error> {
 }
 
 /// Tries to carry out changes, each whole or not at all. After trouble the connection is of no more use.
-pub(super) async fn attempt(
-    client: &Object,
-    changes: &[&Change],
-    time: Duration,
-) -> Result<Results, Trouble> {
+pub(super) async fn attempt(client: &Object, changes: &[&Change], time: Duration) -> Result<Done, Trouble> {
     let loading = async {
         let read = prepare(client, READ.iter().chain([&LOCK])).await?;
         let write = prepare(client, WRITE.iter()).await?;
@@ -110,24 +113,27 @@ pub(super) async fn attempt(
     };
     // The lock is not let go before the server has noticed that nobody wants it, but nothing has been written.
     let (write, (mut batch, commit)) = timeout(time, loading).await.map_err(|_| Failure::Silent)??;
-    let results: Results = changes.iter().map(|change| batch.apply(change)).collect();
+    let results = changes.iter().map(|change| batch.apply(change)).collect();
+    let done = Done { results, last: batch.sequence };
     if batch.is_nothing() {
         timeout(time, client.batch_execute("rollback")).await.map_err(|_| Failure::Silent)??;
-        return Ok(results);
+        return Ok(done);
     }
     let written = timeout(time, write_and_commit(client, &write, &batch, &commit)).await;
     match written.map_err(|_| Failure::Silent).flatten() {
-        Ok(()) => Ok(results),
-        Err(why) => Err(Trouble::Unknown { commit, results, why }),
+        Ok(()) => Ok(done),
+        Err(why) => Err(Trouble::Unknown { commit, done, why }),
     }
 }
 
-/// Whether a transaction was committed whose end was not heard of. It had the lock, and so this waits until it has ended.
+/// Whether a transaction was committed whose end was not heard of. It had the lock, and so this waits until it has ended. And it
+/// may be known to this server alone, which failed while standbys were waited for: so this writes, too, and what was before it
+/// is as durable as it is when that is.
 pub(super) async fn was_committed(client: &Object, commit: &Commit) -> Result<bool, Failure> {
     client.batch_execute(BEGIN).await?;
     client.query_one(LOCK, &[]).await?;
     let found = client.query_opt(WHICH, &[&commit.number]).await?;
-    client.batch_execute("rollback").await?;
+    client.batch_execute("update tendot_counters set commits = commits where id = 1; commit").await?;
     Ok(found.is_some_and(|row| row.try_get::<_, &str>(0).is_ok_and(|id| id == commit.id)))
 }
 

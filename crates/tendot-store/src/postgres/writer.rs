@@ -3,14 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use deadpool_postgres::{Object, Pool};
+use deadpool_postgres::Object;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::PostgresSettings;
 use super::error::Failure;
-use super::transaction::{self, Commit, Results, Trouble};
+use super::nodes::Nodes;
+use super::transaction::{self, Commit, Done, Results, Trouble};
 use crate::{Change, CommitError, Committed, StoreError};
 
 /// Changes that are committed together at most, and their bytes and edits.
@@ -32,6 +33,7 @@ const DOING: &str = "committing changes";
 pub(super) struct Writer {
     jobs: UnboundedSender<Job>,
     room: Arc<Semaphore>,
+    nodes: Arc<Nodes>,
 }
 
 #[derive(Debug)]
@@ -43,14 +45,17 @@ struct Job {
 }
 
 impl Writer {
-    pub(super) fn start(pool: Pool, settings: PostgresSettings) -> Self {
+    pub(super) fn start(nodes: Arc<Nodes>, settings: PostgresSettings) -> Self {
         let (jobs, inbox) = unbounded_channel();
-        tokio::spawn(Writing { pool, settings }.run(inbox));
-        Self { jobs, room: Arc::new(Semaphore::new(WAITING)) }
+        tokio::spawn(Writing { nodes: Arc::clone(&nodes), settings }.run(inbox));
+        Self { jobs, room: Arc::new(Semaphore::new(WAITING)), nodes }
     }
 
     pub(super) async fn commit(&self, change: Change) -> Result<Committed, CommitError> {
         let gone = || StoreError::ReadOnly { why: "its writer has stopped".into() };
+        if self.nodes.lacks_primary() {
+            return Err(Failure::NoPrimary.into_store(DOING).into());
+        }
         let size = change.size().min(WAITING) as u32;
         let Ok(room) = Arc::clone(&self.room).acquire_many_owned(size).await else {
             return Err(gone().into());
@@ -66,7 +71,7 @@ impl Writer {
 }
 
 struct Writing {
-    pool: Pool,
+    nodes: Arc<Nodes>,
     settings: PostgresSettings,
 }
 
@@ -106,14 +111,17 @@ impl Writing {
 
     /// Commits the changes that can be carried out, each whole or not at all, and tells what became of each.
     async fn commit(&self, changes: &[&Change]) -> Results {
+        // What is made of a record meanwhile is not kept.
+        let changing = self.nodes.freshness.versions.changing(changes.iter().copied());
         let deadline = Instant::now() + self.settings.patience;
         let mut pause = FIRST_PAUSE;
         loop {
             let why = match self.attempt(changes).await {
-                Ok(results) => return results,
+                Ok(done) => return self.known(changes, done),
                 Err(Trouble::Undone(why)) => why,
                 // Others need not suffer from a record that cannot be read.
                 Err(Trouble::Damaged(_)) if changes.len() > 1 => {
+                    drop(changing);
                     let mut results = Vec::with_capacity(changes.len());
                     for change in changes {
                         results.append(&mut Box::pin(self.commit(&[change])).await);
@@ -121,8 +129,8 @@ impl Writing {
                     return results;
                 }
                 Err(Trouble::Damaged(error)) => return vec![Err(error.into())],
-                Err(Trouble::Unknown { commit, results, why }) => match self.find_out(&commit).await {
-                    Ok(true) => return results,
+                Err(Trouble::Unknown { commit, done, why }) => match self.find_out(&commit).await {
+                    Ok(true) => return self.known(changes, done),
                     Ok(false) => why,
                     Err(later) => {
                         let why = format!("{why}; then {later}");
@@ -142,10 +150,18 @@ impl Writing {
         }
     }
 
-    async fn attempt(&self, changes: &[&Change]) -> Result<Results, Trouble> {
-        let client = self.pool.get().await.map_err(Failure::from)?;
+    /// What became of changes that were committed; from now on, who does not know them is not asked for their names.
+    fn known(&self, changes: &[&Change], done: Done) -> Results {
+        self.nodes.freshness.committed(changes.iter().copied(), done.last);
+        done.results
+    }
+
+    async fn attempt(&self, changes: &[&Change]) -> Result<Done, Trouble> {
+        let node = self.nodes.primary()?;
+        let client = node.writing().await.inspect_err(|_| node.suspect())?;
         let tried = transaction::attempt(&client, changes, self.time()).await;
         if tried.is_err() {
+            node.suspect();
             // The server ends the transaction when the connection is gone, and nobody gets one that is within.
             drop(Object::take(client));
         }
@@ -158,7 +174,7 @@ impl Writing {
         let mut pause = FIRST_PAUSE;
         loop {
             let asked = async {
-                let client = self.pool.get().await?;
+                let client = self.nodes.primary()?.writing().await?;
                 let found = transaction::was_committed(&client, commit).await;
                 if found.is_err() {
                     drop(Object::take(client));

@@ -1,0 +1,136 @@
+//! What this process knows to have changed, and since which line of the log: what was made of a record before is no longer
+//! right, and a standby that has not come so far may not be asked for it.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::versions::{COUNTERS, Versions, counter, is_of_prefix};
+use crate::{Change, EditKind, Key, Logged};
+
+#[derive(Debug)]
+pub(super) struct Freshness {
+    pub(super) versions: Versions,
+    /// The line that a standby has to know, for the names of each counter.
+    names: Box<[AtomicU64]>,
+    /// The same for homed prefixes.
+    prefixes: AtomicU64,
+    /// The same for everything.
+    everything: AtomicU64,
+    /// The last line that this process knows of.
+    known: AtomicU64,
+}
+
+impl Freshness {
+    pub(super) fn new() -> Self {
+        Self {
+            versions: Versions::new(),
+            names: (0..COUNTERS).map(|_| AtomicU64::new(0)).collect(),
+            prefixes: AtomicU64::new(0),
+            everything: AtomicU64::new(0),
+            known: AtomicU64::new(0),
+        }
+    }
+
+    /// The line that has to be known to who is asked for a record.
+    pub(super) fn of_name(&self, key: &Key) -> u64 {
+        let own = self.names.get(counter(key)).map_or(u64::MAX, |line| line.load(Ordering::SeqCst));
+        own.max(self.everything.load(Ordering::SeqCst))
+    }
+
+    /// The line that has to be known to who is asked for a homed prefix.
+    pub(super) fn of_prefixes(&self) -> u64 {
+        self.prefixes.load(Ordering::SeqCst).max(self.everything.load(Ordering::SeqCst))
+    }
+
+    /// The last line that this process knows of.
+    pub(super) fn known(&self) -> u64 {
+        self.known.load(Ordering::SeqCst)
+    }
+
+    /// Changes were committed by this process, while their versions were marked as being changed.
+    pub(super) fn committed<'c>(&self, changes: impl IntoIterator<Item = &'c Change>, last: u64) {
+        for edit in changes.into_iter().flat_map(|change| &change.edits) {
+            self.need(edit.name(), is_of_prefix(edit), last);
+        }
+        self.known.fetch_max(last, Ordering::SeqCst);
+    }
+
+    /// A line of the log was read: somebody made this change. What has to be known is said before versions change, so that who
+    /// sees the new version asks nobody who does not know it.
+    pub(super) fn logged(&self, line: &Logged) {
+        if line.kind == EditKind::Import {
+            self.everything.fetch_max(line.sequence, Ordering::SeqCst);
+            self.versions.count_all();
+        } else {
+            let is_of_prefix = matches!(line.kind, EditKind::Home | EditKind::Unhome)
+                || crate::versions::is_of_prefix_record(&line.name);
+            self.need(&line.name, is_of_prefix, line.sequence);
+            self.versions.count(Key::new(&line.name).ok().as_ref(), is_of_prefix);
+        }
+        self.known.fetch_max(line.sequence, Ordering::SeqCst);
+    }
+
+    /// Anything may have changed, and the log is at this line, whatever was known before.
+    pub(super) fn changed(&self, last: u64) {
+        for line in self.names.iter().chain([&self.prefixes, &self.everything, &self.known]) {
+            line.store(last, Ordering::SeqCst);
+        }
+        self.versions.count_all();
+    }
+
+    fn need(&self, name: &str, is_of_prefix: bool, line: u64) {
+        if let Some(needed) = Key::new(name).ok().and_then(|key| self.names.get(counter(&key))) {
+            needed.fetch_max(line, Ordering::SeqCst);
+        }
+        if is_of_prefix {
+            self.prefixes.fetch_max(line, Ordering::SeqCst);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Edit, Expect};
+
+    fn line(sequence: u64, kind: EditKind, name: &str) -> Logged {
+        let by = "test".into();
+        Logged { sequence, revision: sequence, at: 0, by, kind, name: name.into(), count: 1 }
+    }
+
+    #[test]
+    fn what_lines_are_about() {
+        check(EditKind::Update, "10.1/a", (true, false));
+        check(EditKind::Create, "10.1/A", (true, false));
+        check(EditKind::Remove, "10.1/other", (false, false));
+        check(EditKind::Home, "10.1", (true, true));
+        check(EditKind::Unhome, "10.1", (true, true));
+        check(EditKind::Update, "0.na/10.1", (true, true));
+        check(EditKind::Import, "", (true, true));
+    }
+
+    /// Whether a line is about a name's answers, and whether about prefixes.
+    #[track_caller]
+    fn check(kind: EditKind, name: &str, (is_about, is_of_prefix): (bool, bool)) {
+        let (freshness, key) = (Freshness::new(), Key::new("10.1/a").unwrap());
+        let before = freshness.versions.of(&key).unwrap();
+        freshness.logged(&line(7, kind, name));
+        assert_eq!(freshness.versions.is_current(before), !is_about, "{kind:?} {name}");
+        assert_eq!(freshness.of_prefixes() == 7, is_of_prefix, "{kind:?} {name}");
+        assert_eq!(freshness.known(), 7);
+        assert!(freshness.versions.of(&key).is_some(), "nothing is being changed");
+    }
+
+    #[test]
+    fn own_changes() {
+        let freshness = Freshness::new();
+        let edits = vec![Edit::Put { name: "10.1/a".into(), values: Vec::new(), expect: Expect::Any }];
+        freshness.committed([&Change { by: "test".into(), at: 0, edits }], 5);
+        assert_eq!(freshness.of_name(&Key::new("10.1/A").unwrap()), 5);
+        assert_eq!(freshness.of_name(&Key::new("10.1/b").unwrap()), 0);
+        assert_eq!((freshness.of_prefixes(), freshness.known()), (0, 5));
+        // The log was lost in part.
+        freshness.changed(3);
+        assert_eq!(freshness.of_name(&Key::new("10.1/A").unwrap()), 3);
+        assert_eq!(freshness.known(), 3);
+    }
+}
