@@ -5,7 +5,7 @@ use crate::Refusal;
 use crate::party::RESERVED;
 use crate::validate::InvalidValue;
 
-/// Why something was not done. Nothing of it was.
+/// Why something was not done. Nothing of it was, but for [`StoreError::Unknown`].
 ///
 /// What a client is answered says [`Error::response_code`]; the HTTP status belongs to the HTTP front door.
 #[derive(Debug, thiserror::Error)]

@@ -42,7 +42,7 @@ pub use history::{Event, Events, Happening, Holder, Snapshot, Then};
 pub use list::{Count, Page};
 pub use neighbours::{Neighbours, Said};
 pub use operation::Operation;
-pub use refusal::{Reason, Refusal};
+pub use refusal::{OUTCOME_UNKNOWN, Reason, Refusal};
 pub use registry::Registry;
 pub use resolve::{Query, Resolution};
 pub use search::{Match, Matches, Search};

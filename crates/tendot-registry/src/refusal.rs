@@ -5,7 +5,7 @@ use tendot_store::{CommitError, StoreError};
 use crate::Error;
 use crate::metadata::MetadataFault;
 
-/// Something that was not done, and nothing of it was.
+/// Something that was not done, and nothing of it was, but for [`StoreError::Unknown`] as its `failure`.
 #[derive(Debug)]
 pub struct Refusal {
     /// Whose fault it is, roughly.
@@ -25,6 +25,10 @@ pub struct Refusal {
     /// What failed, for our own log.
     pub failure: Option<StoreError>,
 }
+
+/// What is said of something that may have been done, for [`StoreError::Unknown`].
+pub const OUTCOME_UNKNOWN: &str = "it is not known whether this was carried out, since the database was lost meanwhile; \
+                                   ask for the name before you try again";
 
 /// Whose fault it is.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
@@ -125,6 +129,11 @@ impl From<StoreError> for Refusal {
             StoreError::ReadOnly { .. } => {
                 Self::new(Reason::Busy, "read-only", "nothing can be written at present")
             }
+            StoreError::Unreachable { .. } => {
+                Self::new(Reason::Busy, "store-unreachable", "the database is not reached at present")
+            }
+            StoreError::Unknown { .. } => Self::new(Reason::Busy, "outcome-unknown", OUTCOME_UNKNOWN)
+                .hint("sent again with the same `Idempotency-Key`, it is not done twice"),
             _ => Self::new(Reason::Failed, "store-failed", "the store failed"),
         };
         Self { failure: Some(error), ..refusal }

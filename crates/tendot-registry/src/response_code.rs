@@ -46,6 +46,11 @@ impl Error {
             Self::Refused(CommitError::TooLarge { .. }) => ResponseCode::INVALID_VALUE,
             Self::Store(StoreError::ReadOnly { .. })
             | Self::Refused(CommitError::Store(StoreError::ReadOnly { .. })) => ResponseCode::SERVER_BACKUP,
+            Self::Store(StoreError::Unreachable { .. })
+            | Self::Refused(CommitError::Store(StoreError::Unreachable { .. })) => {
+                ResponseCode::SERVER_TOO_BUSY
+            }
+            // Also of what was lost on its way: any other code would say that nothing was done.
             Self::Template { .. } | Self::Refused(_) | Self::Store(_) => ResponseCode::ERROR,
         }
     }

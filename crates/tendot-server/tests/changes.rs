@@ -12,10 +12,10 @@ use http_body_util::{BodyExt as _, Empty};
 use hyper::body::Incoming;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use serde_json::Value as Json;
-use server::{Service, TOKEN, rest, start_with};
+use server::{Service, TOKEN, rest, start_with, store};
 use tendot_proto::Value;
 use tendot_server::http::Limits;
-use tendot_store::{Change, Edit, Embedded, Expect, Importer, Memory, Store};
+use tendot_store::{Change, Edit, Embedded, Expect, Importer, Store};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -31,7 +31,8 @@ fn start<S: Store + 'static>(store: S, edits: Vec<Edit>, limits: Limits) -> Serv
 
 fn commit<S: Store + 'static>(service: &Service<S>, by: &str, edits: Vec<Edit>) {
     let store = service.http.registry().store();
-    pollster::block_on(store.commit(Change { by: by.into(), at: 1_700_000_000_000, edits })).unwrap();
+    let change = Change { by: by.into(), at: 1_700_000_000_000, edits };
+    service.runtime.block_on(store.commit(change)).unwrap();
 }
 
 /// What is answered line by line until it ends. HTTP/1.0 has no pieces.
@@ -95,7 +96,7 @@ impl Follower {
 
 #[test]
 fn once() {
-    let service = start(Memory::new(), vec![Edit::Home { prefix: "10.1".into() }], Limits::default());
+    let service = start(store::new(), vec![Edit::Home { prefix: "10.1".into() }], Limits::default());
     commit(&service, "300:0.NA/10.1", vec![put("10.1/x"), put("10.1/X")]);
     commit(&service, "me@example.org", vec![put("0.TENDOT/agency/alpha"), put("0.TENDOT/token/t")]);
     commit(&service, "operator", vec![Edit::Tombstone { name: "10.1/x".into(), expect: Expect::Live }]);
@@ -120,7 +121,7 @@ fn once() {
 
 #[test]
 fn refused() {
-    let service = start(Memory::new(), vec![], Limits::default());
+    let service = start(store::new(), vec![], Limits::default());
     let check = |method: &str, target: &str, headers: &str, status: u16, code: &str| {
         let found = service.ask(method, target, headers);
         assert_eq!(
@@ -183,7 +184,7 @@ fn imports() {
 fn attack_under_load_nothing_is_missed_or_told_twice() {
     const WRITERS: u64 = 3;
     const CHANGES: u64 = 400;
-    let service = start(Memory::new(), vec![put("10.1/first")], Limits::default());
+    let service = start(store::new(), vec![put("10.1/first")], Limits::default());
     let is_over = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let writers: Vec<_> = (0..WRITERS)
@@ -220,12 +221,13 @@ fn attack_under_load_nothing_is_missed_or_told_twice() {
                                 after = id;
                             }
                         } else {
+                            let was_over = is_over.load(Ordering::SeqCst);
                             let read = lines(service, &format!("after={after}&limit={some}"), "");
                             for change in &read {
                                 seen.push((change["seq"].as_u64().unwrap(), change["name"].to_string()));
                                 after = cursor(change);
                             }
-                            assert!(!read.is_empty() || !is_over.load(Ordering::SeqCst), "all is there");
+                            assert!(!read.is_empty() || !was_over, "all is there");
                         }
                     }
                     seen
@@ -234,7 +236,7 @@ fn attack_under_load_nothing_is_missed_or_told_twice() {
             .collect();
         writers.into_iter().for_each(|writer| writer.join().unwrap());
         is_over.store(true, Ordering::SeqCst);
-        let log = pollster::block_on(service.http.registry().store().changes(0, 10_000)).unwrap();
+        let log = service.runtime.block_on(service.http.registry().store().changes(0, 10_000)).unwrap();
         let log: Vec<(u64, String)> =
             log.iter().map(|line| (line.sequence, Json::from(&*line.name).to_string())).collect();
         for reader in readers {
@@ -247,7 +249,7 @@ fn attack_under_load_nothing_is_missed_or_told_twice() {
 #[test]
 fn visible_at_once() {
     const CHANGES: usize = 200;
-    let service = start(Memory::new(), vec![put("10.1/first")], Limits::default());
+    let service = start(store::new(), vec![put("10.1/first")], Limits::default());
     let begun = Instant::now();
     let committed: Vec<AtomicU64> = (0..CHANGES).map(|_| AtomicU64::new(0)).collect();
     let micros = || u64::try_from(begun.elapsed().as_micros()).unwrap();
@@ -285,7 +287,7 @@ fn visible_at_once() {
 #[test]
 fn quiet_followers_stay() {
     let limits = Limits { idle_time: SECOND, write_time: SECOND, ..Limits::default() };
-    let service = start(Memory::new(), vec![put("10.1/first")], limits);
+    let service = start(store::new(), vec![put("10.1/first")], limits);
     let mut follower = Follower::new(&service, "after=1", "");
     let mut by_http2 = service.runtime.block_on(http2(service.address, "after=1"));
     std::thread::sleep(4 * SECOND);
@@ -320,7 +322,7 @@ fn attack_h10_who_does_not_read_changes_is_cut_off() {
     let limits = Limits { write_time: SECOND, ..Limits::default() };
     let long = "x".repeat(2_000);
     let edits = (0..30_000).map(|number| put(&format!("10.1/{number}{long}"))).collect();
-    let service = start(Memory::new(), edits, limits);
+    let service = start(store::new(), edits, limits);
     for accept in ["*/*", "text/event-stream"] {
         let mut stream = service.connect();
         let head = format!("GET /api/v1/changes HTTP/1.1\r\nHost: a\r\nAccept: {accept}\r\n\r\n");
@@ -341,7 +343,7 @@ fn attack_h10_who_does_not_read_changes_is_cut_off() {
 /// The end of the service does not wait for those who follow, and they see a proper end.
 #[test]
 fn followers_end_with_the_service() {
-    let mut service = start(Memory::new(), vec![put("10.1/first")], Limits::default());
+    let mut service = start(store::new(), vec![put("10.1/first")], Limits::default());
     let mut stream = service.connect();
     stream
         .write_all(b"GET /api/v1/changes HTTP/1.1\r\nHost: a\r\nAccept: text/event-stream\r\n\r\n")
@@ -360,7 +362,7 @@ fn followers_end_with_the_service() {
 /// There is room for so many, and who only looks takes none.
 #[test]
 fn attack_too_many_followers() {
-    let service = start(Memory::new(), vec![put("10.1/first")], Limits::default());
+    let service = start(store::new(), vec![put("10.1/first")], Limits::default());
     let mut followers: Vec<_> = (0..192).map(|_| Follower::new(&service, "", "")).collect();
     let refused = service.ask("GET", "/api/v1/changes", "");
     assert_eq!((refused.status, refused.header("retry-after")), (503, Some("10")));

@@ -1,14 +1,15 @@
 //! The registry over HTTP: one suite, over each store.
 
+mod client;
 mod server;
 
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 
+use client::{Client, lines};
 use serde_json::{Value as Json, json};
-use server::{Found, Service, TOKEN, start_with};
-use tendot_server::http::Limits;
+use server::{Service, TOKEN, store};
 use tendot_store::{Change, Edit, Embedded, Memory, Store};
 
 /// Each test over each store.
@@ -26,6 +27,13 @@ macro_rules! over_stores {
             fn $test() {
                 let directory = tempfile::tempdir().unwrap();
                 super::$test(&super::Client::start(super::Embedded::open(directory.path()).unwrap()));
+            })+
+        }
+
+        mod postgres {
+            $(#[test]
+            fn $test() {
+                super::$test(&super::Client::start(super::store::postgres()));
             })+
         }
     };
@@ -53,127 +61,6 @@ over_stores!(
     an_agency_ends,
     what_is_not_understood,
 );
-
-struct Client<S> {
-    service: Service<S>,
-}
-
-/// An answer as JSON.
-struct Told {
-    status: u16,
-    head: Found,
-    json: Json,
-}
-
-impl<S: Store + 'static> Client<S> {
-    fn start(store: S) -> Self {
-        let socket = TcpListener::bind("127.0.0.1:0").unwrap();
-        Self { service: start_with(store, socket, Vec::new(), Limits::default(), None, |http| http) }
-    }
-
-    fn send(&self, method: &str, path: &str, token: &str, headers: &[&str], body: &[u8]) -> Found {
-        let mut head = format!("{method} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n");
-        if !token.is_empty() {
-            head += &format!("Authorization: Bearer {token}\r\n");
-        }
-        for header in headers {
-            head += &format!("{header}\r\n");
-        }
-        head += &format!("Content-Length: {}\r\n\r\n", body.len());
-        let mut stream = self.service.connect();
-        stream.write_all(head.as_bytes()).unwrap();
-        let _ = stream.write_all(body);
-        let mut answer = Vec::new();
-        stream.read_to_end(&mut answer).unwrap();
-        let mut found = Found::of(&answer);
-        if found.header("transfer-encoding") == Some("chunked") {
-            found.body = joined(&found.body);
-        }
-        found
-    }
-
-    fn told(&self, method: &str, path: &str, token: &str, headers: &[&str], body: &Json) -> Told {
-        let body = if body.is_null() { Vec::new() } else { serde_json::to_vec(body).unwrap() };
-        let head = self.send(method, &format!("/api/v1{path}"), token, headers, &body);
-        let json = serde_json::from_slice(&head.body).unwrap_or(Json::Null);
-        Told { status: head.status, head, json }
-    }
-
-    /// By the operator, and it has to go well.
-    #[track_caller]
-    fn make(&self, path: &str, body: &Json) -> Json {
-        let told = self.told("POST", path, TOKEN, &[], body);
-        assert_eq!(told.status, 201, "{path}: {}", told.json);
-        told.json
-    }
-
-    #[track_caller]
-    fn check(&self, method: &str, path: &str, token: &str, body: &Json, expected: (u16, &str)) -> Json {
-        let told = self.told(method, path, token, &[], body);
-        let code = if told.status < 400 { None } else { told.json["code"].as_str() }.unwrap_or_default();
-        assert_eq!((told.status, code), expected, "{method} {path}: {}", told.json);
-        if told.status >= 400 {
-            assert_eq!(told.head.header("content-type"), Some("application/problem+json"), "{path}");
-        }
-        told.json
-    }
-
-    fn batch(&self, token: &str, headers: &[&str], body: &str) -> Vec<Json> {
-        let found = self.send("POST", "/api/v1/dois/batch", token, headers, body.as_bytes());
-        assert_eq!(found.status, 200, "{}", String::from_utf8_lossy(&found.body));
-        lines(&found.body)
-    }
-
-    /// Where a name leads, as everybody sees it.
-    fn leads(&self, name: &str) -> (u16, Option<String>) {
-        let found = self.send("GET", &format!("/{name}"), "", &[], b"");
-        (found.status, found.header("location").map(str::to_owned))
-    }
-
-    /// Two agencies, a registrant and a prefix each, and their tokens.
-    fn scene(&self) -> Scene {
-        let mut scene = Scene::default();
-        for code in ["A", "B"] {
-            self.make("/agencies", &json!({"code": code, "name": format!("Agency {code}")}));
-            let made = self.make("/registrants", &json!({"agency": code, "name": format!("Press {code}")}));
-            let id = made["id"].as_str().unwrap().to_owned();
-            let made = self.make("/prefixes", &json!({"registrant": id}));
-            let prefix = made["prefix"].as_str().unwrap().to_owned();
-            let token = |body: &Json| self.make("/tokens", body)["token"].as_str().unwrap().to_owned();
-            scene.agencies.push(token(&json!({"role": "agency", "subject": code})));
-            scene.tokens.push(token(&json!({"role": "registrant", "subject": id})));
-            scene.ids.push(id);
-            scene.prefixes.push(prefix);
-        }
-        scene
-    }
-}
-
-#[derive(Default)]
-struct Scene {
-    ids: Vec<String>,
-    prefixes: Vec<String>,
-    tokens: Vec<String>,
-    agencies: Vec<String>,
-}
-
-fn lines(body: &[u8]) -> Vec<Json> {
-    body.split(|byte| *byte == b'\n')
-        .filter(|line| !line.is_empty())
-        .map(|line| serde_json::from_slice(line).unwrap())
-        .collect()
-}
-
-/// A body that came in chunks.
-fn joined(mut body: &[u8]) -> Vec<u8> {
-    let mut all = Vec::new();
-    while let Some(end) = body.windows(2).position(|two| two == b"\r\n") {
-        let size = usize::from_str_radix(std::str::from_utf8(&body[..end]).unwrap(), 16).unwrap();
-        all.extend_from_slice(&body[end + 2..end + 2 + size]);
-        body = &body[end + 2 + size + 2..];
-    }
-    all
-}
 
 fn kernel(title: &str) -> Json {
     json!({"primaryReferentType": "Creation", "referentCreation": {
@@ -667,8 +554,8 @@ fn batches_with_gaps<S: Store + 'static>(client: &Client<S>) {
     let key = "Idempotency-Key: batch-1";
     let send = |body: &str| client.send("POST", "/api/v1/dois/batch", TOKEN, &[key], body.as_bytes());
     let first = lines(&send(&body).body);
-    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-    let store = client.service.http.registry().store();
+    let Service { runtime, http, .. } = &client.service;
+    let store = http.registry().store();
     let notes = runtime.block_on(store.notes(b"receipt/", None, 100)).unwrap();
     let (head, pieces) = notes.split_first().unwrap();
     assert!(pieces.len() > 3);

@@ -33,7 +33,7 @@ fn records() -> Vec<Edit> {
     edits
 }
 
-fn serve() -> Service<Memory> {
+fn serve() -> Service {
     let socket = TcpListener::bind("127.0.0.1:0").unwrap();
     start_at(socket, records(), Limits::default(), None, |http| http)
 }

@@ -32,6 +32,14 @@ pub enum StoreError {
         /// Why.
         why: String,
     },
+    /// The database is not reached at present, or has no time. What was to be done was not, and may be later.
+    #[error("{doing}: the database is not reached: {why}")]
+    Unreachable {
+        /// What was being done.
+        doing: &'static str,
+        /// What happened.
+        why: String,
+    },
     /// The store was lost while a change was made durable, and was not found again in time to tell whether it is. All of it
     /// was carried out, or nothing.
     #[error("it is not known whether the change was carried out: {why}")]

@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
+use tokio::runtime::Runtime;
 use tokio_postgres::NoTls;
 
 /// A server. It ends when it is dropped, or this process ends.
@@ -31,6 +32,17 @@ pub struct Server {
 pub fn shared() -> &'static Server {
     static SHARED: OnceLock<Server> = OnceLock::new();
     SHARED.get_or_init(|| Server::start(""))
+}
+
+/// The address of a database that is empty, for one test.
+pub fn new_database() -> String {
+    block_on(async { shared().address(&shared().database().await) })
+}
+
+/// Waits for something that begins tasks: they go on as long as this process.
+pub fn block_on<F: Future>(future: F) -> F::Output {
+    static RUNTIME: OnceLock<Runtime> = OnceLock::new();
+    RUNTIME.get_or_init(|| Runtime::new().unwrap()).block_on(future)
 }
 
 impl Server {

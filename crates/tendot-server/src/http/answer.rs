@@ -20,6 +20,11 @@ pub(crate) fn answer(status: StatusCode, kind: HeaderValue, body: impl Into<Byte
     response
 }
 
+/// Says when to ask again: after a time in which others are done, or a database is there again.
+pub(crate) fn retry_later(headers: &mut HeaderMap) {
+    headers.insert(header::RETRY_AFTER, HeaderValue::from_static("10"));
+}
+
 /// What every answer says: that any page may read it without credentials, and that its type is what it says.
 pub(crate) fn finish(headers: &mut HeaderMap) {
     const ANY: HeaderValue = HeaderValue::from_static("*");

@@ -11,7 +11,6 @@ use std::time::Duration;
 
 use data_encoding::BASE64;
 use http::StatusCode;
-use http::header::{HeaderValue, RETRY_AFTER};
 use serde::Serialize;
 use tendot_proto::{Value, Work};
 use tendot_registry::{Caller, Error, Match, Registry, Search};
@@ -27,10 +26,10 @@ use utoipa::openapi::schema::Type;
 use super::answer::{Answer, JSON, answer};
 use super::authenticate::AuthenticationError;
 use super::describe::{Described, Doing, text};
-use super::page::{ProblemJson, problem};
+use super::page::{ProblemJson, problem, problem_of_store};
 use super::parameters::Parameters;
 use super::request::Request;
-use super::{Http, WORK, caching, percent, status, too_often};
+use super::{Http, WORK, caching, percent, status};
 
 /// Who searches, and how long they may.
 #[derive(Debug)]
@@ -228,14 +227,16 @@ fn read(prefix: &str, request: &Request<'_>) -> Result<Asked, String> {
 impl Unfound {
     fn answer(&self, request: &Request<'_>) -> Answer {
         let takes_credentials = request.takes_credentials;
-        let mut response = Answer::from(match self {
+        Answer::from(match self {
             Self::Request(why) => {
                 let detail = format!("{why}.");
                 problem(StatusCode::BAD_REQUEST, "bad-request", detail)
                     .title("This request is not understood")
             }
-            Self::Unknown(AuthenticationError::TooOften(wait)) => return too_often(*wait),
             Self::Unknown(error) => {
+                if let Some(answer) = error.later() {
+                    return answer;
+                }
                 let status = if takes_credentials { StatusCode::UNAUTHORIZED } else { StatusCode::FORBIDDEN };
                 let detail = format!("{error}. Who asks is a key, such as `300:0.NA/10.1000`.");
                 problem(status, "not-known", detail).title("Who asks is not known")
@@ -247,8 +248,7 @@ impl Unfound {
             }
             Self::Refused(Error::Store(error)) => {
                 tracing::error!(%error, "the store failed");
-                let detail = "The store failed. It is not your fault; try again later.";
-                problem(StatusCode::INTERNAL_SERVER_ERROR, "failed", detail).title("This did not work")
+                problem_of_store(error)
             }
             Self::Refused(error) => {
                 let status = status::of(error.response_code(), takes_credentials);
@@ -269,11 +269,7 @@ impl Unfound {
                 let detail = "What was found is too large for one answer: ask for less by `limit`.";
                 problem(StatusCode::BAD_REQUEST, "too-large", detail).title("Too much was found")
             }
-        });
-        if matches!(self, Self::Busy) {
-            response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("10"));
-        }
-        response
+        })
     }
 }
 

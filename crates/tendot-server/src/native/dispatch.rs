@@ -12,8 +12,8 @@ use tendot_proto::{
     Envelope, EnvelopeFlags, Header, Message, Now, OpFlags, Opcode, Outcome, Parts, Reference, ResponseCode,
     Work, limits,
 };
-use tendot_registry::{Caller, Identity};
-use tendot_store::{Store, Versions};
+use tendot_registry::{Caller, Error, Identity, OUTCOME_UNKNOWN};
+use tendot_store::{Store, StoreError, Versions};
 use tokio::sync::SemaphorePermit;
 
 use super::fair::is_easygoing;
@@ -284,10 +284,15 @@ impl<S: Store> Native<S> {
     }
 
     /// What the registry does not do; a challenge if it does not know who asks.
-    pub(super) fn refuse(&self, incoming: &mut Incoming<'_>, error: &tendot_registry::Error) -> Reply {
+    pub(super) fn refuse(&self, incoming: &mut Incoming<'_>, error: &Error) -> Reply {
         let code = error.response_code();
         match code {
             ResponseCode::AUTHENTICATION_NEEDED => self.challenge(incoming),
+            // Who asks has to know that it may have been done.
+            ResponseCode::ERROR if matches!(error, Error::Store(StoreError::Unknown { .. })) => {
+                tracing::error!(%error, "a request failed");
+                self.fail(incoming, code, OUTCOME_UNKNOWN)
+            }
             // What failed inside is for the operator.
             ResponseCode::ERROR => {
                 tracing::error!(%error, "a request failed");

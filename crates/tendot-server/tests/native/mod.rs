@@ -2,12 +2,16 @@
 
 #![allow(dead_code, reason = "each file of tests uses its own part")]
 
+#[path = "../store/mod.rs"]
+pub(crate) mod store;
+
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use store::Kept;
 use tendot_proto::auth::{Credentials, Policy, PrivateKey};
 use tendot_proto::crypto::{AwsLc, SystemRandom};
 use tendot_proto::endpoint::Transport;
@@ -20,7 +24,7 @@ use tendot_registry::{Registry, Settings};
 use tendot_server::Tally;
 use tendot_server::http::{Http, listen};
 use tendot_server::native::{self, Limits, Native, NativeSockets, OwnSite, Rates};
-use tendot_store::{Change, Edit, Expect, Key, Memory, Store as _};
+use tendot_store::{Change, Edit, Expect, Key, Store};
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 use tokio::sync::watch;
@@ -62,17 +66,22 @@ impl Default for Setting {
     }
 }
 
-pub(crate) struct Service {
+pub(crate) struct Service<S = Kept> {
     pub(crate) runtime: Runtime,
     pub(crate) native: SocketAddr,
     pub(crate) http: SocketAddr,
-    pub(crate) registry: Arc<Registry<Memory>>,
+    pub(crate) registry: Arc<Registry<S>>,
     pub(crate) end: watch::Sender<bool>,
     pub(crate) served: Option<JoinHandle<()>>,
 }
 
 /// With the records of the recorded server, whose administrator was `300:0.NA/10.5555`.
 pub(crate) fn start(setting: Setting) -> Service {
+    start_over(store::new(), setting)
+}
+
+/// The same over a store of its own.
+pub(crate) fn start_over<S: Store + 'static>(store: S, setting: Setting) -> Service<S> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     let mut edits: Vec<Edit> =
         ["0.NA", "10.5555", "10.5556", "10.5557"].map(|prefix| Edit::Home { prefix: prefix.into() }).into();
@@ -86,7 +95,7 @@ pub(crate) fn start(setting: Setting) -> Service {
         server_admins_full_access: setting.full_access,
         ..Settings::default()
     };
-    let registry = Arc::new(Registry::new(Memory::new(), settings));
+    let registry = Arc::new(Registry::new(store, settings));
     let mut own = Native::new(Arc::clone(&registry), site());
     if let Some(rates) = setting.rates {
         own = own.rates(rates);
@@ -136,7 +145,7 @@ const LONG: Duration = Duration::from_secs(20);
 /// How long one is waited for that is not to come.
 pub(crate) const SHORT: Duration = Duration::from_millis(300);
 
-impl Service {
+impl<S: Store> Service<S> {
     /// All messages of the answer to a message.
     pub(crate) fn ask(&self, transport: Transport, message: &[u8]) -> Vec<Vec<u8>> {
         match transport {

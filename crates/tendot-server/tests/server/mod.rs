@@ -2,19 +2,23 @@
 
 #![allow(dead_code, reason = "each file of tests uses its own part")]
 
+#[path = "../store/mod.rs"]
+pub(crate) mod store;
+
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::time::Duration;
 
+use store::Kept;
 use tendot_proto::Value;
 use tendot_registry::{Registry, Settings};
 use tendot_server::http::{Http, Limits, Listener, Listeners, Tls, listen};
-use tendot_store::{Change, Edit, Expect, Memory, Store};
+use tendot_store::{Change, Edit, Expect, Store};
 use tokio::runtime::Runtime;
 use tokio::sync::oneshot;
 
-pub(crate) struct Service<S = Memory> {
+pub(crate) struct Service<S = Kept> {
     pub(crate) runtime: Runtime,
     pub(crate) address: SocketAddr,
     pub(crate) http: Arc<Http<S>>,
@@ -26,7 +30,7 @@ pub(crate) struct Service<S = Memory> {
 pub(crate) fn start(
     limits: Limits,
     tls: Option<Arc<Tls>>,
-    with: impl FnOnce(Http<Memory>) -> Http<Memory>,
+    with: impl FnOnce(Http<Kept>) -> Http<Kept>,
 ) -> Service {
     let one = vec![Value::new(1, "URL", "https://example.org/one")];
     let large = (1..=2_000).map(|index| Value::new(index, "DESC", format!("{index:.>1000}"))).collect();
@@ -42,9 +46,9 @@ pub(crate) fn start_at(
     edits: Vec<Edit>,
     limits: Limits,
     tls: Option<Arc<Tls>>,
-    with: impl FnOnce(Http<Memory>) -> Http<Memory>,
+    with: impl FnOnce(Http<Kept>) -> Http<Kept>,
 ) -> Service {
-    start_with(Memory::new(), socket, edits, limits, tls, with)
+    start_with(store::new(), socket, edits, limits, tls, with)
 }
 
 /// The same with a store of its own.

@@ -1,11 +1,15 @@
 //! A service with given records, and a client that sends exactly what it is told.
 #![allow(dead_code, reason = "each test uses a part")]
 
+#[path = "../store/mod.rs"]
+pub(crate) mod store;
+
 use std::collections::BTreeSet;
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::{Arc, LazyLock};
 
+use store::Kept;
 use tendot_proto::auth::PrivateKey;
 use tendot_proto::crypto::AwsLc;
 use tendot_proto::record::{Record, Site};
@@ -13,7 +17,7 @@ use tendot_proto::{Handle, Reference, Work};
 use tendot_registry::{Registry, Settings};
 use tendot_server::http::{Http, Limits, listen};
 use tendot_server::native::{Native, OwnSite};
-use tendot_store::{Change, Edit, Expect, Memory, Store as _};
+use tendot_store::{Change, Edit, Expect, Store as _};
 use tokio::runtime::{Builder, Runtime};
 
 static RUNTIME: LazyLock<Runtime> =
@@ -47,21 +51,21 @@ impl Found {
 impl Service {
     /// With records as JSON, a line each; their prefixes are homed.
     pub(crate) fn start<'r>(records: impl IntoIterator<Item = &'r str>, trust_loopback: bool) -> Self {
-        let registry = Arc::new(Registry::new(Memory::new(), Settings::default()));
+        let registry = Arc::new(Registry::new(store::new(), Settings::default()));
         Self::serve(records, Http::new(registry).trust_loopback(trust_loopback))
     }
 
     /// The same as the site of the recorded server, whose administrator was `300:0.NA/10.5555`.
     pub(crate) fn of_handle_net<'r>(
         records: impl IntoIterator<Item = &'r str>,
-        with: impl FnOnce(Http<Memory>) -> Http<Memory>,
+        with: impl FnOnce(Http<Kept>) -> Http<Kept>,
     ) -> Self {
         let settings = Settings {
             server_admins: vec![Reference::parse("300:0.NA/10.5555")],
             server_admins_full_access: true,
             ..Settings::default()
         };
-        let registry = Arc::new(Registry::new(Memory::new(), settings));
+        let registry = Arc::new(Registry::new(store::new(), settings));
         let file = include_bytes!("../../../../conformance/vectors/handle-net/privkey.bin");
         let key = PrivateKey::from_file(file, None, &AwsLc, &mut { Work::REQUEST }).unwrap();
         let site = include_bytes!("../../../../conformance/vectors/handle-net/siteinfo.json");
@@ -70,7 +74,7 @@ impl Service {
         Self::serve(records, with(Http::new(registry).native(native)))
     }
 
-    fn serve<'r>(records: impl IntoIterator<Item = &'r str>, http: Http<Memory>) -> Self {
+    fn serve<'r>(records: impl IntoIterator<Item = &'r str>, http: Http<Kept>) -> Self {
         let mut prefixes = BTreeSet::new();
         let mut edits = Vec::new();
         for line in records {

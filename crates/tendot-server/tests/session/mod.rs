@@ -8,7 +8,7 @@ use tendot_proto::Work;
 use tendot_proto::auth::PrivateKey;
 use tendot_proto::crypto::{AwsLc, Crypto as _, Hash, SigningKey};
 
-use crate::service::Service;
+use super::service::Service;
 
 /// The secret of `301:10.5555/ADMIN`.
 pub(crate) const SECRET: &str = "opensesame";

@@ -220,11 +220,14 @@ impl Failure {
             Self::Server(ref error) => error,
             Self::NoPrimary => return StoreError::ReadOnly { why: self.to_string() },
             Self::Unread(error) => return error,
-            _ => return StoreError::Failed { doing, error: Box::new(self) },
+            Self::Busy | Self::Silent | Self::Closed | Self::Gone => {
+                return StoreError::Unreachable { doing, why: self.to_string() };
+            }
         };
         match error.code() {
             Some(&SqlState::READ_ONLY_SQL_TRANSACTION) => StoreError::ReadOnly { why: told(error) },
             Some(&SqlState::DISK_FULL) => StoreError::Full { doing, error: told(error) },
+            _ if self.is_passing() => StoreError::Unreachable { doing, why: told(error) },
             _ => StoreError::Failed { doing, error: Box::new(self) },
         }
     }

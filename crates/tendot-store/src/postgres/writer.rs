@@ -203,6 +203,7 @@ fn refused(changes: &[&Change], why: Failure) -> Results {
     let again = |error: &StoreError| match error {
         StoreError::ReadOnly { why } => StoreError::ReadOnly { why: why.clone() },
         StoreError::Full { doing, error } => StoreError::Full { doing, error: error.clone() },
+        StoreError::Unreachable { doing, why } => StoreError::Unreachable { doing, why: why.clone() },
         _ => StoreError::Failed { doing: DOING, error: told.clone().into() },
     };
     let error = why.into_store(DOING);

@@ -7,19 +7,19 @@ use http::header::{CACHE_CONTROL, HeaderValue};
 use serde::Serialize;
 use tendot_proto::record::Site;
 use tendot_proto::{ResponseCode, Value};
-use tendot_registry::Error;
+use tendot_registry::{Error, OUTCOME_UNKNOWN};
 use tendot_store::StoreError;
 use utoipa::ToSchema;
 
 use super::form::ValueForm;
-use crate::http::answer::{Answer, JSON, answer};
+use crate::http::answer::{Answer, JSON, answer, retry_later};
 use crate::http::authenticate::AuthenticationError;
 use crate::http::body::BodyError;
 use crate::http::page;
 use crate::http::parameters::Parameters;
 use crate::http::request::Request;
+use crate::http::status;
 use crate::http::upstream::UpstreamError;
-use crate::http::{status, too_often};
 
 /// What an answer says of a record, in the order in which its members are printed.
 #[derive(Serialize, ToSchema)]
@@ -117,6 +117,8 @@ pub(super) fn fail(error: &Error, status: StatusCode, name: &str, form: &Form<'_
             Some(match error {
                 StoreError::Full { .. } => "there is no room on the disk of the server".into(),
                 StoreError::ReadOnly { .. } => "nothing can be written at present".into(),
+                StoreError::Unreachable { .. } => "the database is not reached at present".into(),
+                StoreError::Unknown { .. } => OUTCOME_UNKNOWN.into(),
                 _ => "the store failed".into(),
             })
         }
@@ -124,7 +126,11 @@ pub(super) fn fail(error: &Error, status: StatusCode, name: &str, form: &Form<'_
     };
     let handle = (!name.is_empty()).then_some(name);
     let body = Body { message, handle, ..Body::of_handle(error.response_code(), name) };
-    print(status, &body, form)
+    let mut response = print(status, &body, form);
+    if status == StatusCode::SERVICE_UNAVAILABLE && !matches!(error, Error::Exhausted(_)) {
+        retry_later(response.headers_mut());
+    }
+    response
 }
 
 /// A name that is kept elsewhere, of which nobody could say anything.
@@ -136,8 +142,8 @@ pub(super) fn unanswered(error: &UpstreamError, name: &str, form: &Form<'_>) -> 
 
 /// Somebody who is not believed to be who they say.
 pub(super) fn unknown_caller(error: AuthenticationError, name: &str, request: &Request<'_>) -> Answer {
-    if let AuthenticationError::TooOften(wait) = error {
-        return too_often(wait);
+    if let Some(answer) = error.later() {
+        return answer;
     }
     let status = status::of(ResponseCode::AUTHENTICATION_NEEDED, request.takes_credentials);
     let handle = (!name.is_empty()).then_some(name);
@@ -152,6 +158,7 @@ pub(super) fn unknown_caller(error: AuthenticationError, name: &str, request: &R
 pub(super) const fn status_of_write(error: &Error, takes_credentials: bool) -> StatusCode {
     match (error, error.response_code()) {
         (Error::Store(StoreError::Full { .. }), _) => StatusCode::INSUFFICIENT_STORAGE,
+        (Error::Store(StoreError::Unknown { .. }), _) => StatusCode::SERVICE_UNAVAILABLE,
         (_, ResponseCode::VALUES_NOT_FOUND) => StatusCode::BAD_REQUEST,
         (_, code) => status::of(code, takes_credentials),
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::BytesMut;
 use data_encoding::BASE64URL_NOPAD;
 use http::StatusCode;
-use http::header::{HeaderName, HeaderValue, RETRY_AFTER};
+use http::header::{HeaderName, HeaderValue};
 use serde::Serialize;
 use tendot_proto::Work;
 use tendot_registry::{Caller, Changed, Changes, Cursor, Error, Registry, Subject};
@@ -247,8 +247,10 @@ impl<S: Store + 'static> Http<S> {
             }
             Err(error) => {
                 tracing::error!(%error, "changes can't be read");
-                let detail = "The store failed. It is not your fault; try again later.";
-                return problem(StatusCode::INTERNAL_SERVER_ERROR, "failed", detail).into();
+                return match &error {
+                    Error::Store(error) => page::problem_of_store(error).into(),
+                    error => problem(StatusCode::INTERNAL_SERVER_ERROR, "failed", error.to_string()).into(),
+                };
             }
         };
         let followers = self.followers.clone();
@@ -275,9 +277,7 @@ impl<S: Store + 'static> Http<S> {
 
 fn too_many() -> Answer {
     let detail = "Too many others read changes at present. Try again later.";
-    let mut response = Answer::from(problem(StatusCode::SERVICE_UNAVAILABLE, "busy", detail));
-    response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("10"));
-    response
+    problem(StatusCode::SERVICE_UNAVAILABLE, "busy", detail).into()
 }
 
 /// What is done at `/api/v1/changes`.

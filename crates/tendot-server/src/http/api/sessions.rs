@@ -55,8 +55,10 @@ impl<S: Store + 'static> Http<S> {
             return refuse("a new session has no name yet");
         }
         let proven = self.known_already(said.as_ref(), &fields, request).await;
-        if let Some(Err(AuthenticationError::TooOften(_))) = proven {
-            return refused(proven, request);
+        if let Some(Err(error)) = proven
+            && let Some(answer) = error.later()
+        {
+            return answer;
         }
         let Some(mut session) = self.sessions.make(Instant::now()) else { return no_randomness() };
         let mut error = None;
@@ -177,8 +179,10 @@ impl<S: Store + 'static> Http<S> {
         request: &Request<'_>,
     ) -> Answer {
         let error = match answered {
-            Err(AuthenticationError::TooOften(_)) => return refused(Some(answered), request),
-            Err(error) => error,
+            Err(error) => match error.later() {
+                Some(answer) => return answer,
+                None => error,
+            },
             Ok(proven) => {
                 session.proven = Some(proven);
                 return self.show(StatusCode::OK, &session, fields, None, request).await;

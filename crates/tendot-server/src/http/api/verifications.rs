@@ -68,7 +68,10 @@ impl<S: Store> Http<S> {
                     Ok(attempt) => attempt,
                     Err(error) => return unknown_caller(error, handle, request),
                 };
-                let keys = self.registry.keys(claim.handle(), &mut Work::new(WORK)).await.unwrap_or_default();
+                let (keys, attempt) = match self.keys(&claim, attempt).await {
+                    Ok(keys) => keys,
+                    Err(error) => return unknown_caller(error, handle, request),
+                };
                 let answer = NonceAnswer { claim, cnonce, proof };
                 self.verify(nonce, answer, keys, attempt).await.is_ok()
             }

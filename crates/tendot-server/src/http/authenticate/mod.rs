@@ -15,8 +15,8 @@ use std::time::{Duration, Instant, SystemTime};
 pub(super) use attempts::{Attempt, Attempts};
 use data_encoding::BASE64;
 pub(crate) use fields::{Fields, FieldsForm, NonceAnswer};
-use http::HeaderMap;
 use http::header::{AUTHORIZATION, HeaderValue, WWW_AUTHENTICATE};
+use http::{HeaderMap, StatusCode};
 use proof::Proof;
 pub(crate) use proof::Proven;
 pub(crate) use sessions::{Session, SessionId, Sessions};
@@ -29,7 +29,7 @@ use tendot_store::Store;
 use super::answer::Answer;
 use super::certificate::Owner;
 use super::request::Request;
-use super::{Http, WORK, percent};
+use super::{Http, WORK, page, percent, too_often};
 
 /// Why nobody is believed to be who they say.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
@@ -52,6 +52,22 @@ pub(crate) enum AuthenticationError {
     Refused(AuthError),
     #[error("who guesses too often has to wait")]
     TooOften(Duration),
+    #[error("nobody can be known at present: the store failed")]
+    Unavailable,
+}
+
+impl AuthenticationError {
+    /// The answer to somebody who may well be who they say, but has to come again.
+    pub(crate) fn later(self) -> Option<Answer> {
+        match self {
+            Self::TooOften(wait) => Some(too_often(wait)),
+            Self::Unavailable => {
+                let detail = "Who asks can't be looked up at present. It is not your fault; try again later.";
+                Some(page::problem(StatusCode::SERVICE_UNAVAILABLE, "store-unreachable", detail).into())
+            }
+            _ => None,
+        }
+    }
 }
 
 /// What a client says of itself.
@@ -176,7 +192,7 @@ impl<S: Store> Http<S> {
         request: &Request<'_>,
     ) -> Result<Proven, AuthenticationError> {
         let attempt = self.attempts.begin(request, &claim.to_string())?;
-        let keys = self.keys(claim).await?;
+        let (keys, attempt) = self.keys(claim, attempt).await?;
         let mut keys = keys.iter().filter(|key| claim.index == 0 || key.index == claim.index);
         let proven = keys.find(|key| is_it(key)).and_then(|key| Proven::new(claim, key));
         let proven = proven.ok_or(AuthenticationError::Failed)?;
@@ -201,7 +217,7 @@ impl<S: Store> Http<S> {
             }
             Err(error) => {
                 tracing::error!(%error, "a token could not be looked up");
-                Err(AuthenticationError::Failed)
+                Err(AuthenticationError::Unavailable)
             }
         }
     }

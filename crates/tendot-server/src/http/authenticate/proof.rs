@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tendot_proto::auth::{AuthError, Challenge, Policy, PublicKeyAnswer, SecretKeyAnswer, SecretKeyMac};
 use tendot_proto::crypto::{AwsLc, Crypto as _, Digest, Hash, Random as _, SystemRandom};
 use tendot_proto::{Reference, Value, Work};
-use tendot_registry::{Caller, Identity};
+use tendot_registry::{Caller, Error, Identity};
 use tendot_store::Store;
 
 use super::fields::{NonceAnswer, encoded};
@@ -66,16 +66,24 @@ fn fingerprint(key: &Value<'_>) -> Option<Digest> {
 }
 
 impl<S: Store> Http<S> {
-    /// The keys of somebody.
-    pub(super) async fn keys(
+    /// The keys of somebody who tries to be known by one.
+    pub(crate) async fn keys<'a>(
         &self,
         claim: &Reference<'_>,
-    ) -> Result<Vec<Value<'static>>, AuthenticationError> {
-        let keys = self.registry.keys(claim.handle(), &mut Work::new(WORK)).await;
-        keys.map_err(|error| {
-            tracing::error!(%error, "the keys of somebody can't be read");
-            AuthenticationError::Failed
-        })
+        attempt: Attempt<'a>,
+    ) -> Result<(Vec<Value<'static>>, Attempt<'a>), AuthenticationError> {
+        match self.registry.keys(claim.handle(), &mut Work::new(WORK)).await {
+            Ok(keys) => Ok((keys, attempt)),
+            Err(error) => {
+                tracing::error!(%error, "the keys of somebody can't be read");
+                if !matches!(error, Error::Store(_)) {
+                    return Err(AuthenticationError::Failed);
+                }
+                // Nobody has failed but we.
+                attempt.succeeded();
+                Err(AuthenticationError::Unavailable)
+            }
+        }
     }
 
     /// Whether the record still has the key by which somebody was known; as long as that can't be read, nothing has changed.
@@ -112,7 +120,7 @@ impl<S: Store> Http<S> {
     ) -> Result<Proven, AuthenticationError> {
         let claim = answer.claim.clone();
         let attempt = self.attempts.begin(request, &claim.to_string())?;
-        let keys = self.keys(&claim).await?;
+        let (keys, attempt) = self.keys(&claim, attempt).await?;
         let (index, keys) = self.verify(nonce.to_vec(), answer, keys, attempt).await?;
         let key = keys.iter().find(|key| key.index == index);
         key.and_then(|key| Proven::new(&claim, key)).ok_or(AuthenticationError::Failed)

@@ -27,7 +27,7 @@ pub(crate) use explanation::explanation;
 pub(crate) use home::describe as describe_home;
 pub(crate) use problem::{
     Problem, ProblemJson, bad_request, endless, not_served, problem, problem_of_caller, problem_of_name,
-    problem_of_request,
+    problem_of_request, problem_of_store,
 };
 
 /// The stylesheet of all pages.

@@ -9,13 +9,13 @@ use serde::Serialize;
 use serde_json::{Map, Value as Json, json};
 use tendot_names::Target;
 use tendot_registry::Error;
-use tendot_store::Store;
+use tendot_store::{Store, StoreError};
 use utoipa::ToSchema;
 
 use super::registration::{Known, Registration};
 use super::text::{Room, beginning, visible};
 use super::{by_accept, show};
-use crate::http::answer::{Answer, PROBLEM, answer};
+use crate::http::answer::{Answer, PROBLEM, answer, retry_later};
 use crate::http::api::date;
 use crate::http::authenticate::AuthenticationError;
 use crate::http::explain::{Read, elsewhere};
@@ -24,7 +24,7 @@ use crate::http::redirect::own_path;
 use crate::http::request::Request;
 use crate::http::search::{LookupError, Search};
 use crate::http::upstream::UpstreamError;
-use crate::http::{BadRequest, Http, caching, negotiate, status, too_often};
+use crate::http::{BadRequest, Http, caching, negotiate, status};
 
 /// What went wrong.
 #[derive(Debug)]
@@ -53,6 +53,9 @@ pub(crate) struct Problem<'a> {
     known: Option<Known>,
 }
 
+/// What will not be done later, either.
+const TOO_COSTLY: [&str; 3] = ["too-costly", "too-long", "too-much-work"];
+
 impl Problem<'_> {
     fn new(status: StatusCode, code: &'static str, title: &'static str, detail: String) -> Self {
         Self {
@@ -77,7 +80,7 @@ impl Problem<'_> {
         by_accept(if negotiate::prefers_json(request.headers) {
             self.json()
         } else {
-            show(self.status, &ProblemPage::new(self))
+            self.say_when(show(self.status, &ProblemPage::new(self)))
         })
     }
 
@@ -115,7 +118,15 @@ impl Problem<'_> {
     }
 
     fn json(&self) -> Answer {
-        answer(self.status, PROBLEM, serde_json::to_vec(&self.told()).unwrap_or_default())
+        self.say_when(answer(self.status, PROBLEM, serde_json::to_vec(&self.told()).unwrap_or_default()))
+    }
+
+    /// Says when to ask again, unless the same would cost too much again.
+    fn say_when(&self, mut response: Answer) -> Answer {
+        if self.status == StatusCode::SERVICE_UNAVAILABLE && !TOO_COSTLY.contains(&self.code) {
+            retry_later(response.headers_mut());
+        }
+        response
     }
 
     fn for_programs(&self) -> Answer {
@@ -411,17 +422,23 @@ fn problem_of(name: &str, error: &Error) -> Problem<'static> {
             "Too much to do",
             "To answer this would take more than a request may cost.".into(),
         ),
-        // What went wrong inside is for the log.
-        (Error::Store(_), _) => Problem::new(
-            status,
-            "failed",
-            "This did not work",
-            "The store failed. It is not your fault; try again later.".into(),
-        ),
+        (Error::Store(error), _) => *problem_of_store(error),
         _ => {
             Problem::new(status, "not-possible", "Not possible", format!("{}.", capital(&error.to_string())))
         }
     }
+}
+
+/// Nobody is at fault who asks; what went wrong inside is for the log.
+pub(crate) fn problem_of_store(error: &StoreError) -> Box<Problem<'static>> {
+    let (status, code, what) = match error {
+        StoreError::Unreachable { .. } => {
+            (StatusCode::SERVICE_UNAVAILABLE, "store-unreachable", "The database is not reached at present")
+        }
+        _ => (StatusCode::INTERNAL_SERVER_ERROR, "failed", "The store failed"),
+    };
+    let detail = format!("{what}. It is not your fault; try again later.");
+    Box::new(Problem::new(status, code, "This did not work", detail))
 }
 
 /// A name that is kept elsewhere, of which nobody could say anything.
@@ -474,8 +491,8 @@ pub(crate) fn problem_of_request(why: &str) -> Answer {
 
 /// Somebody who is not believed to be who they say, for programs.
 pub(crate) fn problem_of_caller(error: AuthenticationError, takes_credentials: bool) -> Answer {
-    if let AuthenticationError::TooOften(wait) = error {
-        return too_often(wait);
+    if let Some(answer) = error.later() {
+        return answer;
     }
     let status = if takes_credentials { StatusCode::UNAUTHORIZED } else { StatusCode::FORBIDDEN };
     let detail = format!("{}.", capital(&error.to_string()));

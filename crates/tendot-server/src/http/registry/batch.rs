@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
+use data_encoding::HEXLOWER;
 use http::StatusCode;
 use http::header::{CONTENT_TYPE, HeaderValue};
 use hyper::body::Incoming;
@@ -82,6 +83,10 @@ struct Head {
     done: bool,
     /// The fingerprint of what its lines are: JSON, or rows of these columns.
     form: String,
+    /// Which of those who were sent it carries it out: the last. Whoever did before, here or at another server of the same
+    /// store, does nothing more of it.
+    #[serde(default)]
+    run: String,
 }
 
 /// A batch with a key.
@@ -154,7 +159,9 @@ impl<S: Store + 'static> Http<S> {
             Some(note) => {
                 let turn = self.turns.take(&note, PATIENCE).await.ok_or_else(in_use)?;
                 let form = fingerprint(beginning.as_bytes()).map_err(Refusal::from)?;
-                Some(Noting::load(&self.registry, note, asking.at, form, turn).await?)
+                let run = HEXLOWER.encode(&random::<16>()?);
+                let head = Head { at: asking.at, done: false, form, run };
+                Some(Noting::load(&self.registry, note, head, turn).await?)
             }
             None => None,
         };
@@ -418,11 +425,11 @@ impl<S: Store + 'static> Batch<S> {
 
     /// Begins to deposit lines; what is told of them comes when it is done.
     fn deposit(&self, lines: Vec<Line>, raw: Vec<Raw>) -> Depositing {
-        let note = self.noting.as_ref().map(|noting| noting.note.clone());
+        let noting = self.noting.as_ref().map(|noting| (noting.note.clone(), written(&noting.head)));
         let (registry, caller, dry) = (Arc::clone(&self.registry), self.caller.clone(), self.dry);
         tokio::spawn(async move {
-            let beside = |outcomes: &[LineOutcome]| match &note {
-                Some(note) => Piece::edits(note, &raw, outcomes),
+            let beside = |outcomes: &[LineOutcome]| match &noting {
+                Some((note, head)) => Piece::edits(note, head, &raw, outcomes),
                 None => Vec::new(),
             };
             let outcomes = registry.deposit(&lines, &caller, now(), dry, beside).await?;
@@ -582,39 +589,49 @@ impl Piece {
         Some(Self { first, last, sent: head.next()?.to_owned(), answers: note.slice(end + 1..) })
     }
 
-    /// Notes what became of some of the lines that came.
-    fn edits(note: &str, raw: &[Raw], outcomes: &[LineOutcome]) -> Vec<Edit> {
+    /// Notes what became of some of the lines that came, as long as nobody else carries them out.
+    fn edits(note: &str, head: &[u8], raw: &[Raw], outcomes: &[LineOutcome]) -> Vec<Edit> {
         let (Some(first), Some(last)) = (outcomes.first(), outcomes.last()) else { return Vec::new() };
         let (first, last) = (first.number, last.number);
         // What has no fingerprint is like nothing that is sent again, and not done again.
         let sent = sent(raw.iter().filter(|line| (first..=last).contains(&line.0))).unwrap_or_default();
         let body = [format!("{first} {last} {sent}\n").as_bytes(), &print(outcomes)].concat().into();
         let key: Box<[u8]> = Self::key(note, first).into_bytes().into();
-        vec![Edit::RequireNote { key: key.clone(), body: None }, Edit::PutNote { key, body }]
+        vec![
+            Edit::RequireNote { key: note.as_bytes().into(), body: Some(head.into()) },
+            Edit::RequireNote { key: key.clone(), body: None },
+            Edit::PutNote { key, body },
+        ]
     }
 }
 
 impl Noting {
+    /// Takes a batch over that was begun before, or begins a new one.
     async fn load<S: Store>(
         registry: &Registry<S>,
         note: String,
-        at: u64,
-        form: String,
+        mut head: Head,
         turn: OwnedMutexGuard<()>,
     ) -> Result<Self, Box<Wrong>> {
-        if let Some(body) = registry.store().note(note.as_bytes()).await.map_err(failed)? {
+        let at = head.at;
+        let mut before = registry.store().note(note.as_bytes()).await.map_err(failed)?;
+        if let Some(body) = &before {
             // That of a single deposit is none.
-            let Ok(head) = serde_json::from_slice::<Head>(&body) else { return Err(reused()) };
-            if !is_over(head.at, at) {
-                let is_same = head.form == form;
-                return if is_same { Ok(Self { note, head, _turn: turn }) } else { Err(reused()) };
+            let Ok(begun) = serde_json::from_slice::<Head>(body) else { return Err(reused()) };
+            if is_over(begun.at, at) {
+                remove(registry, note.as_bytes(), body.clone(), at).await?;
+                before = None;
+            } else if begun.form != head.form {
+                return Err(reused());
+            } else if begun.done {
+                return Ok(Self { note, head: begun, _turn: turn });
+            } else {
+                head = Head { run: head.run, ..begun };
             }
-            remove(registry, note.as_bytes(), body, at).await?;
         }
-        let head = Head { at, done: false, form };
         let key: Box<[u8]> = note.as_bytes().into();
         let edits = vec![
-            Edit::RequireNote { key: key.clone(), body: None },
+            Edit::RequireNote { key: key.clone(), body: before },
             Edit::PutNote { key, body: written(&head) },
         ];
         match registry.store().commit(Change { by: "batch".into(), at, edits }).await {
@@ -691,7 +708,11 @@ impl Noting {
     /// Notes that it came to its end.
     async fn end<S: Store>(&self, registry: &Registry<S>) -> Result<(), Box<Wrong>> {
         let head = Head { done: true, ..self.head.clone() };
-        let edits = vec![Edit::PutNote { key: self.note.as_bytes().into(), body: written(&head) }];
+        let key: Box<[u8]> = self.note.as_bytes().into();
+        let edits = vec![
+            Edit::RequireNote { key: key.clone(), body: Some(written(&self.head)) },
+            Edit::PutNote { key, body: written(&head) },
+        ];
         let change = Change { by: "batch".into(), at: now(), edits };
         registry.store().commit(change).await.map_err(Refusal::from)?;
         Ok(())

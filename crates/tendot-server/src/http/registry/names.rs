@@ -100,12 +100,14 @@ impl<S: Store + 'static> Http<S> {
             return Ok(answer);
         }
         let answered = self.register(asking, Draft::from_json(&bytes)?, receipt.as_ref()).await;
-        if answered.is_err() && receipt.is_some() {
-            // The same request may have been faster.
-            let receipt = Receipt::asked(&self.registry, asking, &bytes).await?;
-            if let Some(answer) = receipt.map(|receipt| receipt.given(asking.at)).transpose()?.flatten() {
-                return Ok(answer);
-            }
+        // The same request may have been faster, or carried out though nobody heard of it. What was refused stays so if that
+        // can't be read.
+        if answered.is_err()
+            && receipt.is_some()
+            && let Ok(Some(receipt)) = Receipt::asked(&self.registry, asking, &bytes).await
+            && let Some(answer) = receipt.given(asking.at)?
+        {
+            return Ok(answer);
         }
         answered
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
 use http::StatusCode;
-use http::header::{HeaderValue, RETRY_AFTER, VARY};
+use http::header::{HeaderValue, VARY};
 use serde::Serialize;
 use tendot_registry::report::{Finding, Findings, Report, Summary};
 use tendot_registry::{Caller, Refusal, Registry};
@@ -299,9 +299,7 @@ impl<S: Store + 'static> Http<S> {
 
 fn too_many() -> Answer {
     let detail = "Too many others read reports or changes at present. Try again later.";
-    let mut response = Answer::from(problem(StatusCode::SERVICE_UNAVAILABLE, "too-busy", detail));
-    response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("10"));
-    response
+    problem(StatusCode::SERVICE_UNAVAILABLE, "too-busy", detail).into()
 }
 
 fn described(summary: &str) -> Doing {
