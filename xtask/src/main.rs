@@ -29,6 +29,7 @@ usage: cargo xtask COMMAND
   bench-registry          measure deposits and batches over HTTP: against the store, and PostgreSQL
   bench-http              measure redirects and JSON against nginx and Handle.Net's server
   bench-native            measure the native protocol against plain servers and Handle.Net's
+  fail-over               kill the primary of a database under three services, promote a standby, and tell what was lost
   interop [TENDOT]        have Handle.Net's client ask this program, and its own server, the same
   unicode                 make the table of characters anew";
 
@@ -54,6 +55,7 @@ fn main() -> anyhow::Result<()> {
         ["bench-registry"] => bench_registry::bench_registry(),
         ["bench-http"] => bench_http::bench_http(),
         ["bench-native"] => bench_native::bench_native(),
+        ["fail-over"] => test::fail_over(),
         ["interop"] => interop::interop(None),
         ["interop", tendot] => interop::interop(Some(tendot)),
         ["unicode"] => unicode::unicode(),

@@ -62,6 +62,12 @@ pub(crate) fn test() -> Result<()> {
     fuzz(None, 15, Some(10))
 }
 
+/// The one test that is about the loss of a primary, and what it prints.
+pub(crate) fn fail_over() -> Result<()> {
+    let arguments = ["test", "--quiet", "--package=tendot", "--test=fail_over", "--", "--nocapture"];
+    run(Command::new("cargo").args(arguments).current_dir(root()))
+}
+
 /// The crates that ARCHITECTURE.md describes are those that exist.
 fn crates_are_described() -> Result<()> {
     let mut existing = BTreeSet::new();
