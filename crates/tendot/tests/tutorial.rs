@@ -74,8 +74,10 @@ impl Shell {
     /// What a command prints; one in the background until it says that it is ready.
     fn run(&mut self, command: &str) -> String {
         if let Some(command) = command.strip_suffix(" &") {
-            writeln!(self.input, "{command} > service.log 2>&1 < /dev/null &").unwrap();
             let (log, started) = (self.directory.path().join("service.log"), Instant::now());
+            // Another service may have left one.
+            let _ = std::fs::remove_file(&log);
+            writeln!(self.input, "{command} > service.log 2>&1 < /dev/null &").unwrap();
             loop {
                 let said = std::fs::read_to_string(&log).unwrap_or_default();
                 if said.lines().any(|line| line.starts_with("ready")) && said.ends_with('\n') {
@@ -95,6 +97,20 @@ impl Shell {
                 return said.to_owned();
             }
         }
+    }
+}
+
+impl Shell {
+    /// Executes the commands of a page, which have to say what stands there. Gives their number.
+    fn follow(&mut self, path: &str, page: &str) -> usize {
+        let steps = steps(page);
+        let number = steps.len();
+        for Step { line, command, expected } in steps {
+            let said = self.run(&command);
+            let lines: Vec<_> = said.lines().collect();
+            assert!(matches(&expected, &lines), "{path}, line {line}:\n$ {command}\n{said}");
+        }
+        number
     }
 }
 
@@ -134,13 +150,44 @@ fn the_tutorial_is_true() {
     // Others on this machine may be asked at the usual ports.
     let page = page.replace("127.0.0.1:8080", &http).replace("127.0.0.1:2641", &native);
     let mut shell = Shell::start(&[("TENDOT_HTTP_ADDRESS", &http), ("TENDOT_NATIVE_ADDRESS", &native)]);
-    let steps = steps(&page);
-    assert!(steps.len() > 50, "{}", steps.len());
-    for Step { line, command, expected } in steps {
-        let said = shell.run(&command);
-        let lines: Vec<_> = said.lines().collect();
-        assert!(matches(&expected, &lines), "docs/registry.md, line {line}:\n$ {command}\n{said}");
+    assert!(shell.follow("docs/registry.md", &page) > 50);
+}
+
+/// The servers of the page, which outlive the shell.
+struct Databases(PathBuf);
+
+impl Drop for Databases {
+    fn drop(&mut self) {
+        for name in ["one", "two", "three"] {
+            let mut stop = interop_postgres::program("pg_ctl");
+            let stopped = stop.args(["-m", "immediate", "-s", "stop", "-D"]).arg(self.0.join(name)).output();
+            assert!(stopped.is_ok());
+        }
     }
+}
+
+#[test]
+fn the_page_about_postgresql_is_true() {
+    let mut page = std::fs::read_to_string(root().join("docs/operating-postgresql.md")).unwrap();
+    let listeners: Vec<_> = (0..6).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
+    for (port, listener) in ["5431", "5432", "5433", "8081", "8082", "8083"].iter().zip(listeners) {
+        page = page.replace(port, &listener.local_addr().unwrap().port().to_string());
+    }
+    // PostgreSQL's programs do not run as root, and so others do it for them.
+    let programs = tempfile::tempdir().unwrap();
+    for name in ["initdb", "pg_basebackup", "pg_ctl", "psql"] {
+        let program = interop_postgres::program(name);
+        let words = [program.get_program()].into_iter().chain(program.get_args());
+        let words: Vec<_> = words.map(|word| word.to_str().unwrap()).collect();
+        let path = programs.path().join(name);
+        std::fs::write(&path, format!("#!/bin/sh\nexec {} \"$@\"\n", words.join(" "))).unwrap();
+        std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    }
+    let mut shell = Shell::start(&[]);
+    let _databases = Databases(shell.directory.path().to_owned());
+    interop_postgres::give_folder(shell.directory.path());
+    shell.run(&format!("PATH={}:$PATH", programs.path().display()));
+    assert!(shell.follow("docs/operating-postgresql.md", &page) > 30);
 }
 
 #[test]

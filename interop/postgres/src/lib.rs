@@ -51,9 +51,7 @@ impl Server {
     pub fn start(settings: &str) -> Self {
         let folder = tempfile::tempdir().unwrap().keep();
         let data = folder.join("data");
-        if is_root() {
-            run(Command::new("chown").arg("postgres").arg(&folder));
-        }
+        give_folder(&folder);
         run(program("initdb").arg("-D").arg(&data).args([
             "-A",
             "trust",
@@ -76,9 +74,7 @@ impl Server {
     /// A standby of this one, which follows it under the name `name`: that is what `synchronous_standby_names` knows it by.
     pub fn standby(&self, name: &str) -> Self {
         let folder = tempfile::tempdir().unwrap().keep();
-        if is_root() {
-            run(Command::new("chown").arg("postgres").arg(&folder));
-        }
+        give_folder(&folder);
         let port = spare_port();
         self.copy_to(&folder, port, name);
         Self::begin(folder, port)
@@ -358,6 +354,14 @@ pub fn program(name: &str) -> Command {
     let mut command = Command::new("setpriv");
     command.args(["--reuid=postgres", "--regid=postgres", "--clear-groups"]).arg(path).current_dir("/");
     command
+}
+
+/// Gives a folder to the user that the server runs as.
+pub fn give_folder(path: &Path) {
+    if is_root() {
+        program("initdb");
+        run(Command::new("chown").arg("postgres").arg(path));
+    }
 }
 
 /// Gives a file to the user that the server runs as, and to nobody else.

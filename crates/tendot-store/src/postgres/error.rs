@@ -208,6 +208,11 @@ impl Failure {
             .contains(code)
     }
 
+    /// Whether there are no tables.
+    pub(super) fn is_of_tables(&self) -> bool {
+        matches!(self, Self::Server(error) if error.code() == Some(&SqlState::UNDEFINED_TABLE))
+    }
+
     /// Whether somebody else may answer: the server is at fault, or the way to it.
     pub(super) fn is_of_server(&self) -> bool {
         let is_conflict = matches!(self, Self::Server(error) if error.code().is_some_and(|code| code.code().starts_with("40")));

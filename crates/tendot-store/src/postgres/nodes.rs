@@ -41,8 +41,8 @@ pub(super) struct Nodes {
 #[derive(Debug)]
 struct Lead {
     number: Option<usize>,
-    /// Since when there is none.
-    lost: Instant,
+    /// Since when there is none, if there was one.
+    lost: Option<Instant>,
 }
 
 /// One server.
@@ -97,7 +97,7 @@ impl Nodes {
             all: address.hosts.iter().map(node).collect::<Result<_, PostgresError>>()?,
             asks_standbys: address.asks_standbys,
             turn: AtomicUsize::new(0),
-            lead: Mutex::new(Lead { number: None, lost: Instant::now() }),
+            lead: Mutex::new(Lead { number: None, lost: None }),
             freshness: Freshness::new(),
         })
     }
@@ -156,7 +156,7 @@ impl Nodes {
     /// Whether there has been none for so long that nobody should wait.
     pub(super) fn lacks_primary(&self) -> bool {
         let lead = self.lead();
-        lead.number.is_none() && lead.lost.elapsed() > GRACE
+        lead.number.is_none() && lead.lost.is_none_or(|lost| lost.elapsed() > GRACE)
     }
 
     fn lead(&self) -> std::sync::MutexGuard<'_, Lead> {
@@ -169,18 +169,20 @@ impl Nodes {
         let Some(node) = self.get(number) else { return false };
         let mut lead = self.lead();
         if takes_changes && lead.number.is_none() {
-            tracing::info!(host = %node.place, "this server of the database takes changes");
+            if lead.lost.is_some() {
+                tracing::info!(host = %node.place, "this server of the database takes changes now");
+            }
             lead.number = Some(number);
         } else if !takes_changes && lead.number == Some(number) {
             tracing::warn!(host = %node.place, "this server of the database takes no more changes");
-            *lead = Lead { number: None, lost: Instant::now() };
+            *lead = Lead { number: None, lost: Some(Instant::now()) };
         }
         let (is_lead, is_led) = (lead.number == Some(number), lead.number.is_some());
         drop(lead);
         let state = if takes_changes { State::Primary(line) } else { State::Standby(line) };
         let mut seen = node.seen.lock().unwrap_or_else(PoisonError::into_inner);
         if matches!(seen.state, State::Gone) {
-            tracing::info!(host = %node.place, "a server of the database is there again");
+            tracing::info!(host = %node.place, "a server of the database is there");
         }
         seen.state = state;
         if takes_changes || line >= self.freshness.known() {
@@ -194,11 +196,12 @@ impl Nodes {
         let Some(node) = self.get(number) else { return };
         let mut lead = self.lead();
         if lead.number == Some(number) {
-            *lead = Lead { number: None, lost: Instant::now() };
+            *lead = Lead { number: None, lost: Some(Instant::now()) };
         }
         drop(lead);
         let mut seen = node.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        if !matches!(seen.state, State::Gone) {
+        // A standby that does not know the tables yet will in a moment.
+        if !matches!(seen.state, State::Gone) && !why.is_of_tables() {
             tracing::warn!(host = %node.place, %why, "a server of the database is not reached");
         }
         seen.state = State::Gone;
