@@ -338,30 +338,41 @@ fn end_asked(tls: Option<Arc<Tls>>) -> io::Result<impl Future<Output = ()>> {
 /// The operator's token, which is made at the first start and only its owner can read.
 fn operator_token(path: &Path) -> Result<String, Failure> {
     let failed = |error| Failure::io(format!("`{}` can't be used", path.display()), &error);
-    let mut options = OpenOptions::new();
-    options.write(true).create_new(true);
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    match options.open(path) {
-        Ok(mut file) => {
-            let mut random = [0; 32];
-            rand::fill(&mut random).map_err(|_| Failure::new("the system has no randomness"))?;
-            let token = BASE64URL_NOPAD.encode(&random);
-            writeln!(file, "{token}").and_then(|()| file.sync_all()).map_err(failed)?;
-            Ok(token)
+    let mut token = String::new();
+    match OpenOptions::new().read(true).open(path) {
+        Ok(file) => file.take(4_096).read_to_string(&mut token).map_err(failed)?,
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            return if make_token(path)? { operator_token(path) } else { Err(failed(error)) };
         }
-        Err(error) if error.kind() == ErrorKind::AlreadyExists => {
-            let mut token = String::new();
-            let file = OpenOptions::new().read(true).open(path);
-            file.and_then(|file| file.take(4_096).read_to_string(&mut token)).map_err(failed)?;
-            let token = token.trim();
-            if token.len() < 16 {
-                return Err(Failure::new(format!("`{}` has no token", path.display()))
-                    .hint("remove the file, and the next start makes a new one"));
-            }
-            Ok(token.to_owned())
-        }
-        Err(error) => Err(failed(error)),
+        Err(error) => return Err(failed(error)),
+    };
+    let token = token.trim();
+    if token.len() < 16 {
+        return Err(Failure::new(format!("`{}` has no token", path.display()))
+            .hint("remove the file, and the next start makes a new one"));
     }
+    Ok(token.to_owned())
+}
+
+/// Makes a token, unless another server of this directory is faster. It is there whole or not at all. Tells whether there is one
+/// now.
+fn make_token(path: &Path) -> Result<bool, Failure> {
+    let failed = |error| Failure::io(format!("`{}` can't be made", path.display()), &error);
+    let mut random = [0; 32];
+    rand::fill(&mut random).map_err(|_| Failure::new("the system has no randomness"))?;
+    let draft = path.with_extension(format!("token.{}", std::process::id()));
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).truncate(true);
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let mut file = options.open(&draft).map_err(failed)?;
+    let written = writeln!(file, "{}", BASE64URL_NOPAD.encode(&random)).and_then(|()| file.sync_all());
+    let linked = written.and_then(|()| match std::fs::hard_link(&draft, path) {
+        Err(error) if error.kind() != ErrorKind::AlreadyExists => Err(error),
+        _ => Ok(()),
+    });
+    let removed = std::fs::remove_file(&draft);
+    linked.and(removed).map_err(failed)?;
+    Ok(path.exists())
 }
 
 /// Puts a few records into the store, unless they are there.
