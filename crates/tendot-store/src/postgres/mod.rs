@@ -2,9 +2,10 @@
 //!
 //! `connect.rs` reads the address, `nodes.rs` knows its servers and `watch.rs` looks after them and follows the log, from which
 //! `freshness.rs` knows what has changed. `schema.rs` makes and changes the tables, `read.rs` asks them (single records on the
-//! connections of `shared.rs`), `writer.rs` commits the changes of all callers together, again where that is right; `transaction.rs` is one try of it, with
-//! `batch.rs`, what its changes come to, and `columns.rs`, what is written. `row.rs` and `values.rs` are what stands in the
-//! columns, `error.rs` is what can go wrong. The tables are in `migrations/` and drawn in `docs/storage-format.md`.
+//! connections of `shared.rs`; `homed.rs` remembers prefixes), `writer.rs` commits the changes of all callers together, again
+//! where that is right; `transaction.rs` is one try of it, with `batch.rs`, what its changes come to, and `columns.rs`, what is
+//! written. `row.rs` and `values.rs` are what stands in the columns, `error.rs` is what can go wrong. The tables are in
+//! `migrations/` and drawn in `docs/storage-format.md`.
 //!
 //! Several processes may write. Who does locks the one row of `tendot_counters` first: from then on, until its transaction has
 //! ended, it alone knows what is there and hands out revisions and sequence numbers. So these have no gaps, and they become
@@ -16,6 +17,7 @@ mod columns;
 mod connect;
 mod error;
 mod freshness;
+mod homed;
 mod nodes;
 mod read;
 mod row;
@@ -33,6 +35,7 @@ use connect::Address;
 use error::Failure;
 pub use error::PostgresError;
 use futures_util::future::join_all;
+use homed::Homed;
 use nodes::{Node, Nodes};
 use watch::Watch;
 use writer::Writer;
@@ -57,6 +60,7 @@ use crate::{
 #[derive(Debug)]
 pub struct Postgres {
     nodes: Arc<Nodes>,
+    homed: Homed,
     writer: Writer,
     settings: PostgresSettings,
     _watch: Watch,
@@ -127,7 +131,7 @@ impl Postgres {
         drop(client);
         let watch = Watch::start(&nodes, settings).await;
         let writer = Writer::start(Arc::clone(&nodes), settings.clone());
-        Ok(Self { nodes, writer, settings: settings.clone(), _watch: watch })
+        Ok(Self { nodes, homed: Homed::default(), writer, settings: settings.clone(), _watch: watch })
     }
 
     /// The servers of the database, as they were last seen.

@@ -11,7 +11,7 @@ use super::error::Failure;
 use super::nodes::{Node, Read};
 use super::{Postgres, row};
 use crate::embedded::key::record_key;
-use crate::recent::is_recent_enough;
+use crate::recent::{is_recent_enough, remember, remembered};
 use crate::{
     Before, Counted, Entry, History, Key, Listed, Logged, Note, Order, Past, Piece, StoreError, history,
 };
@@ -93,12 +93,17 @@ type Parameters<'p> = &'p [&'p (dyn ToSql + Sync)];
 
 impl Postgres {
     pub(super) async fn get_record(&self, key: &Key) -> Result<Option<Entry>, StoreError> {
+        if let Some(entry) = remembered(key) {
+            return Ok(entry);
+        }
         let read =
             if is_recent_enough() { Read::Since(self.nodes.freshness.of_name(key)) } else { Read::Current };
         let found = self.one("reading a record", GET, &&*record_key(key), read).await?;
         let entry = found.map(|found| row::entry(&found, 0)).transpose()?.flatten();
         // Two long names could have the same key; then only one of them is here.
-        Ok(entry.filter(|entry| entry.name.as_bytes().eq_ignore_ascii_case(key.as_bytes())))
+        let entry = entry.filter(|entry| entry.name.as_bytes().eq_ignore_ascii_case(key.as_bytes()));
+        remember(key, entry.as_ref());
+        Ok(entry)
     }
 
     pub(super) async fn list_under(
@@ -249,9 +254,19 @@ impl Postgres {
         if prefix.is_empty() || prefix.len() > Key::LONGEST_PREFIX {
             return Ok(false);
         }
-        let read =
-            if is_recent_enough() { Read::Since(self.nodes.freshness.of_prefixes()) } else { Read::Current };
-        Ok(self.one("reading a prefix", IS_HOMED, &prefix.to_ascii_uppercase(), read).await?.is_some())
+        let prefix = prefix.to_ascii_uppercase();
+        if !is_recent_enough() {
+            return Ok(self.one("reading a prefix", IS_HOMED, &prefix, Read::Current).await?.is_some());
+        }
+        let freshness = &self.nodes.freshness;
+        let version = freshness.versions.of_prefixes();
+        if let Some(is_homed) = self.homed.get(version, &prefix) {
+            return Ok(is_homed);
+        }
+        let read = Read::Since(freshness.of_prefixes());
+        let is_homed = self.one("reading a prefix", IS_HOMED, &prefix, read).await?.is_some();
+        self.homed.put(version, prefix, is_homed);
+        Ok(is_homed)
     }
 
     pub(super) async fn list_homed(
