@@ -152,7 +152,8 @@ impl Server {
     pub fn kill(&self) {
         let children = self.signal("KILL");
         self.postmaster.lock().unwrap().wait().unwrap();
-        let gone = |pid: &u32| !Path::new(&format!("/proc/{pid}")).exists();
+        // Where nobody waits for orphans they stay for ever, as nothing but a number.
+        let gone = |pid: &u32| matches!(stat(*pid).first().map(|state| &**state), None | Some("Z"));
         let end = Instant::now() + Duration::from_secs(10);
         while !children.iter().all(gone) && Instant::now() < end {
             std::thread::sleep(Duration::from_millis(5));
@@ -240,12 +241,14 @@ fn spawn(folder: &Path) -> Child {
 fn children(parent: u32) -> Vec<u32> {
     let processes = std::fs::read_dir("/proc").unwrap().flatten();
     let pids = processes.filter_map(|process| process.file_name().to_str()?.parse::<u32>().ok());
-    pids.filter(|pid| {
-        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-        let after_name = stat.rsplit(')').next().unwrap_or_default();
-        after_name.split_whitespace().nth(1) == Some(&*parent.to_string())
-    })
-    .collect()
+    pids.filter(|pid| stat(*pid).get(1) == Some(&parent.to_string())).collect()
+}
+
+/// What the system tells of a process, from its state on; nothing if there is none.
+fn stat(pid: u32) -> Vec<String> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let after_name = stat.rsplit(')').next().unwrap_or_default();
+    after_name.split_whitespace().map(str::to_owned).collect()
 }
 
 /// A program of PostgreSQL, which does not run as root.
