@@ -28,10 +28,10 @@ pub struct Server {
     watch: Child,
 }
 
-/// The one for all tests that leave it as it is.
+/// The one for all tests that leave it as it is. It never waits for the disk, since nobody loses power here.
 pub fn shared() -> &'static Server {
     static SHARED: OnceLock<Server> = OnceLock::new();
-    SHARED.get_or_init(|| Server::start(""))
+    SHARED.get_or_init(|| Server::start("fsync = off"))
 }
 
 /// The address of a database that is empty, for one test.
@@ -39,10 +39,11 @@ pub fn new_database() -> String {
     block_on(async { shared().address(&shared().database().await) })
 }
 
-/// Waits for something that begins tasks: they go on as long as this process.
+/// Waits for something that begins tasks: they go on as long as this process. It may be within another such call.
 pub fn block_on<F: Future>(future: F) -> F::Output {
     static RUNTIME: OnceLock<Runtime> = OnceLock::new();
-    RUNTIME.get_or_init(|| Runtime::new().unwrap()).block_on(future)
+    let _within = RUNTIME.get_or_init(|| Runtime::new().unwrap()).enter();
+    pollster::block_on(future)
 }
 
 impl Server {
@@ -120,9 +121,15 @@ impl Server {
 
     /// Makes a database, which is empty. Gives its name.
     pub async fn database(&self) -> String {
-        static NUMBER: AtomicU32 = AtomicU32::new(0);
-        let name = format!("test_{}", NUMBER.fetch_add(1, Ordering::SeqCst));
+        let name = new_name();
         self.execute("postgres", &format!("create database {name}")).await;
+        name
+    }
+
+    /// Makes a database that is as another is, to which nobody is connected. Gives its name.
+    pub async fn copy(&self, of: &str) -> String {
+        let name = new_name();
+        self.execute("postgres", &format!("create database {name} template {of}")).await;
         name
     }
 
@@ -224,6 +231,11 @@ impl Drop for Server {
         let _ = self.postmaster.lock().unwrap().wait();
         let _ = self.watch.wait();
     }
+}
+
+fn new_name() -> String {
+    static NUMBER: AtomicU32 = AtomicU32::new(0);
+    format!("test_{}", NUMBER.fetch_add(1, Ordering::SeqCst))
 }
 
 fn spawn(folder: &Path) -> Child {
