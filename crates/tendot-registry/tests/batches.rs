@@ -5,8 +5,8 @@ mod parties;
 use std::collections::BTreeSet;
 use std::sync::Barrier;
 
+use interop_postgres::block_on;
 use parties::*;
-use pollster::block_on;
 use tendot_proto::{Handle, Now, Value};
 use tendot_registry::doi::{Draft, Line, is_minted};
 use tendot_registry::party::{Policy, PrefixChange, RegistrantChange, TokenEnd};
@@ -51,6 +51,7 @@ fn notes_that_are_too_large() {
 fn good_and_bad_lines() {
     mixed(&InMemory);
     mixed(&OnDisk::new());
+    mixed(&InDatabase::new());
 }
 
 fn mixed(stage: &impl Stage) {
@@ -147,6 +148,7 @@ fn mixed(stage: &impl Stage) {
 fn quotas() {
     quota(&InMemory);
     quota(&OnDisk::new());
+    quota(&InDatabase::new());
 }
 
 fn quota(stage: &impl Stage) {
@@ -199,6 +201,7 @@ fn quota(stage: &impl Stage) {
 fn attack_d9_quota_at_once() {
     at_once(&InMemory.scene(), 60);
     at_once(&OnDisk::new().scene(), 5);
+    at_once(&InDatabase::new().scene(), 5);
 }
 
 fn at_once<S: Store>(scene: &Scene<S>, rounds: u64) {

@@ -7,8 +7,8 @@ mod parties;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use interop_postgres::block_on;
 use parties::{admin, check_whole, deposit, key, letter, line, work};
-use pollster::block_on;
 use tendot_proto::{Handle, Now, Value};
 use tendot_registry::doi::{Draft, NameChange, NameEnd, NameState, NewName};
 use tendot_registry::party::{
@@ -33,6 +33,11 @@ fn in_memory() {
 fn on_disk() {
     let directory = tempfile::tempdir().unwrap();
     run(Embedded::open(directory.path()).unwrap(), 10_000);
+}
+
+#[test]
+fn in_a_database() {
+    run(parties::store::postgres(), 5_000);
 }
 
 /// `TENDOT_SEED=… cargo test -p tendot-registry --test model` does the same once more.

@@ -4,7 +4,7 @@ mod scene;
 
 use std::sync::Arc;
 
-use pollster::block_on;
+use interop_postgres::block_on;
 use scene::*;
 use tendot_proto::auth::Challenge;
 use tendot_proto::record::{HashOption, Server, Site};
@@ -13,7 +13,7 @@ use tendot_registry::{
     Caller, Error, Neighbours, Operation, Page, Query, Registry, Resolution, Said, Search, Settings, Share,
     TemplateSettings, Write,
 };
-use tendot_store::{Edit, EditKind, Expect, Memory, Store};
+use tendot_store::{Edit, EditKind, Expect, Store};
 
 const ONE: &str = "300:0.NA/10.1";
 const ADMIN: &str = "300:10.1/a";
@@ -151,7 +151,7 @@ fn new_suffixes() {
 #[test]
 fn deleted_names() {
     let settings = Settings { permanent_prefixes: vec!["10.2".into()], ..Settings::default() };
-    let registry = with(Memory::new(), settings);
+    let registry = with(store::new(), settings);
     for name in ["10.1/x", "10.1/y", "10.2/x"] {
         check(&registry, "operator", &create(name, vec![admin(100, 0x0fff, ADMIN)]), 1);
     }
@@ -177,7 +177,7 @@ fn homed_prefixes() {
         home_only_admins: vec![Reference::parse("0:10.1/homer")],
         ..Settings::default()
     };
-    let registry = with(Memory::new(), settings);
+    let registry = with(store::new(), settings);
     let listed = |who: &str, after: Option<&str>, limit| {
         block_on(registry.list_homed(after, limit, &caller(who), &mut Work::new(1_000)))
     };
@@ -208,7 +208,7 @@ fn server_admins_with_full_access() {
         prefix_admins: false,
         ..Settings::default()
     };
-    let registry = with(Memory::new(), settings);
+    let registry = with(store::new(), settings);
     check(&registry, ONE, &create("10.1/x", vec![]), 400);
     check(&registry, "300:10.1/server", &create("10.1/x", vec![note(1, 0x0c)]), 1);
     let query = Query { public_only: false, ..Query::new(Handle::from("10.1/x")) };
@@ -220,7 +220,7 @@ fn server_admins_with_full_access() {
 fn lists() {
     let settings =
         Settings { server_admins: vec![Reference::parse("300:10.1/server")], ..Settings::default() };
-    let registry = with(Memory::new(), settings);
+    let registry = with(store::new(), settings);
     for name in ["10.1/b", "10.1/A", "10.1/c", "10.2/x", "0.NA/10.1.2", "0.NA/10.1.2.3", "0.NA/10.11"] {
         put(registry.store(), name, vec![]);
     }
@@ -270,7 +270,7 @@ fn lists() {
         let counted = block_on(registry.count(Handle::from(prefix), None, 9, &caller, &mut work));
         assert_eq!(counted.map_err(|error| error.response_code().0), Err(expected), "{who} {prefix}");
     }
-    let closed = with(Memory::new(), Settings { list_handles: false, ..Settings::default() });
+    let closed = with(store::new(), Settings { list_handles: false, ..Settings::default() });
     let listed =
         block_on(closed.list(Handle::from("10.1"), None, 9, &caller("operator"), &mut Work::new(100)));
     assert_eq!(code(&listed), 5);
@@ -409,7 +409,7 @@ fn names_made_by_templates() {
 #[test]
 fn templates_of_the_settings() {
     let registry_with = |templates| {
-        let registry = with(Memory::new(), Settings { templates, ..Settings::default() });
+        let registry = with(store::new(), Settings { templates, ..Settings::default() });
         put(registry.store(), "10.1/x", vec![url(1, "https://a/")]);
         let xml = "<namespace><template delimiter='@'><value type='A'>prefix</value></template></namespace>";
         put(registry.store(), "0.NA/10.2", vec![Value::new(1, "HS_NAMESPACE", xml)]);
@@ -469,7 +469,7 @@ fn searching() {
         home_only_admins: vec![Reference::parse("300:10.1/homes")],
         ..Settings::default()
     };
-    let registry = with(Memory::new(), settings);
+    let registry = with(store::new(), settings);
     let typed = |index, value_type, data| Value::new(index, value_type, data);
     let hidden = Value { permissions: Permissions(0x0c), ..url(2, "https://hidden/") };
     put(
@@ -546,7 +546,7 @@ fn leftovers_of_a_share() {
     let site =
         Site { hash_option: HashOption::WHOLE, servers: vec![Server::default(); 3], ..Site::default() };
     let share = Share::of(&site, 1);
-    let registry = with(Memory::new(), Settings { share, ..Settings::default() });
+    let registry = with(store::new(), Settings { share, ..Settings::default() });
     for number in 0..30 {
         put(registry.store(), &format!("10.1/{number}"), vec![url(1, "https://a/")]);
     }
@@ -572,7 +572,7 @@ fn leftovers_of_a_share() {
 
 /// The other of two servers, asked as it is over a connection.
 #[derive(Debug)]
-struct Other(Registry<Memory>);
+struct Other(Registry<store::Kept>);
 
 impl Neighbours for Other {
     fn values<'a>(&'a self, name: &'a str, work: &'a mut Work) -> Said<'a, Option<Vec<Value<'static>>>> {
@@ -608,7 +608,7 @@ fn what_is_made_up_governs_nothing() {
             let namespace = is_in_settings.then(|| xml.into());
             let templates = TemplateSettings { namespace, ..TemplateSettings::default() };
             let share = Share::of(&site, place);
-            let registry = with(Memory::new(), Settings { share, templates, ..Settings::default() });
+            let registry = with(store::new(), Settings { share, templates, ..Settings::default() });
             if !is_in_settings {
                 put(registry.store(), "0.NA/10.1", vec![Value::new(1, "HS_NAMESPACE", xml)]);
             }

@@ -4,8 +4,8 @@ mod parties;
 
 use std::sync::Barrier;
 
+use interop_postgres::block_on;
 use parties::*;
-use pollster::block_on;
 use tendot_proto::{Handle, Now, Value};
 use tendot_registry::doi::{Draft, NameChange, NameEnd, NameState, NewName};
 use tendot_registry::party::{
@@ -451,6 +451,7 @@ fn attack_p11_of_others() {
 fn attack_r1_one_name_many_spellings() {
     one_wins(&InMemory.scene());
     one_wins(&OnDisk::new().scene());
+    one_wins(&InDatabase::new().scene());
 }
 
 fn one_wins<S: Store>(scene: &Scene<S>) {

@@ -2,8 +2,8 @@
 
 mod parties;
 
+use interop_postgres::block_on;
 use parties::*;
-use pollster::block_on;
 use tendot_proto::{Handle, Now, Value};
 use tendot_registry::doi::{Draft, NameState, NewName};
 use tendot_registry::party::{
@@ -318,6 +318,11 @@ fn in_memory() {
 #[test]
 fn on_disk() {
     check(&OnDisk::new());
+}
+
+#[test]
+fn in_a_database() {
+    check(&InDatabase::new());
 }
 
 fn check(stage: &impl Stage) {

@@ -28,10 +28,10 @@ pub struct Server {
     watch: Child,
 }
 
-/// The one for all tests that leave it as it is.
+/// The one for all tests that leave it as it is. It never waits for the disk, since nobody loses power here.
 pub fn shared() -> &'static Server {
     static SHARED: OnceLock<Server> = OnceLock::new();
-    SHARED.get_or_init(|| Server::start(""))
+    SHARED.get_or_init(|| Server::start("fsync = off"))
 }
 
 /// The address of a database that is empty, for one test.
@@ -39,10 +39,11 @@ pub fn new_database() -> String {
     block_on(async { shared().address(&shared().database().await) })
 }
 
-/// Waits for something that begins tasks: they go on as long as this process.
+/// Waits for something that begins tasks: they go on as long as this process. It may be within another such call.
 pub fn block_on<F: Future>(future: F) -> F::Output {
     static RUNTIME: OnceLock<Runtime> = OnceLock::new();
-    RUNTIME.get_or_init(|| Runtime::new().unwrap()).block_on(future)
+    let _within = RUNTIME.get_or_init(|| Runtime::new().unwrap()).enter();
+    pollster::block_on(future)
 }
 
 impl Server {
@@ -121,9 +122,15 @@ impl Server {
 
     /// Makes a database, which is empty. Gives its name.
     pub async fn database(&self) -> String {
-        static NUMBER: AtomicU32 = AtomicU32::new(0);
-        let name = format!("test_{}", NUMBER.fetch_add(1, Ordering::SeqCst));
+        let name = new_name();
         self.execute("postgres", &format!("create database {name}")).await;
+        name
+    }
+
+    /// Makes a database that is as another is, to which nobody is connected. Gives its name.
+    pub async fn copy(&self, of: &str) -> String {
+        let name = new_name();
+        self.execute("postgres", &format!("create database {name} template {of}")).await;
         name
     }
 
@@ -153,7 +160,8 @@ impl Server {
     pub fn kill(&self) {
         let children = self.signal("KILL");
         self.postmaster.lock().unwrap().wait().unwrap();
-        let gone = |pid: &u32| !Path::new(&format!("/proc/{pid}")).exists();
+        // Where nobody waits for orphans they stay for ever, as nothing but a number.
+        let gone = |pid: &u32| matches!(stat(*pid).first().map(|state| &**state), None | Some("Z"));
         let end = Instant::now() + Duration::from_secs(10);
         while !children.iter().all(gone) && Instant::now() < end {
             std::thread::sleep(Duration::from_millis(5));
@@ -313,6 +321,11 @@ fn configure(folder: &Path, port: u16, settings: &str) {
     write!(file, "\n{sockets}\nport = {port}\n{settings}\n").unwrap();
 }
 
+fn new_name() -> String {
+    static NUMBER: AtomicU32 = AtomicU32::new(0);
+    format!("test_{}", NUMBER.fetch_add(1, Ordering::SeqCst))
+}
+
 fn spawn(folder: &Path) -> Child {
     let log = std::fs::File::options().create(true).append(true).open(folder.join("log")).unwrap();
     program("postgres")
@@ -328,12 +341,14 @@ fn spawn(folder: &Path) -> Child {
 fn children(parent: u32) -> Vec<u32> {
     let processes = std::fs::read_dir("/proc").unwrap().flatten();
     let pids = processes.filter_map(|process| process.file_name().to_str()?.parse::<u32>().ok());
-    pids.filter(|pid| {
-        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-        let after_name = stat.rsplit(')').next().unwrap_or_default();
-        after_name.split_whitespace().nth(1) == Some(&*parent.to_string())
-    })
-    .collect()
+    pids.filter(|pid| stat(*pid).get(1) == Some(&parent.to_string())).collect()
+}
+
+/// What the system tells of a process, from its state on; nothing if there is none.
+fn stat(pid: u32) -> Vec<String> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let after_name = stat.rsplit(')').next().unwrap_or_default();
+    after_name.split_whitespace().map(str::to_owned).collect()
 }
 
 /// A program of PostgreSQL, which does not run as root.

@@ -2,6 +2,8 @@
 
 #![allow(dead_code, unreachable_pub, reason = "each test uses a part of it")]
 
+#[path = "../store/mod.rs"]
+pub mod store;
 mod watched;
 mod whole;
 
@@ -10,7 +12,8 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use pollster::block_on;
+use interop_postgres::{block_on, shared};
+use store::open;
 use tempfile::TempDir;
 use tendot_proto::record::{Admin, AdminPermissions};
 use tendot_proto::{Permissions, Reference, Value, Work};
@@ -20,7 +23,7 @@ use tendot_registry::party::{
 };
 use tendot_registry::transfer::{NewTransfer, What};
 use tendot_registry::{Caller, Carried, Identity, Reason, Refusal, Registry, Settings, Task};
-use tendot_store::{Embedded, Memory, Store};
+use tendot_store::{Embedded, Memory, Postgres, Store};
 pub use watched::Watched;
 #[allow(unused_imports, reason = "each test uses a part of it")]
 pub use whole::check_whole;
@@ -95,6 +98,38 @@ impl Stage for OnDisk {
         *self.copy.borrow_mut() = Some(copy);
         let (ids, tokens, callers) = (self.ids.clone(), self.tokens.clone(), self.callers.clone());
         Scene { registry, ids, tokens, callers, random: Cell::new(self.random) }
+    }
+}
+
+/// Scenes in a database: copies of one that was made once.
+pub struct InDatabase {
+    first: String,
+    made: Scene<Memory>,
+}
+
+impl InDatabase {
+    pub fn new() -> Self {
+        let first = block_on(shared().database());
+        let Scene { ids, tokens, callers, random, .. } = Scene::new(open(&shared().address(&first)));
+        let registry = Registry::new(Memory::new(), Settings::default());
+        Self { first, made: Scene { registry, ids, tokens, callers, random } }
+    }
+}
+
+impl Stage for InDatabase {
+    type Store = Postgres;
+
+    fn scene(&self) -> Scene<Postgres> {
+        let copy = block_on(shared().copy(&self.first));
+        let registry = Registry::new(open(&shared().address(&copy)), Settings::default());
+        let Scene { ids, tokens, callers, random, .. } = &self.made;
+        Scene {
+            registry,
+            ids: ids.clone(),
+            tokens: tokens.clone(),
+            callers: callers.clone(),
+            random: random.clone(),
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use pollster::block_on;
+use interop_postgres::block_on;
 use serde_json::Value as Json;
 use tendot_proto::record::{Admin, ValueList};
 use tendot_registry::{Caller, Registry};

@@ -2,13 +2,17 @@
 
 #![allow(dead_code, unreachable_pub, reason = "each test uses a part of it")]
 
+#[path = "../store/mod.rs"]
+pub mod store;
+
 use std::time::Duration;
 
-use pollster::block_on;
+use interop_postgres::block_on;
+use store::Kept;
 use tendot_proto::record::{Admin, AdminPermissions, ValueList};
 use tendot_proto::{Handle, Now, Permissions, Reference, Value, Work};
 use tendot_registry::{Caller, Done, Error, Identity, Query, Registry, Resolution, Settings, Write};
-use tendot_store::{Change, Edit, Expect, Key, Memory, Store};
+use tendot_store::{Change, Edit, Expect, Key, Store};
 
 pub const NOW: Now = Now { elapsed: Duration::ZERO, unix: 1_800_000_000 };
 
@@ -16,8 +20,8 @@ pub const NOW: Now = Now { elapsed: Duration::ZERO, unix: 1_800_000_000 };
 pub const BEFORE: u32 = 1_700_000_000;
 
 /// Names under 0.NA, 10.1 and 10.2 are kept here; `300:0.NA/10.1` administers the one, `300:0.NA/10.2` the other.
-pub fn registry() -> Registry<Memory> {
-    with(Memory::new(), Settings::default())
+pub fn registry() -> Registry<Kept> {
+    with(store::new(), Settings::default())
 }
 
 pub fn with<S: Store>(store: S, settings: Settings) -> Registry<S> {

@@ -2,7 +2,7 @@
 
 #![allow(dead_code, reason = "each file of tests uses its own part")]
 
-#[path = "../store/mod.rs"]
+#[path = "../../../tendot-registry/tests/store/mod.rs"]
 pub(crate) mod store;
 
 use std::io::{Read as _, Write as _};

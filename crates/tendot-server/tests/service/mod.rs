@@ -1,7 +1,7 @@
 //! A service with given records, and a client that sends exactly what it is told.
 #![allow(dead_code, reason = "each test uses a part")]
 
-#[path = "../store/mod.rs"]
+#[path = "../../../tendot-registry/tests/store/mod.rs"]
 pub(crate) mod store;
 
 use std::collections::BTreeSet;

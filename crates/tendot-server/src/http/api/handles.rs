@@ -317,7 +317,8 @@ fn common(doing: Doing) -> Doing {
     let doing =
         failure(doing, StatusCode::FORBIDDEN, "Who asks may not do this, or credentials are not taken here");
     let doing = failure(doing, StatusCode::INTERNAL_SERVER_ERROR, "The store failed");
-    failure(doing, StatusCode::SERVICE_UNAVAILABLE, "There is too much to do")
+    failure(doing, StatusCode::SERVICE_UNAVAILABLE, "There is too much to do, or the database is not reached")
+        .header("Retry-After", "Seconds, if it may go well then")
 }
 
 fn written(doing: Doing) -> Doing {

@@ -388,7 +388,8 @@ fn common(doing: Doing, needs_token: bool) -> Doing {
     let doing =
         wrong(doing, StatusCode::FORBIDDEN, "Who asks may not do this, or credentials are not taken here");
     let doing = wrong(doing, StatusCode::INTERNAL_SERVER_ERROR, "The store failed");
-    wrong(doing, StatusCode::SERVICE_UNAVAILABLE, "There is too much to do")
+    wrong(doing, StatusCode::SERVICE_UNAVAILABLE, "There is too much to do, or the database is not reached")
+        .header("Retry-After", "Seconds, if it may go well then")
 }
 
 /// What those have that change something.

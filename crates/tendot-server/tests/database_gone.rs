@@ -1,0 +1,227 @@
+//! A database that is gone: whoever asks is told so, and told the truth; and when it is there again, all goes on.
+
+mod client;
+mod native;
+mod server;
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use client::{Client, lines};
+use interop_postgres::{Server, block_on};
+use native::{Setting, resolution, start_over, words};
+use serde_json::{Value as Json, json};
+use server::{Found, TOKEN};
+use tendot_proto::auth::Credentials;
+use tendot_proto::crypto::AwsLc;
+use tendot_proto::endpoint::Transport;
+use tendot_proto::wire::List;
+use tendot_proto::{Handle, Message, Opcode, Request};
+use tendot_store::{Postgres, PostgresSettings};
+
+const DATABASE: &str = "directory";
+
+/// A server that is killed, and the store of one of its databases.
+fn database() -> (Server, Postgres) {
+    let server = Server::start("");
+    block_on(server.execute("postgres", &format!("create database {DATABASE}")));
+    let address = server.address(DATABASE);
+    // Nobody waits longer in these tests.
+    let patience = Duration::from_secs(1);
+    let settings = PostgresSettings { patience, connections: 4, ..PostgresSettings::default() };
+    (server, block_on(Postgres::open(&address, &settings)).unwrap())
+}
+
+/// As soon as the database is there again, within some seconds.
+fn again<T>(ask: impl Fn() -> Option<T>) -> T {
+    let end = Instant::now() + Duration::from_secs(20);
+    loop {
+        if let Some(found) = ask() {
+            return found;
+        }
+        assert!(Instant::now() < end, "it does not go on");
+        thread::sleep(Duration::from_millis(50));
+    }
+}
+
+#[track_caller]
+fn check_later(found: &Found, code: Option<&str>) {
+    let body = String::from_utf8_lossy(&found.body);
+    assert_eq!((found.status, found.header("retry-after")), (503, Some("10")), "{}\n{body}", found.head);
+    if let Some(code) = code {
+        let json: Json = serde_json::from_str(&body).unwrap_or_else(|error| panic!("{error}: {body}"));
+        assert!(code.split('|').any(|code| json["code"] == code), "{body}");
+    }
+}
+
+#[test]
+fn over_http() {
+    let (server, store) = database();
+    let client = Client::start(store);
+    let scene = client.scene();
+    let (token, url) = (&scene.tokens[0], "https://example.org/");
+    for name in ["kept", "other"] {
+        client.make("/dois", &json!({"name": format!("10.70000/{name}"), "url": url}));
+    }
+    for _ in 0..2 {
+        assert_eq!(client.leads("10.70000/kept").0, 302);
+    }
+    server.kill();
+    // What is kept of a name is right until somebody changes it, and nobody can.
+    assert_eq!(client.leads("10.70000/kept"), (302, Some(url.into())));
+    let get = |path: &str, headers: &[&str]| client.send("GET", path, "", headers, b"");
+    check_later(&get("/10.70000/other", &[]), None);
+    let page = String::from_utf8(get("/10.70000/other", &["Accept: text/html"]).body).unwrap();
+    assert!(page.contains("<html") && page.contains("The database is not reached at present"), "{page}");
+    let unreachable = Some("store-unreachable");
+    check_later(&get("/10.70000/other", &["Accept: application/json"]), unreachable);
+    check_later(&get("/api/handles/10.70000/other", &[]), None);
+    for path in [
+        "/api/v1/dois/10.70000/other",
+        "/api/v1/dois?prefix=10.70000",
+        "/api/v1/prefixes",
+        "/api/v1/changes",
+        "/api/v1/history/10.70000/other",
+        "/api/v1/metadata/10.70000/other",
+    ] {
+        check_later(&get(path, &[]), unreachable);
+    }
+    // Who has a token is not told that it is wrong, and who has none is told what is the matter.
+    let body = json!({"name": "10.70000/new", "url": url}).to_string();
+    for token in [token, TOKEN] {
+        let post = |path: &str, body: &str| {
+            client.send("POST", &format!("/api/v1{path}"), token, &[], body.as_bytes())
+        };
+        check_later(&post("/dois", &body), unreachable);
+        let path = "/api/v1/dois/10.70000/other";
+        check_later(
+            &client.send("PUT", path, token, &[], b"{\"url\":\"https://example.org/2\"}"),
+            unreachable,
+        );
+        check_later(&client.send("DELETE", path, token, &[], b""), unreachable);
+    }
+    // What is noted of a batch is looked for before it begins.
+    let (path, lines) = ("/api/v1/dois/batch", format!("{body}\n"));
+    check_later(&client.send("POST", path, token, &[], lines.as_bytes()), unreachable);
+    check_later(&client.send("POST", path, TOKEN, &["Idempotency-Key: k"], lines.as_bytes()), unreachable);
+    let values = br#"{"values":[{"index":1,"type":"URL","data":"https://example.org/"}]}"#;
+    let put = client.send("PUT", "/api/handles/10.70000/other?index=1", TOKEN, &[], values);
+    check_later(&put, None);
+    assert_eq!(serde_json::from_slice::<Json>(&put.body).unwrap()["responseCode"], 3);
+    let basic = "Authorization: Basic MzAwJTNBMTAuNzAwMDAlMkZPVEhFUjp4";
+    let unknown = client.send("GET", "/api/handles/10.70000/other", "", &[basic], b"");
+    check_later(&unknown, unreachable);
+
+    server.restart();
+    again(|| (client.leads("10.70000/other").0 == 302).then_some(()));
+    client.check("POST", "/dois", token, &serde_json::from_str(&body).unwrap(), (201, ""));
+}
+
+#[test]
+fn natively() {
+    let (server, store) = database();
+    let service = start_over(store, Setting::default());
+    let key = native::private_key("admpriv.bin").signing_key(&AwsLc).unwrap();
+    let values = [native::url(1, "https://example.org/"), native::admin(100, 0xfff, "300:0.NA/10.5555")];
+    let create = |name: &'static str| {
+        let values = List::from(&values[..]);
+        let request = Request::Values { handle: Handle::from(name), values };
+        Message::request(Opcode::CREATE_HANDLE, request, 7, native::now())
+    };
+    let prove =
+        |request: &Message<'_>| service.prove(request, "300:0.NA/10.5555", Credentials::PrivateKey(&*key));
+    assert_eq!(prove(&create("10.5555/before")), 1);
+    server.kill();
+    for transport in [Transport::Udp, Transport::Tcp, Transport::Http] {
+        let answer = service.ask(transport, &resolution("10.5555/before").to_bytes().unwrap()).remove(0);
+        assert_eq!(native::code(&answer), 3, "{transport:?}");
+        assert!(words(&answer).contains("the database is not reached"), "{}", words(&answer));
+    }
+    assert_eq!(prove(&create("10.5555/after")), 3);
+    server.restart();
+    again(|| (prove(&create("10.5555/after")) == 1).then_some(()));
+}
+
+/// Batches that the database left in the middle go on with their key, and no line of them is done twice.
+#[test]
+fn a_batch_goes_on() {
+    const LINES: usize = 12_000;
+    let (server, store) = database();
+    let client = Client::start(store);
+    let scene = client.scene();
+    let line = "{\"prefix\":\"10.70000\",\"url\":\"https://example.org/\"}\n";
+    let body = line.repeat(LINES);
+    let pieces: Vec<_> = body.as_bytes().chunks(line.len() * 1_000).collect();
+    let send = || {
+        let path = "/api/v1/dois/batch";
+        client.try_send("POST", path, &scene.tokens[0], &["Idempotency-Key: one"], &pieces)
+    };
+    let cut = thread::scope(|scope| {
+        let sent = scope.spawn(send);
+        // The head of its receipt, and some pieces.
+        let noted = || {
+            block_on(server.ask(
+                DATABASE,
+                "select count(*) from tendot_notes where note_key >= 'receipt/' and note_key < 'receipt0'",
+            ))
+        };
+        again(|| (noted().parse::<u32>().unwrap() > 3).then_some(()));
+        server.kill();
+        sent.join().unwrap()
+    });
+    let told = lines(&cut.body);
+    assert!(!told.is_empty() && told.len() < LINES, "{} were answered: not in the middle", told.len());
+    server.restart();
+    let answers = again(|| {
+        let found = send();
+        let answers = lines(&found.body);
+        (found.status == 200 && answers.len() == LINES).then_some(answers)
+    });
+    assert_eq!(told, answers[..told.len()], "what was answered stays so");
+    let mut names: Vec<_> = answers.iter().map(|line| line["name"].as_str().unwrap()).collect();
+    names.sort_unstable();
+    names.dedup();
+    assert_eq!(names.len(), LINES);
+    let registry = client.service.http.registry();
+    let counted = client.service.runtime.block_on(tendot_store::Store::count_under(
+        registry.store(),
+        b"10.70000",
+        None,
+        1_000_000,
+    ));
+    assert_eq!(counted.unwrap().live as usize, LINES, "nothing was done twice");
+}
+
+/// Nobody knows whether a change was carried out whose answer was lost: that is said, and with its key it is not done twice.
+#[test]
+fn what_nobody_knows() {
+    let (server, store) = database();
+    let client = Client::start(store);
+    let scene = client.scene();
+    let (token, key) = (&scene.tokens[0], "Idempotency-Key: lost");
+    let body = json!({"name": "10.70000/lost", "url": "https://example.org/"});
+    // Its commit waits for a standby that never comes, so that it is durable here, and not known to be.
+    block_on(server.execute("postgres", "alter system set synchronous_standby_names = 'nobody'"));
+    block_on(server.execute("postgres", "select pg_reload_conf()"));
+    thread::sleep(Duration::from_millis(300));
+    let told = thread::scope(|scope| {
+        let asked = scope.spawn(|| client.told("POST", "/dois", token, &[key], &body));
+        thread::sleep(Duration::from_millis(500));
+        server.kill();
+        asked.join().unwrap()
+    });
+    check_later(&told.head, Some("outcome-unknown"));
+    let detail = told.json["detail"].as_str().unwrap();
+    assert!(detail.contains("it is not known whether") && detail.contains("ask for the name"), "{detail}");
+
+    let conf = server.folder().join("data/postgresql.auto.conf");
+    std::fs::write(conf, "").unwrap();
+    server.restart();
+    let told = again(|| {
+        let told = client.told("POST", "/dois", token, &[key], &body);
+        (told.status != 503).then_some(told)
+    });
+    assert_eq!(told.status, 201, "{}", told.json);
+    assert_eq!(client.leads("10.70000/lost").0, 302);
+    client.check("POST", "/dois", token, &body, (409, "already-registered"));
+}
