@@ -29,7 +29,7 @@ pub use history::{Before, History, Order, Past};
 pub use key::{Key, KeyError};
 pub use memory::Memory;
 #[cfg(feature = "postgres")]
-pub use postgres::{Postgres, PostgresError, PostgresSettings};
+pub use postgres::{Postgres, PostgresError, PostgresImporter, PostgresSettings};
 pub use versions::{Version, Versions};
 
 /// Where records are kept.

@@ -4,7 +4,7 @@
 //! (single records on the connections of `shared.rs`),
 //! `writer.rs` commits the changes of all callers together, again where that is right; `transaction.rs` is one try of it, with
 //! `batch.rs`, what its changes come to, and `columns.rs`, what is written. `row.rs` and `values.rs` are what stands in the
-//! columns, `error.rs` is what can go wrong. The tables are in `migrations/` and drawn in `docs/storage-format.md`.
+//! columns, `error.rs` is what can go wrong. `history.rs` reads what was before, `import.rs` writes many records at once. The tables are in `migrations/` and drawn in `docs/storage-format.md`.
 //!
 //! Several processes may write. Who does locks the one row of `tendot_counters` first: from then on, until its transaction has
 //! ended, it alone knows what is there and hands out revisions and sequence numbers. So these have no gaps, and they become
@@ -15,6 +15,8 @@ mod batch;
 mod columns;
 mod connect;
 mod error;
+mod history;
+mod import;
 mod read;
 mod row;
 mod schema;
@@ -29,6 +31,7 @@ use connect::Address;
 use deadpool_postgres::Pool;
 use error::Failure;
 pub use error::PostgresError;
+pub use import::PostgresImporter;
 use shared::Shared;
 use writer::Writer;
 
