@@ -54,21 +54,23 @@ const COPY: &str = "copy tendot_import (name_key, name, body) from stdin (format
 
 const LOCK: &str = "select revision, sequence from tendot_counters where id = 1 for update";
 
+// All of them say between which keys, since otherwise some plans would look at all records before.
 const FOUND: &str = "select count(*), count(*) filter (where r.state = 1), \
      count(*) filter (where r.state = 0 and r.body = s.body) \
-     from tendot_import s join tendot_records r on r.name_key = s.name_key";
+     from tendot_import s join tendot_records r on r.name_key = s.name_key where r.name_key between $1 and $2";
 
 const ENDED_NAMES: &str = "select r.name from tendot_import s join tendot_records r on r.name_key = s.name_key \
-     where r.state = 1 order by r.name_key limit $1";
+     where r.name_key between $1 and $2 and r.state = 1 order by r.name_key limit $3";
 
 const KEEP: &str = "insert into tendot_history (name_key, sequence, name, revision, state, body, registration) \
-     select r.name_key, $1::bigint, r.name, r.revision, r.state, r.body, r.registration \
-     from tendot_import s join tendot_records r on r.name_key = s.name_key where r.state = 0 and r.body <> s.body";
+     select r.name_key, $3::bigint, r.name, r.revision, r.state, r.body, r.registration \
+     from tendot_import s join tendot_records r on r.name_key = s.name_key \
+     where r.name_key between $1 and $2 and r.state = 0 and r.body <> s.body";
 
 // Whatever may have a type of this name, in any spelling.
 const MAY_BE_SECRET: &str = "select h.name_key from tendot_import s join tendot_history h \
-     on h.name_key = s.name_key and h.sequence = $1 \
-     where upper(encode(h.body, 'escape')) like '%HS_SECKEY%'";
+     on h.name_key = s.name_key and h.sequence = $3 \
+     where h.name_key between $1 and $2 and upper(encode(h.body, 'escape')) like '%HS_SECKEY%'";
 
 const KEPT: &str = "select name, revision, state, body, registration, name_key from tendot_history \
      where name_key = any($1) and sequence = $2";
@@ -314,28 +316,28 @@ impl Writing<'_> {
         let homes = self.home(homed, revision, sequence).await?;
         sequence += homes;
 
-        let found = self.one(FOUND, &[]).await?;
+        let (first, last) = (&staged.first, &staged.last);
+        let found = self.one(FOUND, &[first, last]).await?;
         let number = |at| Ok::<_, StoreError>(row::number(row::column(&found, at)?));
         let (there, ended, unchanged) = (number(0)?, number(1)?, number(2)?);
         let (created, changed) =
             (staged.records.saturating_sub(there), there.saturating_sub(ended + unchanged));
         let mut imported = Imported { created, changed, unchanged, ended, ..Imported::default() };
         if ended > 0 && room > 0 {
-            for row in self.rows(ENDED_NAMES, &[&row::limit(room)]).await? {
+            for row in self.rows(ENDED_NAMES, &[first, last, &row::limit(room)]).await? {
                 imported.ended_names.push(row::text(row::column(&row, 0)?)?);
             }
         }
         if created + changed > 0 {
             sequence += 1;
             if changed > 0 {
-                self.keep(sequence).await?;
+                self.keep(staged, sequence).await?;
             }
             self.execute(if there == 0 { PUT_NEW } else { PUT }, &[&revision]).await?;
             let (at, by, kind) =
                 (self.at.cast_signed(), self.by.as_bytes(), row::kind_number(EditKind::Import));
             let count = row::signed(created + changed);
-            self.execute(LOG, &[&sequence, &revision, &at, &by, &kind, &count, &staged.first, &staged.last])
-                .await?;
+            self.execute(LOG, &[&sequence, &revision, &at, &by, &kind, &count, first, last]).await?;
         }
         if homes > 0 || created + changed > 0 {
             self.execute(COUNT, &[&revision, &sequence]).await?;
@@ -367,9 +369,10 @@ impl Writing<'_> {
     }
 
     /// Keeps the records that are about to be changed in the history, without their secrets.
-    async fn keep(&self, sequence: i64) -> Result<(), Trouble> {
-        self.execute(KEEP, &[&sequence]).await?;
-        let keys = self.rows(MAY_BE_SECRET, &[&sequence]).await?;
+    async fn keep(&self, staged: &Staged, sequence: i64) -> Result<(), Trouble> {
+        let (first, last) = (&staged.first, &staged.last);
+        self.execute(KEEP, &[first, last, &sequence]).await?;
+        let keys = self.rows(MAY_BE_SECRET, &[first, last, &sequence]).await?;
         let keys = keys.iter().map(|row| row::column(row, 0)).collect::<Result<Vec<&[u8]>, _>>()?;
         for keys in keys.chunks(SECRETS) {
             for kept in self.rows(KEPT, &[&keys, &sequence]).await? {

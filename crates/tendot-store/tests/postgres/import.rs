@@ -107,13 +107,13 @@ fn the_same_as_into_an_embedded_store() {
         0..=2 => format!("10.{}/{long}{number}", number % 3),
         number => format!("10.{}/Name-{number}", number % 3),
     };
-    let names: Vec<String> = (0..40).map(name).collect();
+    let names: Vec<String> = (0..24).map(name).collect();
     let directory = tempfile::tempdir().unwrap();
     let store = block_on(new_store());
-    for _ in 0..40 {
+    for _ in 0..20 {
         let embedded = Embedded::open(directory.path()).unwrap();
         for _ in 0..random(12) {
-            let name: Box<str> = names[random(40) as usize].as_str().into();
+            let name: Box<str> = names[random(24) as usize].as_str().into();
             let registration = random(9).to_be_bytes();
             let values = values(&format!("deposited {}", random(10)));
             let edit = match random(6) {
@@ -129,7 +129,7 @@ fn the_same_as_into_an_embedded_store() {
         drop(embedded);
         let records: Vec<(String, String)> = (0..random(30))
             .map(|_| {
-                let name = &names[random(40) as usize];
+                let name = &names[random(24) as usize];
                 let name = if random(2) == 0 { name.to_ascii_uppercase() } else { name.clone() };
                 (name, format!("imported {}", random(10)))
             })

@@ -62,14 +62,14 @@ settings! {
         "The directory of all that is kept: the embedded store, the operator's token, our key and the record of our site.";
     store: StoreSetting = "store", "embedded:",
         "Where records are kept: `embedded:DIR` (without DIR, in the directory of all data), `postgres://user:password@host/database` (several hosts with commas), or `memory:` for trying out.";
+    upstream: UpstreamSetting = "upstream", "off",
+        "Who is asked for names that are not kept here: `handle-system`, from its published root on or from that of a file (`handle-system:FILE`); a resolver such as `https://doi.org`; `off` if nobody.";
     postgres_connections: u32 = "postgres.connections", "16",
         "Connections for reading to each host of a `postgres:` store; one more writes, and one watches each host.";
     postgres_patience: Duration = "postgres.patience", "10s",
         "How long is waited for a database: for a connection, and for one that comes back.";
     postgres_statement_time: Duration = "postgres.statement_time", "60s",
         "How long one statement may take there.";
-    upstream: UpstreamSetting = "upstream", "off",
-        "Who is asked for names that are not kept here: `handle-system`, from its published root on or from that of a file (`handle-system:FILE`); a resolver such as `https://doi.org`; `off` if nobody.";
     cache_size: Memory = "cache.size", "32MiB",
         "Memory for answers of the upstream.";
     cache_longest: Duration = "cache.longest", "24h",
