@@ -1,7 +1,7 @@
 //! The store in PostgreSQL, for measurements beside PostgreSQL's own programs.
 //!
 //! `postgres_store rows unsorted|sorted COUNT` writes the rows of records for a plain `COPY` in its binary format; `import ADDRESS COUNT`
-//! imports the same records; `fill ADDRESS COUNT` imports records that are named by numbers; `read ADDRESS COUNT CLIENTS`
+//! imports the same records; `beside ADDRESS COUNT` does so while somebody deposits one record after the other; `fill ADDRESS COUNT` imports records that are named by numbers; `read ADDRESS COUNT CLIENTS`
 //! reads these; `deposit ADDRESS CLIENTS` deposits new ones. All but the first print what they measured.
 
 use std::error::Error;
@@ -30,6 +30,7 @@ async fn main() -> Outcome {
     match arguments.as_slice() {
         ["rows", order @ ("unsorted" | "sorted"), count] => rows(*order == "sorted", count.parse()?),
         ["import", address, count] => import(address, count.parse()?).await,
+        ["beside", address, count] => beside(address, count.parse()?).await,
         ["fill", address, count] => fill(address, count.parse()?).await,
         ["read", address, count, clients] => read(address, count.parse()?, clients.parse()?).await,
         ["deposit", address, clients] => deposit(address, clients.parse()?).await,
@@ -83,20 +84,45 @@ async fn import(address: &str, count: u64) -> Outcome {
         importer.put_all(batch)?;
     }
     let sorted = start.elapsed();
-    let mut longest = Duration::ZERO;
-    let mut last = Instant::now();
-    let imported = importer
-        .finish(|_| {
-            longest = longest.max(last.elapsed());
-            last = Instant::now();
-        })
-        .await?;
+    let imported = importer.finish(|_| {}).await?;
     let time = start.elapsed().as_secs_f64();
     assert_eq!(imported.created, count.div_ceil(1_000) * 1_000);
     println!("seconds {time:.3}");
     println!("sorting-seconds {:.3}", sorted.as_secs_f64());
-    println!("longest-transaction-seconds {:.3}", longest.as_secs_f64());
     Ok(())
+}
+
+/// How long a deposit takes at the most while an import is under way.
+async fn beside(address: &str, count: u64) -> Outcome {
+    let store = open(address, 2).await?;
+    let watch = Arc::new(Watch::default());
+    let depositing = tokio::spawn({
+        let watch = Arc::clone(&watch);
+        async move {
+            let mut longest = Duration::ZERO;
+            for number in 0.. {
+                if !watch.goes_on() {
+                    break;
+                }
+                let start = Instant::now();
+                store.commit(new_record(format!("10.2000/beside-{number}"), number)).await?;
+                longest = longest.max(start.elapsed());
+                watch.count();
+            }
+            Outcome::Ok(longest)
+        }
+    });
+    import(address, count).await?;
+    watch.stop.store(true, Ordering::Relaxed);
+    println!("longest-deposit-seconds {:.3}", depositing.await??.as_secs_f64());
+    println!("deposits {}", watch.done.load(Ordering::Relaxed));
+    Ok(())
+}
+
+fn new_record(name: String, number: u64) -> Change {
+    let values = vec![Value::new(1, "URL", format!("https://example.org/articles/{number}"))];
+    let put = Edit::Put { name: name.into(), values, expect: Expect::Absent };
+    Change { by: "bench".into(), at: 0, edits: vec![put] }
 }
 
 async fn fill(address: &str, count: u64) -> Outcome {
@@ -143,10 +169,7 @@ async fn deposit(address: &str, clients: usize) -> Outcome {
             let mut number = 0_u64;
             while watch.goes_on() {
                 number += 1;
-                let name = format!("10.2000/{start}-{client}-{number}").into();
-                let values = vec![Value::new(1, "URL", format!("https://example.org/{client}/{number}"))];
-                let put = Edit::Put { name, values, expect: Expect::Absent };
-                store.commit(Change { by: "bench".into(), at: 0, edits: vec![put] }).await?;
+                store.commit(new_record(format!("10.2000/{start}-{client}-{number}"), number)).await?;
                 watch.count();
             }
             Ok(())

@@ -74,12 +74,15 @@ fn put(buffer: &mut Buffer, name: &str, values: &[Value<'_>]) -> Result<(), Impo
 #[cfg(feature = "postgres")]
 const TEMPORARY: &str = "tendot-import-";
 
-/// Whether a folder has the same owner as another.
+/// Whether a folder has the same owner as ours, since others may put there what they like, and is so old that whoever made it
+/// has locked it or is gone.
 #[cfg(all(feature = "postgres", unix))]
-fn is_ours(folder: &Path, ours: &Path) -> bool {
+fn is_left(folder: &Path, ours: &Path) -> bool {
     use std::os::unix::fs::MetadataExt as _;
     let found = |path: &Path| std::fs::symlink_metadata(path).ok().filter(std::fs::Metadata::is_dir);
-    found(folder).zip(found(ours)).is_some_and(|(one, two)| one.uid() == two.uid())
+    let Some((one, two)) = found(folder).zip(found(ours)) else { return false };
+    let age = one.modified().ok().and_then(|modified| modified.elapsed().ok());
+    one.uid() == two.uid() && age.is_some_and(|age| age.as_secs() > 60)
 }
 
 /// What an import has so far.
@@ -115,8 +118,7 @@ impl Gathered {
         #[cfg(unix)]
         for left in std::fs::read_dir(&above)?.flatten().map(|entry| entry.path()) {
             let is_one = left.file_name().and_then(|name| name.to_str()?.strip_prefix(TEMPORARY)).is_some();
-            // Others may put there what they like.
-            if is_one && left != path && is_ours(&left, &path) && Lock::take(&left).is_ok() {
+            if is_one && is_left(&left, &path) && Lock::take(&left).is_ok() {
                 // If it cannot be, the next import tries again.
                 let _ = folder::remove(&left);
             }
@@ -152,5 +154,41 @@ impl Gathered {
         self.waiting.sort();
         let (merge, superseded) = self.runs.merge(&self.waiting)?;
         Ok((merge, self.superseded + superseded))
+    }
+}
+
+#[cfg(all(test, feature = "postgres", unix))]
+mod tests {
+    use std::time::{Duration, SystemTime};
+
+    use super::*;
+
+    /// A folder that is locked or new is somebody's; one that is old and free is nobody's.
+    #[test]
+    fn what_was_left_is_removed() {
+        let make = |name: &str| {
+            let path = std::env::temp_dir().join(format!("{TEMPORARY}{}-{name}", std::process::id()));
+            folder::renew(&path).unwrap();
+            path
+        };
+        let age = |path: &Path| {
+            let old = SystemTime::now() - Duration::from_secs(100);
+            std::fs::File::open(path).unwrap().set_modified(old).unwrap();
+        };
+        let (left, held, new) = (make("left"), make("held"), make("new"));
+        std::fs::write(left.join("run-0"), b"something").unwrap();
+        let lock = Lock::take(&held).unwrap();
+        [&left, &held].into_iter().for_each(|path| age(path));
+        let mut gathered = Gathered::temporary().unwrap();
+        assert!(!left.exists() && held.exists() && new.exists());
+        // Its own is gone with it.
+        gathered.buffer = 1;
+        gathered.put("10.1/1", &[]).unwrap();
+        let own = gathered.runs.folder().to_owned();
+        assert!(own.join("run-0").exists());
+        drop(gathered);
+        assert!(!own.exists());
+        drop(lock);
+        [held, new].iter().for_each(|path| std::fs::remove_dir_all(path).unwrap());
     }
 }

@@ -121,6 +121,11 @@ impl Runs {
         Ok(Self { folder, files: Vec::new(), made: 0 })
     }
 
+    #[cfg(all(test, feature = "postgres"))]
+    pub(super) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
     /// Writes what is in memory to a new run, and empties it. Gives how many records another one took the place of.
     pub(super) fn spill(&mut self, buffer: &mut Buffer) -> Result<u64, ImportError> {
         buffer.sort();
