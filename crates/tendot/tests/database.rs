@@ -174,7 +174,7 @@ fn what_goes_wrong_is_told() {
     );
     check(&place.server.address("nothing"), "the server has no such database");
     check("postgres://postgres:secret@/x", "it names no host");
-    check("postgres://postgres:a/secret@host/x", "the address of the database can't be read");
+    check("postgres://postgres:secret@host:port/x", "the address of the database can't be read");
     check("pg://postgres:secret@host/x", "`--store pg://postgres:***@host/x` is no store that lasts");
 
     let shown = tendot(place.folder.path())
