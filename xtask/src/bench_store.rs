@@ -298,17 +298,17 @@ is to the one writer of its own round.
 ";
 
 /// A table in Markdown.
-struct Table<'a>(&'a mut String);
+pub(crate) struct Table<'a>(&'a mut String);
 
 impl<'a> Table<'a> {
-    fn new(out: &'a mut String, columns: impl Iterator<Item = String>) -> Result<Self> {
+    pub(crate) fn new(out: &'a mut String, columns: impl Iterator<Item = String>) -> Result<Self> {
         let columns: Vec<String> = columns.collect();
         writeln!(out, "| | {} |", columns.join(" | "))?;
         writeln!(out, "|---|{}", "---:|".repeat(columns.len()))?;
         Ok(Self(out))
     }
 
-    fn row(&mut self, name: &str, cells: impl Iterator<Item = Result<String>>) -> Result<()> {
+    pub(crate) fn row(&mut self, name: &str, cells: impl Iterator<Item = Result<String>>) -> Result<()> {
         let cells: Vec<String> = cells.collect::<Result<_>>()?;
         Ok(writeln!(self.0, "| {name} | {} |", cells.join(" | "))?)
     }
@@ -360,13 +360,13 @@ fn free_bytes(folder: &Path) -> Result<u64> {
     free.lines().last().context("a line of numbers")?.trim().parse().context("a number of bytes")
 }
 
-fn model() -> Result<String> {
+pub(crate) fn model() -> Result<String> {
     let processors = fs::read_to_string("/proc/cpuinfo")?;
     let name = processors.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
     Ok(name.map_or("unknown", |(_, name)| name).to_owned())
 }
 
-fn memory() -> Result<String> {
+pub(crate) fn memory() -> Result<String> {
     let memory = fs::read_to_string("/proc/meminfo")?;
     let line = memory.lines().find_map(|line| line.strip_prefix("MemTotal:")).context("MemTotal")?;
     let kilobytes: u64 = line.trim().trim_end_matches(" kB").parse()?;
@@ -374,7 +374,7 @@ fn memory() -> Result<String> {
 }
 
 /// How many programs wanted to run, over a quarter of an hour.
-fn load() -> Result<String> {
+pub(crate) fn load() -> Result<String> {
     let load = fs::read_to_string("/proc/loadavg")?;
     Ok(load.split(' ').nth(2).context("three numbers")?.to_owned())
 }

@@ -5,6 +5,7 @@ mod bench_batches;
 mod bench_http;
 mod bench_native;
 mod bench_postgres;
+mod bench_postgres_store;
 mod bench_registry;
 mod bench_store;
 mod fuzz;
@@ -25,6 +26,7 @@ usage: cargo xtask COMMAND
   bench                   measure speed against other programs, as ratios
   bench-store [RECORDS]…  measure the embedded store against the bare engine and PostgreSQL, and write docs/speed.md;
                           with numbers of records, measure only these and write nothing
+  bench-postgres-store    measure the store in PostgreSQL against psql and pgbench, and write docs/speed-postgres.md
   bench-batches           measure batches of deposits into the embedded store against PostgreSQL
   bench-registry          measure deposits and batches over HTTP: against the store, and PostgreSQL
   bench-http              measure redirects and JSON against nginx and Handle.Net's server
@@ -51,6 +53,7 @@ fn main() -> anyhow::Result<()> {
             let sizes: Result<Vec<u64>, _> = sizes.iter().map(|size| size.parse()).collect();
             bench_store::bench_store(&sizes?)
         }
+        ["bench-postgres-store"] => bench_postgres_store::bench_postgres_store(),
         ["bench-batches"] => bench_batches::bench_batches(),
         ["bench-registry"] => bench_registry::bench_registry(),
         ["bench-http"] => bench_http::bench_http(),

@@ -30,7 +30,7 @@ pub use history::{Before, History, Order, Past};
 pub use key::{Key, KeyError};
 pub use memory::Memory;
 #[cfg(feature = "postgres")]
-pub use postgres::{DatabaseHost, HostRole, Postgres, PostgresError, PostgresSettings};
+pub use postgres::{DatabaseHost, HostRole, Postgres, PostgresError, PostgresImporter, PostgresSettings};
 pub use recent::recent;
 pub use versions::{Version, Versions};
 

@@ -511,7 +511,7 @@ pub(crate) struct DoctorArguments {
 ///
 /// Any handle name is taken. Given timestamps and the order of values are kept, and the prefix of every record is homed.
 /// A line that is no record, or could break an answer, is refused and told; the others go in. The server has to be
-/// stopped meanwhile.
+/// stopped meanwhile, unless the store is a database.
 #[derive(Args, Debug)]
 #[command(after_long_help = "\
 Examples:
@@ -520,11 +520,13 @@ Examples:
   tendot import --dry-run names.csv
   tendot import --format handle-net dump.json
   tendot import --format handle-batch create.txt
+  tendot import --store postgres://tendot@db.example.org/tendot records.jsonl
 
 Formats: a name that ends in .csv, .txt (handle-batch), or .json (handle-net, if it begins as one) tells the format;
 everything else is jsonl.
 
-Exit codes: 0 all are in, 1 some were refused (told on stderr, the others are in), 2 nothing was imported.")]
+Exit codes: 0 all are in, 1 some were refused (told on stderr, the others are in), 2 it was not finished (the same import
+again does the rest).")]
 pub(crate) struct ImportArguments {
     /// Files to read; `-` is standard input [default: -]
     #[arg(value_name = "FILE")]
@@ -565,6 +567,7 @@ Examples:
   tendot export > records.jsonl
   tendot export --data /var/lib/tendot records.jsonl
   tendot export --format csv | head
+  tendot export --store postgres://tendot@db.example.org/tendot > records.jsonl
 
 Exit codes: 0 done, 2 it could not be carried out.")]
 pub(crate) struct ExportArguments {

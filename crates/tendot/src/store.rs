@@ -7,9 +7,11 @@ use std::path::{Path, PathBuf};
 
 use indicatif::{ProgressBar, ProgressStyle};
 use tendot_store::{Embedded, LockError, OpenError, Postgres, PostgresSettings, StoreError};
+use tokio::runtime::{Builder, Runtime};
 
 use crate::Failure;
 use crate::args::StoreArguments;
+use crate::config::without_password;
 
 /// Where the records are that a command is about.
 #[derive(Debug)]
@@ -23,9 +25,7 @@ pub(crate) enum Place {
 impl StoreArguments {
     /// Where the store is.
     pub(crate) fn place(&self) -> Result<Place, Failure> {
-        let said = |flag: Option<OsString>, variable| flag.or_else(|| std::env::var_os(variable));
-        let data =
-            || said(self.data.clone().map(Into::into), "TENDOT_DATA").unwrap_or("tendot-data".into()).into();
+        let data = || self.data_directory();
         // A directory that a flag names wins over a store that a variable names.
         let store =
             if self.data.is_some() { None } else { said(self.store.clone().map(Into::into), "TENDOT_STORE") };
@@ -35,8 +35,20 @@ impl StoreArguments {
             Some(("embedded", "")) => Ok(Place::Directory(data())),
             Some(("embedded", directory)) => Ok(Place::Directory(directory.into())),
             Some(("postgres" | "postgresql", _)) => Ok(Place::Database(store.into_owned())),
-            _ => Err(Failure::new(format!("`--store {store}` is no store that lasts"))
+            _ => Err(Failure::new(format!("`--store {}` is no store that lasts", without_password(&store)))
                 .hint("a store is written as `embedded:DIR` or `postgres://user@host/database`")),
+        }
+    }
+
+    fn data_directory(&self) -> PathBuf {
+        said(self.data.clone().map(Into::into), "TENDOT_DATA").unwrap_or("tendot-data".into()).into()
+    }
+
+    /// The directory of what is ours beside the records, such as our key.
+    pub(crate) fn own_directory(&self) -> Result<PathBuf, Failure> {
+        match self.place()? {
+            Place::Directory(directory) => Ok(directory),
+            Place::Database(_) => Ok(self.data_directory()),
         }
     }
 
@@ -55,7 +67,7 @@ impl StoreArguments {
         let name = target.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty());
         let folder = std::fs::canonicalize(folder.unwrap_or_else(|| Path::new("."))).ok();
-        let is_ours = folder.is_some() && folder == std::fs::canonicalize(self.directory()?).ok();
+        let is_ours = folder.is_some() && folder == std::fs::canonicalize(self.own_directory()?).ok();
         if is_ours && OWN_FILES.contains(&name) {
             return Err(Failure::new(format!("`{}` is a file of the store itself", target.display()))
                 .hint("write to another place"));
@@ -67,6 +79,25 @@ impl StoreArguments {
     pub(crate) fn open_read_only(&self) -> Result<Embedded, Failure> {
         Embedded::open_read_only(&self.directory()?).map_err(|error| unopened(&error))
     }
+}
+
+/// What a flag says, or else a variable.
+fn said(flag: Option<OsString>, variable: &str) -> Option<OsString> {
+    flag.or_else(|| std::env::var_os(variable))
+}
+
+/// A command that asks one thing after the other needs few.
+pub(crate) fn few_connections() -> PostgresSettings {
+    PostgresSettings { connections: 2, ..PostgresSettings::default() }
+}
+
+/// What a database is asked in: one thread reads and writes the connection.
+pub(crate) fn runtime() -> Result<Runtime, Failure> {
+    Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::io("threads can't be started", &error))
 }
 
 /// Opens the store of a database.

@@ -10,15 +10,13 @@ use std::{io, thread};
 
 use heed::{PutFlags, RwTxn};
 use tendot_proto::Value;
-use tendot_proto::wire::{Item as _, Reader, Writer};
+use tendot_proto::wire::{Item as _, Reader};
 
-use super::run::{Buffer, Merge, Runs};
+use super::gather::{Batch, Gathered};
+use super::run::Merge;
 use super::share::Sharing;
 use super::{Lock, OpenError, Tables, checksum, failed, history, key, log, record};
 use crate::{EditKind, Key, KeyError, Logged, State, StoreError, fail_point};
-
-/// Bytes of records that wait in memory, unless told otherwise.
-const BUFFER: usize = 32 << 20;
 
 /// Records that are committed together, unless told otherwise, and what they may take in memory until then.
 const TOGETHER: u64 = 50_000;
@@ -32,7 +30,7 @@ const PIECE_BYTES: usize = 1 << 18;
 const PAGE: usize = 4_096;
 
 /// Names that were ended and are told one by one.
-const ENDED: usize = 100;
+pub(crate) const ENDED: usize = 100;
 
 /// An import under way. It has the store for itself.
 ///
@@ -61,66 +59,10 @@ pub struct Importer {
     sharing: Sharing,
     by: Box<str>,
     at: u64,
-    waiting: Buffer,
-    buffer: usize,
     together: u64,
-    superseded: u64,
-    homed: BTreeSet<Key>,
     /// Gone before the lock is.
-    runs: Runs,
+    gathered: Gathered,
     _lock: Lock,
-}
-
-/// Records that are given to an import together. They can be made in any thread.
-///
-/// ```
-/// use tendot_store::{Batch, Importer};
-/// use tendot_proto::Value;
-///
-/// let directory = tempfile::tempdir()?;
-/// let mut batch = Batch::new();
-/// batch.put("10.1000/1", &[Value::new(1, "URL", "https://example.org/1")])?;
-/// assert!(batch.put("", &[]).is_err(), "what cannot be kept is not taken");
-/// let mut importer = Importer::open(directory.path(), "operator", 1_700_000_000_000)?;
-/// importer.put_all(&batch)?;
-/// assert_eq!(importer.finish(|_| {})?.created, 1);
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-#[derive(Debug, Default)]
-pub struct Batch(Buffer);
-
-impl Batch {
-    /// One without records.
-    pub const fn new() -> Self {
-        Self(Buffer::new())
-    }
-
-    /// Adds a record.
-    pub fn put(&mut self, name: &str, values: &[Value<'_>]) -> Result<(), ImportError> {
-        put(&mut self.0, name, values)
-    }
-
-    /// How many records there are.
-    pub const fn len(&self) -> usize {
-        self.0.len()
-    }
-
-    /// Whether there are none.
-    pub const fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// Bytes of memory that they take.
-    pub const fn size(&self) -> usize {
-        self.0.size()
-    }
-}
-
-fn put(buffer: &mut Buffer, name: &str, values: &[Value<'_>]) -> Result<(), ImportError> {
-    buffer.push(name, |bytes| {
-        let mut out = Writer::new(bytes);
-        values.iter().for_each(|value| value.encode(&mut out));
-    })
 }
 
 /// What came of an import.
@@ -141,7 +83,7 @@ pub struct Imported {
 }
 
 impl Imported {
-    fn add(&mut self, more: Self) {
+    pub(crate) fn add(&mut self, more: Self) {
         self.created += more.created;
         self.changed += more.changed;
         self.unchanged += more.unchanged;
@@ -160,27 +102,15 @@ impl Importer {
         let txn = tables.read_txn().map_err(store)?;
         let sharing = Sharing::load(&tables.databases, &txn).map_err(store)?;
         drop(txn);
-        let runs = Runs::new(directory.join("tendot-import-runs"))
+        let gathered = Gathered::new(directory.join("tendot-import-runs"))
             .map_err(|error| OpenError::Failed { directory: directory.into(), error: Box::new(error) })?;
-        Ok(Self {
-            tables,
-            sharing,
-            by: by.into(),
-            at,
-            waiting: Buffer::new(),
-            buffer: BUFFER,
-            together: TOGETHER,
-            superseded: 0,
-            homed: BTreeSet::new(),
-            runs,
-            _lock: lock,
-        })
+        Ok(Self { tables, sharing, by: by.into(), at, together: TOGETHER, gathered, _lock: lock })
     }
 
     /// Lets so many bytes of records wait in memory before they go to disk.
     #[must_use]
     pub const fn buffer(mut self, bytes: usize) -> Self {
-        self.buffer = bytes;
+        self.gathered.buffer = bytes;
         self
     }
 
@@ -193,28 +123,17 @@ impl Importer {
 
     /// Adds a record. It is written when the import is finished.
     pub fn put(&mut self, name: Box<str>, values: &[Value<'_>]) -> Result<(), ImportError> {
-        put(&mut self.waiting, &name, values)?;
-        self.spill()
+        self.gathered.put(&name, values)
     }
 
     /// Adds all records of a batch, which come after those that were added before.
     pub fn put_all(&mut self, batch: &Batch) -> Result<(), ImportError> {
-        self.waiting.append(&batch.0);
-        self.spill()
-    }
-
-    fn spill(&mut self) -> Result<(), ImportError> {
-        if self.waiting.size() >= self.buffer {
-            self.superseded += self.runs.spill(&mut self.waiting)?;
-            fail_point::pass("import: a run is written");
-        }
-        Ok(())
+        self.gathered.put_all(batch)
     }
 
     /// Names under this prefix are to be kept here.
     pub fn home(&mut self, prefix: &str) -> Result<(), ImportError> {
-        self.homed.insert(Key::of_prefix(prefix)?);
-        Ok(())
+        self.gathered.home(prefix)
     }
 
     /// Writes all records. `progress` is told after each transaction how many there are so far.
@@ -226,14 +145,14 @@ impl Importer {
         let revision = tables.counter(&txn, b"revision")? + 1;
         drop(txn);
 
-        self.waiting.sort();
-        let (merge, superseded) = self.runs.merge(&self.waiting)?;
-        let imported = Imported { superseded: self.superseded + superseded, ..Imported::default() };
+        let homed = &std::mem::take(&mut self.gathered.homed);
+        let (merge, superseded) = self.gathered.merge()?;
+        let imported = Imported { superseded, ..Imported::default() };
         let sharing = Mutex::new(self.sharing);
         let together = self.together;
         let preparing =
             Preparing { tables, sharing: &sharing, revision, appends, piece: together.min(PIECE) };
-        let (by, at, homed) = (&*self.by, self.at, &self.homed);
+        let (by, at) = (&*self.by, self.at);
         let writing =
             Writing { tables, sharing: &sharing, revision, appends, together, by, at, homed, imported };
         thread::scope(|scope| {
@@ -556,10 +475,10 @@ impl Interrupted {
 fn decode_values(bytes: &[u8]) -> Option<Vec<Value<'_>>> {
     let mut reader = Reader::new(bytes);
     let mut values = Vec::new();
-    while !reader.is_empty() {
+    for _ in 0..reader.u32("values").ok()? {
         values.push(Value::decode(&mut reader).ok()?);
     }
-    Some(values)
+    reader.is_empty().then_some(values)
 }
 
 /// Why an import cannot go on, or a record cannot be part of it.

@@ -15,6 +15,9 @@ use crate::Key;
 /// Runs that are open at the same time.
 const OPEN: usize = 64;
 
+/// Bytes of the number of values, which is not counted as part of a record.
+const NUMBER: usize = 4;
+
 /// Records in memory: their bytes one after the other, and where each of them is.
 #[derive(Debug, Default)]
 pub(super) struct Buffer {
@@ -37,18 +40,18 @@ impl Buffer {
         Self { bytes: Vec::new(), places: Vec::new() }
     }
 
-    /// Adds a record: its name, and the wire form of its values, which `write` appends to what it is given.
+    /// Adds a record: its name, and the wire form of its values, their number first, which `write` appends to what it is given.
     pub(super) fn push(&mut self, name: &str, write: impl FnOnce(&mut Vec<u8>)) -> Result<(), ImportError> {
         Key::check(name)?;
         let at = self.bytes.len();
         self.bytes.extend_from_slice(name.as_bytes());
         write(&mut self.bytes);
-        let length = self.bytes.len() - at - name.len();
-        if length > writer::RECORD {
+        let values = self.bytes.len() - at - name.len();
+        if values > writer::RECORD + NUMBER {
             self.bytes.truncate(at);
-            return Err(ImportError::TooLarge { length, limit: writer::RECORD });
+            return Err(ImportError::TooLarge { length: values - NUMBER, limit: writer::RECORD });
         }
-        let (start, name, values) = (start(name.as_bytes()), name.len() as u32, length as u32);
+        let (start, name, values) = (start(name.as_bytes()), name.len() as u32, values as u32);
         self.places.push(Place { start, at, name, values });
         Ok(())
     }
@@ -116,6 +119,11 @@ impl Runs {
         // What an interrupted import left is of no use: its input comes again.
         folder::renew(&folder)?;
         Ok(Self { folder, files: Vec::new(), made: 0 })
+    }
+
+    #[cfg(all(test, feature = "postgres"))]
+    pub(super) fn folder(&self) -> &Path {
+        &self.folder
     }
 
     /// Writes what is in memory to a new run, and empties it. Gives how many records another one took the place of.
@@ -197,7 +205,7 @@ type Record<'a> = (&'a [u8], &'a [u8]);
 
 /// All records of several runs, in order; of several with one key the last one, in the spelling of the first.
 #[derive(Debug)]
-pub(super) struct Merge<'b> {
+pub(crate) struct Merge<'b> {
     sources: Vec<Source<'b>>,
     /// A heap of those that have more: none comes after those at twice its place and one or two more.
     heap: Vec<usize>,
@@ -205,7 +213,7 @@ pub(super) struct Merge<'b> {
     name: Vec<u8>,
     values: Vec<u8>,
     /// Records that another with the same key took the place of.
-    pub(super) superseded: u64,
+    pub(crate) superseded: u64,
 }
 
 impl<'b> Merge<'b> {
@@ -230,7 +238,7 @@ impl<'b> Merge<'b> {
     }
 
     /// The next record.
-    pub(super) fn next(&mut self) -> Result<Option<Record<'_>>, ImportError> {
+    pub(crate) fn next(&mut self) -> Result<Option<Record<'_>>, ImportError> {
         let Some(first) = self.heap.first() else { return Ok(None) };
         let (start, name, values) = self.sources[*first].head();
         self.name.clear();
@@ -355,7 +363,7 @@ impl Reading {
         let word = |at: usize| u32::from_le_bytes([0, 1, 2, 3].map(|byte| header[at + byte]));
         let (name, values) = (word(4) as usize, word(8) as usize);
         // Before memory is taken for them.
-        if name > Key::LONGEST || values > writer::RECORD {
+        if name > Key::LONGEST || values > writer::RECORD + NUMBER {
             return Err(damaged());
         }
         self.record.resize(name + values, 0);

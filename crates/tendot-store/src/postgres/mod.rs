@@ -4,7 +4,8 @@
 //! `freshness.rs` knows what has changed. `schema.rs` makes and changes the tables, `read.rs` asks them (single records on the
 //! connections of `shared.rs`; `homed.rs` remembers prefixes), `writer.rs` commits the changes of all callers together, again
 //! where that is right; `transaction.rs` is one try of it, with `batch.rs`, what its changes come to, and `columns.rs`, what is
-//! written. `row.rs` and `values.rs` are what stands in the columns, `error.rs` is what can go wrong. The tables are in
+//! written. `row.rs` and `values.rs` are what stands in the columns, `error.rs` is what can go wrong. `history.rs` reads what was before, `import.rs` writes many
+//! records at once. The tables are in
 //! `migrations/` and drawn in `docs/storage-format.md`.
 //!
 //! Several processes may write. Who does locks the one row of `tendot_counters` first: from then on, until its transaction has
@@ -17,7 +18,9 @@ mod columns;
 mod connect;
 mod error;
 mod freshness;
+mod history;
 mod homed;
+mod import;
 mod nodes;
 mod read;
 mod row;
@@ -36,6 +39,7 @@ use error::Failure;
 pub use error::PostgresError;
 use futures_util::future::join_all;
 use homed::Homed;
+pub use import::PostgresImporter;
 use nodes::{Node, Nodes};
 use watch::Watch;
 use writer::Writer;

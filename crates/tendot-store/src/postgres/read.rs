@@ -12,18 +12,13 @@ use super::nodes::{Node, Read};
 use super::{Postgres, row};
 use crate::embedded::key::record_key;
 use crate::recent::{is_recent_enough, remember, remembered};
-use crate::{
-    Before, Counted, Entry, History, Key, Listed, Logged, Note, Order, Past, Piece, StoreError, history,
-};
+use crate::{Counted, Entry, Key, Listed, Logged, Note, Piece, StoreError};
 
 /// How often is asked again when the way to the server breaks: reading twice does no harm.
 const TRIES: u32 = 3;
 
 /// Records of one page: when a visitor has seen enough, the rest of it has come for nothing.
 const PAGE: usize = 256;
-
-/// Changes of one page of a history; each may be as large as a record.
-const PAGE_OF_HISTORY: usize = 16;
 
 /// Records that are looked at in one call for those of a revision.
 const LOOKED_AT: i64 = 10_000;
@@ -59,9 +54,12 @@ const COUNT: &str = "\
     select (select count(*) from under where state = 0), (select count(*) from under), \
         (select name from under order by name_key desc limit 1)";
 
+// The records of an import are between two keys; no key begins with the last byte.
 const OF_REVISION: &str = "\
-    with looked_at as (\
-        select name, state, revision, name_key from tendot_records where name_key > $1 order by name_key limit $2) \
+    with import as (select first_key, last_key from tendot_log where kind = 7 and revision = $3 limit 1), looked_at as (\
+        select name, state, revision, name_key from tendot_records \
+        where name_key > $1 and name_key >= coalesce((select first_key from import), ''::bytea) \
+        and name_key <= coalesce((select last_key from import), '\\xff'::bytea) order by name_key limit $2) \
     select name, state, revision, name_key from looked_at where revision = $3 \
     union all \
     (select name, state, -1, name_key from looked_at order by name_key offset $2 - 1 limit 1) \
@@ -69,16 +67,6 @@ const OF_REVISION: &str = "\
 
 const LOG: &str = "select sequence, revision, made_at, made_by, kind, name, records from tendot_log \
      where sequence > $1 order by sequence limit $2";
-
-const OLDEST_FIRST: &str = "select l.sequence, l.revision, l.made_at, l.made_by, l.kind, l.name, l.records, \
-     h.name, h.revision, h.state, h.body, h.registration \
-     from tendot_history h join tendot_log l on l.sequence = h.sequence \
-     where h.name_key = $1 and h.sequence > $2 order by h.sequence limit $3";
-
-const NEWEST_FIRST: &str = "select l.sequence, l.revision, l.made_at, l.made_by, l.kind, l.name, l.records, \
-     h.name, h.revision, h.state, h.body, h.registration \
-     from tendot_history h join tendot_log l on l.sequence = h.sequence \
-     where h.name_key = $1 and h.sequence < $2 order by h.sequence desc limit $3";
 
 const IS_HOMED: &str = "select 1 from tendot_homed where name_key = $1";
 
@@ -218,36 +206,7 @@ impl Postgres {
 
     pub(super) async fn read_log(&self, after: u64, limit: usize) -> Result<Vec<Logged>, StoreError> {
         let rows = self.rows("reading the log", LOG, &[&row::signed(after), &row::limit(limit)]).await?;
-        rows.iter().map(row::logged).collect()
-    }
-
-    pub(super) async fn read_history(
-        &self,
-        key: &Key,
-        order: Order,
-        limit: usize,
-    ) -> Result<History, StoreError> {
-        let (sql, mut from) = match order {
-            Order::OldestFirst { after } => (OLDEST_FIRST, row::signed(after)),
-            Order::NewestFirst { before } => (NEWEST_FIRST, row::signed(before)),
-        };
-        let key = record_key(key);
-        let (mut history, mut room) = (History::default(), history::ROOM);
-        loop {
-            let most = row::limit(PAGE_OF_HISTORY.min(limit.max(1).saturating_add(1)));
-            let rows = self.rows("reading a history", sql, &[&&*key, &from, &most]).await?;
-            for found in &rows {
-                let line = row::logged(found)?;
-                from = row::signed(line.sequence);
-                let before = row::entry(found, 7)?.map_or(Before::Nothing, Before::Record);
-                if !history.add(Past { line, before }, limit, &mut room) {
-                    return Ok(history);
-                }
-            }
-            if row::limit(rows.len()) < most {
-                return Ok(history);
-            }
-        }
+        rows.iter().map(|found| row::logged(found, 0)).collect()
     }
 
     pub(super) async fn has_homed(&self, prefix: &[u8]) -> Result<bool, StoreError> {
@@ -300,7 +259,7 @@ impl Postgres {
     }
 
     /// The rows of one statement, which may be many.
-    async fn rows(
+    pub(super) async fn rows(
         &self,
         doing: &'static str,
         sql: &str,
@@ -404,7 +363,7 @@ async fn ask(
 /// Lines of a server's log.
 pub(super) async fn lines(client: &ClientWrapper, after: u64, limit: usize) -> Result<Vec<Logged>, Failure> {
     let rows = ask(client, LOG, &[&row::signed(after), &row::limit(limit)]).await?;
-    Ok(rows.iter().map(row::logged).collect::<Result<_, _>>()?)
+    Ok(rows.iter().map(|found| row::logged(found, 0)).collect::<Result<_, _>>()?)
 }
 
 fn failed(doing: &'static str) -> impl Fn(Failure) -> StoreError {

@@ -25,16 +25,16 @@ pub(super) fn listed(row: &Row) -> Result<Listed, StoreError> {
     Ok(Listed { name: text(column(row, 0)?)?, state: state(column(row, 1)?)? })
 }
 
-/// A line of the log from its first seven columns.
-pub(super) fn logged(row: &Row) -> Result<Logged, StoreError> {
+/// A line of the log from seven columns, the first of which is `from`.
+pub(super) fn logged(row: &Row, from: usize) -> Result<Logged, StoreError> {
     Ok(Logged {
-        sequence: number(column(row, 0)?),
-        revision: number(column(row, 1)?),
-        at: column::<i64>(row, 2)?.cast_unsigned(),
-        by: text(column(row, 3)?)?,
-        kind: kind(column(row, 4)?)?,
-        name: text(column(row, 5)?)?,
-        count: number(column(row, 6)?),
+        sequence: number(column(row, from)?),
+        revision: number(column(row, from + 1)?),
+        at: column::<i64>(row, from + 2)?.cast_unsigned(),
+        by: text(column(row, from + 3)?)?,
+        kind: kind(column(row, from + 4)?)?,
+        name: text(column(row, from + 5)?)?,
+        count: number(column(row, from + 6)?),
     })
 }
 

@@ -2,6 +2,7 @@
 
 mod clients;
 mod cut;
+mod import;
 mod kill;
 mod open;
 mod proxy;

@@ -60,10 +60,11 @@ fn show(arguments: &ConfigShowArguments) -> Result<Answer, Failure> {
 
 /// A value as JSON has it.
 fn value(said: &Said) -> Json {
+    let text = said.shown();
     match said.key.form {
-        Form::Text => Json::from(said.text.clone()),
-        Form::Bare => serde_json::from_str(&said.text).unwrap_or_else(|_| Json::from(said.text.clone())),
-        Form::List => said.text.split(',').map(str::trim).filter(|item| !item.is_empty()).collect(),
+        Form::Text => Json::from(text),
+        Form::Bare => serde_json::from_str(&text).unwrap_or_else(|_| Json::from(text)),
+        Form::List => text.split(',').map(str::trim).filter(|item| !item.is_empty()).collect(),
     }
 }
 

@@ -2,16 +2,15 @@
 
 use std::sync::Arc;
 
-use tendot_registry::{Registry, Settings};
+use tendot_registry::{Registry, Settings as RegistrySettings};
 use tendot_server::http::{Http, Outcome};
-use tendot_store::Embedded;
-use tokio::runtime::Builder;
+use tendot_store::{Embedded, PostgresSettings, Store};
 
 use crate::args::DoctorArguments;
-use crate::config::{Configuration, wrong};
+use crate::config::{Configuration, Settings, StoreSetting, wrong};
 use crate::failure::{escaped, tell};
 use crate::output::Output;
-use crate::store::unopened;
+use crate::store::{Place, open_postgres, runtime, unopened};
 use crate::{Answer, Failure};
 
 pub(crate) fn run(arguments: &DoctorArguments) -> Result<Answer, Failure> {
@@ -19,19 +18,34 @@ pub(crate) fn run(arguments: &DoctorArguments) -> Result<Answer, Failure> {
     let settings = settings.map_err(|problems| wrong(&problems))?;
     // What the command line says of the store wins over a file of settings.
     let is_said = arguments.store.data.is_some() || arguments.store.store.is_some();
-    let store = match settings.directory().filter(|_| !is_said) {
-        Some(directory) => Embedded::open_read_only(&directory).map_err(|error| unopened(&error))?,
-        None => arguments.store.open_read_only()?,
+    let place = match (&settings.store, settings.directory()) {
+        (StoreSetting::Postgres(address), _) if !is_said => Place::Database(address.clone()),
+        (StoreSetting::Embedded(_), Some(directory)) if !is_said => Place::Directory(directory),
+        _ => arguments.store.place()?,
     };
-    let runtime = Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(|error| Failure::io("the store can't be read", &error))?;
-    let mut http = Http::new(Arc::new(Registry::new(store, Settings::default())));
+    let runtime = runtime()?;
+    match place {
+        Place::Directory(directory) => {
+            let store = Embedded::open_read_only(&directory).map_err(|error| unopened(&error))?;
+            runtime.block_on(diagnose(arguments, &settings, store))
+        }
+        Place::Database(address) => runtime.block_on(async {
+            let own = PostgresSettings { migrate: false, ..settings.postgres() };
+            diagnose(arguments, &settings, open_postgres(&address, &own).await?).await
+        }),
+    }
+}
+
+async fn diagnose(
+    arguments: &DoctorArguments,
+    settings: &Settings,
+    store: impl Store + 'static,
+) -> Result<Answer, Failure> {
+    let mut http = Http::new(Arc::new(Registry::new(store, RegistrySettings::default())));
     if let Some(upstream) = settings.upstream.0.clone() {
         http = http.upstream(upstream, settings.cache());
     }
-    let explained = runtime.block_on(http.diagnose(&arguments.name));
+    let explained = http.diagnose(&arguments.name).await;
     let mut output = Output::new();
     if arguments.json {
         output.json(&explained)?;

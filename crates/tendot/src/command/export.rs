@@ -7,43 +7,59 @@ use tendot_proto::Handle;
 use tendot_proto::record::Record;
 use tendot_registry::doi::is_reserved;
 use tendot_registry::party::is_reserved_prefix;
-use tendot_store::{Embedded, Entry, Key, State};
+use tendot_store::{Entry, Key, PostgresSettings, State, Store, StoreError};
+use tokio::runtime::Runtime;
 
 use crate::args::{ExportArguments, ExportFormat};
 use crate::failure::tell;
 use crate::replacement::Replacement;
-use crate::store::{RECORDS, is_standard, progress, unread};
+use crate::store::{Place, RECORDS, few_connections, is_standard, open_postgres, progress, runtime, unread};
 use crate::{Answer, Failure};
 
 /// Records that are read in one transaction, so that a writer beside us need not keep old pages for long.
 const SLICE: usize = 1_000;
 
+/// Bytes of values after which no more records are read in it.
+const SLICE_BYTES: usize = 4 << 20;
+
 pub(crate) fn run(arguments: &ExportArguments) -> Result<Answer, Failure> {
-    let store = arguments.store.open_read_only()?;
+    let runtime = runtime()?;
+    match arguments.store.place()? {
+        Place::Directory(_) => run_with(arguments, &runtime, &arguments.store.open_read_only()?),
+        Place::Database(address) => {
+            let settings = PostgresSettings { migrate: false, ..few_connections() };
+            let store = runtime.block_on(open_postgres(&address, &settings))?;
+            run_with(arguments, &runtime, &store)
+        }
+    }
+}
+
+fn run_with(arguments: &ExportArguments, runtime: &Runtime, store: &impl Store) -> Result<Answer, Failure> {
+    let bar = || {
+        let size = runtime.block_on(store.size()).map_err(|error| unread(&error))?;
+        Ok::<_, Failure>(size.map_or_else(ProgressBar::hidden, |size| progress(size, RECORDS)))
+    };
     match arguments.file.as_deref().filter(|file| !is_standard(file)) {
         None => {
             // A bar amid the records would be of no use to who watches them.
             let is_watched = io::stdout().is_terminal();
-            let bar = if is_watched { ProgressBar::hidden() } else { bar(&store)? };
-            export(&store, arguments.format, &bar, "standard output", io::stdout().lock())?;
+            let bar = if is_watched { ProgressBar::hidden() } else { bar()? };
+            export(runtime, store, arguments.format, &bar, "standard output", io::stdout().lock())?;
         }
         Some(path) => {
             arguments.store.check_target(path)?;
             let mut replacement = Replacement::create(path)?;
             let what = format!("`{}`", path.display());
-            export(&store, arguments.format, &bar(&store)?, &what, replacement.file())?;
+            export(runtime, store, arguments.format, &bar()?, &what, replacement.file())?;
             replacement.finish()?;
         }
     }
     Ok(Answer::Yes)
 }
 
-fn bar(store: &Embedded) -> Result<ProgressBar, Failure> {
-    Ok(progress(store.count().map_err(|error| unread(&error))?, RECORDS))
-}
-
 fn export(
-    store: &Embedded,
+    runtime: &Runtime,
+    store: &impl Store,
     format: ExportFormat,
     bar: &ProgressBar,
     what: &str,
@@ -54,7 +70,7 @@ fn export(
     let mut left_out = 0_u64;
     let mut after = None;
     loop {
-        let entries = store.scan(after.as_ref(), SLICE).map_err(|error| unread(&error))?;
+        let entries = runtime.block_on(slice(store, after.as_ref())).map_err(|error| unread(&error))?;
         let Some(last) = entries.last() else { break };
         after = Some(Key::new(&last.name).map_err(|error| Failure::new(error.to_string()))?);
         bar.inc(entries.len() as u64);
@@ -72,6 +88,18 @@ fn export(
         tell(format_args!("{left_out} records have no URL and were left out"));
     }
     Ok(())
+}
+
+/// The next records, none at the end.
+async fn slice(store: &impl Store, after: Option<&Key>) -> Result<Vec<Entry>, StoreError> {
+    let (mut entries, mut bytes) = (Vec::new(), 0);
+    let visit = |entry: &Entry| {
+        bytes += entry.values.iter().map(|value| value.data.len()).sum::<usize>();
+        entries.push(entry.clone());
+        entries.len() < SLICE && bytes < SLICE_BYTES
+    };
+    store.visit(None, after, visit).await?;
+    Ok(entries)
 }
 
 /// What has ended stays behind, and so does what is no record, or not for everybody yet: brought in elsewhere, it would be.

@@ -3,17 +3,20 @@
 use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use tendot_store::{ImportError, Imported, Importer};
+use tendot_store::{Batch, ImportError, Imported, Importer, PostgresImporter};
+use tokio::runtime::Runtime;
 
 use crate::args::ImportArguments;
 use crate::failure::tell_that_input_is_awaited;
 use crate::import::{self, Format, Piece, Report, Source, Taken};
 use crate::site::joined_site;
-use crate::store::{BYTES, RECORDS, is_standard, progress, unopened, unread};
+use crate::store::{
+    BYTES, Place, RECORDS, few_connections, is_standard, open_postgres, progress, runtime, unopened, unread,
+};
 use crate::{Answer, Failure};
 
 pub(crate) fn run(arguments: &ImportArguments) -> Result<Answer, Failure> {
-    let directory = arguments.store.directory()?;
+    let place = arguments.store.place()?;
     let standard_input = [PathBuf::from("-")];
     let paths = if arguments.files.is_empty() { &standard_input[..] } else { &arguments.files };
     if paths.iter().any(|path| is_standard(path)) {
@@ -26,17 +29,11 @@ pub(crate) fn run(arguments: &ImportArguments) -> Result<Answer, Failure> {
         let format = arguments.format.map_or_else(|| Format::guess(path, &mut source), Ok)?;
         sources.push((source, format));
     }
-    let importer = if arguments.dry_run {
-        None
-    } else {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let now = u64::try_from(now.as_millis()).unwrap_or(u64::MAX);
-        Some(Importer::open(&directory, "import", now).map_err(|error| unopened(&error))?)
-    };
+    let importer = if arguments.dry_run { None } else { Some(Importing::open(&place)?) };
     let size = sources.iter().map(|(source, _)| source.size).sum();
     let report = Report::new(progress(size, BYTES));
     let share = match &arguments.site {
-        Some(site) => joined_site(&directory, site)?.share(),
+        Some(site) => joined_site(&arguments.store.own_directory()?, site)?.share(),
         None => None,
     };
     let taken = Taken { homes: !arguments.no_home, share };
@@ -49,9 +46,57 @@ pub(crate) fn run(arguments: &ImportArguments) -> Result<Answer, Failure> {
     run.finish(arguments.json)
 }
 
+/// An import into a store of either kind.
+enum Importing {
+    Directory(Box<Importer>),
+    Database(Box<PostgresImporter>, Runtime),
+}
+
+impl Importing {
+    fn open(place: &Place) -> Result<Self, Failure> {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let now = u64::try_from(now.as_millis()).unwrap_or(u64::MAX);
+        match place {
+            Place::Directory(directory) => {
+                let importer = Importer::open(directory, "import", now).map_err(|error| unopened(&error))?;
+                Ok(Self::Directory(Box::new(importer)))
+            }
+            Place::Database(address) => {
+                let runtime = runtime()?;
+                let importer = runtime.block_on(async {
+                    let store = open_postgres(address, &few_connections()).await?;
+                    store.importer("import", now).await.map_err(|error| failed(&error))
+                })?;
+                Ok(Self::Database(Box::new(importer), runtime))
+            }
+        }
+    }
+
+    fn put_all(&mut self, batch: &Batch) -> Result<(), ImportError> {
+        match self {
+            Self::Directory(importer) => importer.put_all(batch),
+            Self::Database(importer, _) => importer.put_all(batch),
+        }
+    }
+
+    fn home(&mut self, prefix: &str) -> Result<(), ImportError> {
+        match self {
+            Self::Directory(importer) => importer.home(prefix),
+            Self::Database(importer, _) => importer.home(prefix),
+        }
+    }
+
+    fn finish(self, progress: impl FnMut(&Imported)) -> Result<Imported, ImportError> {
+        match self {
+            Self::Directory(importer) => importer.finish(progress),
+            Self::Database(importer, runtime) => runtime.block_on(importer.finish(progress)),
+        }
+    }
+}
+
 struct Run {
     /// None if nothing is to be written.
-    importer: Option<Importer>,
+    importer: Option<Importing>,
     report: Report,
     read: u64,
 }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{Form, KEYS, Said};
+use super::{Form, KEYS, Said, without_password};
 
 /// A file that has every setting, its default, and what it is about; all of it commented out.
 pub(crate) fn example() -> String {
@@ -50,8 +50,13 @@ fn quoted(text: &str) -> String {
 }
 
 impl Said {
-    /// As it stands in a file.
+    /// As it stands in a file, but for passwords.
     pub(crate) fn line(&self) -> String {
-        format!("{} = {}", self.key.name, written(self.key.form, &self.text))
+        format!("{} = {}", self.key.name, written(self.key.form, &self.shown()))
+    }
+
+    /// What was said, without passwords.
+    pub(crate) fn shown(&self) -> String {
+        without_password(&self.text)
     }
 }

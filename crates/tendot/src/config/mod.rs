@@ -1,11 +1,12 @@
 //! What the operator decided: one file, variables and flags, in one set of settings that know where they come from.
 //!
 //! `settings.rs` lists all of them, `value.rs` reads one from text, `file.rs` reads TOML, `origin.rs` says whose word holds,
-//! and `example.rs` writes them down.
+//! `secret.rs` keeps passwords to itself, and `example.rs` writes them down.
 
 mod example;
 mod file;
 mod origin;
+mod secret;
 mod settings;
 mod value;
 
@@ -13,6 +14,7 @@ use std::path::PathBuf;
 
 pub(crate) use example::example;
 pub(crate) use origin::{Origin, Problem, wrong};
+pub(crate) use secret::without_password;
 pub(crate) use settings::{KEYS, Key, Settings};
 pub(crate) use value::{Form, LogFormat, StoreSetting};
 
@@ -75,6 +77,7 @@ impl Configuration {
             Some(said) if said.key.form == Form::List => match file::list_in(name, &text) {
                 Ok(list) => (said.text, said.origin) = (list.unwrap_or(text), origin),
                 Err(why) => {
+                    let text = without_password(&text);
                     self.problems.push(Problem::new(origin, format!("`{name}` is `{text}`: {why}")));
                 }
             },
@@ -164,7 +167,11 @@ mod tests {
         );
         check(
             "upstream = \"https://me:secret@doi.org\"",
-            "t.toml:1: `upstream` is `https://me:secret@doi.org`: it has a",
+            "t.toml:1: `upstream` is `https://me:***@doi.org`: it has a",
+        );
+        check(
+            "store = \"postgre://me:secret@host/db\"",
+            "t.toml:1: `store` is `postgre://me:***@host/db`: a store is",
         );
         check(
             "upstream = \"https://doi.org\"\ncache.size = \"9MB\"",
@@ -194,6 +201,34 @@ mod tests {
     fn check(text: &str, expected: &str) {
         let problems = of_text(text).unwrap_err();
         assert!(problems.iter().any(|problem| problem.starts_with(expected)), "{text}: {problems:?}");
+    }
+
+    /// Who else can read a file with a password in it, is warned of.
+    #[test]
+    fn passwords_in_files() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("t.toml");
+        let check = |store: &str, mode: u32, is_warned: bool| {
+            std::fs::write(&path, format!("store = \"{store}\"")).unwrap();
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
+            let warnings = Configuration::of_file(Some(path.clone())).settings().unwrap().warnings();
+            let warning = format!("`{}` has a password and can be read by everybody", path.display());
+            assert_eq!(
+                warnings.iter().any(|told| told.starts_with(&warning)),
+                is_warned,
+                "{store}: {warnings:?}"
+            );
+            assert!(!warnings.concat().contains("secret"));
+        };
+        check("postgres://user:secret@host/db", 0o644, true);
+        check("postgres://host/db?password=secret", 0o604, true);
+        check("postgres://user:secret@host/db", 0o640, false);
+        check("postgres://user@host/db", 0o644, false);
+        check("embedded:", 0o644, false);
+        let mut configuration = Configuration::of_file(None);
+        configuration.take("store", "postgres://user:secret@host/db".into(), Origin::Flag("--store".into()));
+        assert_eq!(configuration.settings().unwrap().warnings(), [""; 0]);
     }
 
     #[test]

@@ -14,7 +14,7 @@ use tendot_store::PostgresSettings;
 use tracing::Level;
 
 use super::value::{Days, Form, LogFormat, Memory, Setting, Size, StoreSetting, UpstreamSetting};
-use super::{Origin, Problem, Said};
+use super::{Origin, Problem, Said, secret};
 
 /// A setting that there is.
 #[derive(Debug)]
@@ -38,6 +38,8 @@ macro_rules! settings {
         #[derive(Clone, Debug)]
         pub(crate) struct Settings {
             $(#[doc = $about] pub(crate) $field: $type,)*
+            /// A file with a password in it that everybody on this machine can read.
+            exposed: Option<PathBuf>,
         }
 
         /// All settings, in the order in which they are shown.
@@ -49,7 +51,7 @@ macro_rules! settings {
             /// Reads what was said; what is wrong goes to the problems.
             pub(super) fn read(said: &[Said], problems: &mut Vec<Problem>) -> Option<Self> {
                 $(let $field = read::<$type>($name, said, problems);)*
-                Some(Self { $($field: $field?,)* })
+                Some(Self { $($field: $field?,)* exposed: exposed(said) })
             }
         }
     };
@@ -60,14 +62,14 @@ settings! {
         "The directory of all that is kept: the embedded store, the operator's token, our key and the record of our site.";
     store: StoreSetting = "store", "embedded:",
         "Where records are kept: `embedded:DIR` (without DIR, in the directory of all data), `postgres://user:password@host/database` (several hosts with commas), or `memory:` for trying out.";
+    upstream: UpstreamSetting = "upstream", "off",
+        "Who is asked for names that are not kept here: `handle-system`, from its published root on or from that of a file (`handle-system:FILE`); a resolver such as `https://doi.org`; `off` if nobody.";
     postgres_connections: u32 = "postgres.connections", "16",
         "Connections for reading to each host of a `postgres:` store; one more writes, and one watches each host.";
     postgres_patience: Duration = "postgres.patience", "10s",
         "How long is waited for a database: for a connection, and for one that comes back.";
     postgres_statement_time: Duration = "postgres.statement_time", "60s",
         "How long one statement may take there.";
-    upstream: UpstreamSetting = "upstream", "off",
-        "Who is asked for names that are not kept here: `handle-system`, from its published root on or from that of a file (`handle-system:FILE`); a resolver such as `https://doi.org`; `off` if nobody.";
     cache_size: Memory = "cache.size", "32MiB",
         "Memory for answers of the upstream.";
     cache_longest: Duration = "cache.longest", "24h",
@@ -184,10 +186,19 @@ fn read<T: Setting>(name: &str, said: &[Said], problems: &mut Vec<Problem>) -> O
     let said = said.iter().find(|said| said.key.name == name)?;
     T::read(&said.text)
         .inspect_err(|why| {
-            let message = format!("`{name}` is `{}`: {why}", said.text.escape_debug());
+            let message = format!("`{name}` is `{}`: {why}", said.shown().escape_debug());
             problems.push(Problem::new(said.origin.clone(), message));
         })
         .ok()
+}
+
+fn exposed(said: &[Said]) -> Option<PathBuf> {
+    let secrets = said.iter().filter(|said| secret::has_password(&said.text));
+    let mut files = secrets.filter_map(|said| match &said.origin {
+        Origin::File { path, .. } => Some(path),
+        _ => None,
+    });
+    files.find(|path| secret::is_open_to_others(path)).cloned()
 }
 
 impl Settings {
@@ -241,6 +252,11 @@ impl Settings {
             let warning = "`native.address` is every address of this machine, which nobody else can ask at: set \
                            `native.public_address`";
             warnings.push(warning.to_owned());
+        }
+        if let Some(path) = &self.exposed {
+            let path = path.display();
+            warnings
+                .push(format!("`{path}` has a password and can be read by everybody: `chmod o-r {path}`"));
         }
         if self.closing_time > Duration::from_secs(9) {
             warnings.push(

@@ -1,0 +1,194 @@
+//! The records of an import, before any of them is written: in memory, and where they are too many in sorted runs on disk.
+
+use std::collections::BTreeSet;
+use std::io;
+#[cfg(all(feature = "postgres", unix))]
+use std::path::Path;
+use std::path::PathBuf;
+#[cfg(feature = "postgres")]
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use tendot_proto::Value;
+use tendot_proto::wire::{List, Writer};
+
+#[cfg(all(feature = "postgres", unix))]
+use super::folder;
+use super::import::ImportError;
+use super::lock::Lock;
+use super::run::{Buffer, Merge, Runs};
+use crate::{Key, fail_point};
+
+/// Bytes of records that wait in memory, unless told otherwise.
+const BUFFER: usize = 32 << 20;
+
+/// Records that are given to an import together. They can be made in any thread.
+///
+/// ```
+/// use tendot_store::{Batch, Importer};
+/// use tendot_proto::Value;
+///
+/// let directory = tempfile::tempdir()?;
+/// let mut batch = Batch::new();
+/// batch.put("10.1000/1", &[Value::new(1, "URL", "https://example.org/1")])?;
+/// assert!(batch.put("", &[]).is_err(), "what cannot be kept is not taken");
+/// let mut importer = Importer::open(directory.path(), "operator", 1_700_000_000_000)?;
+/// importer.put_all(&batch)?;
+/// assert_eq!(importer.finish(|_| {})?.created, 1);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Default)]
+pub struct Batch(Buffer);
+
+impl Batch {
+    /// One without records.
+    pub const fn new() -> Self {
+        Self(Buffer::new())
+    }
+
+    /// Adds a record.
+    pub fn put(&mut self, name: &str, values: &[Value<'_>]) -> Result<(), ImportError> {
+        put(&mut self.0, name, values)
+    }
+
+    /// How many records there are.
+    pub const fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether there are none.
+    pub const fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Bytes of memory that they take.
+    pub const fn size(&self) -> usize {
+        self.0.size()
+    }
+}
+
+fn put(buffer: &mut Buffer, name: &str, values: &[Value<'_>]) -> Result<(), ImportError> {
+    buffer.push(name, |bytes| List::from(values).encode(&mut Writer::new(bytes)))
+}
+
+/// How the folders of runs begin that have none of a store to be in.
+#[cfg(feature = "postgres")]
+const TEMPORARY: &str = "tendot-import-";
+
+/// Whether a folder has the same owner as ours, since others may put there what they like, and is so old that whoever made it
+/// has locked it or is gone.
+#[cfg(all(feature = "postgres", unix))]
+fn is_left(folder: &Path, ours: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt as _;
+    let found = |path: &Path| std::fs::symlink_metadata(path).ok().filter(std::fs::Metadata::is_dir);
+    let Some((one, two)) = found(folder).zip(found(ours)) else { return false };
+    let age = one.modified().ok().and_then(|modified| modified.elapsed().ok());
+    one.uid() == two.uid() && age.is_some_and(|age| age.as_secs() > 60)
+}
+
+/// What an import has so far.
+#[derive(Debug)]
+pub(crate) struct Gathered {
+    waiting: Buffer,
+    /// Bytes of records that wait in memory before they go to disk.
+    pub(crate) buffer: usize,
+    superseded: u64,
+    pub(crate) homed: BTreeSet<Key>,
+    /// Gone before the lock is.
+    runs: Runs,
+    _lock: Option<Lock>,
+}
+
+impl Gathered {
+    /// Nothing yet. The folder is made, and is gone with this.
+    pub(crate) fn new(folder: PathBuf) -> io::Result<Self> {
+        let runs = Runs::new(folder)?;
+        let (waiting, homed) = (Buffer::new(), BTreeSet::new());
+        Ok(Self { waiting, buffer: BUFFER, superseded: 0, homed, runs, _lock: None })
+    }
+
+    /// The same among the temporary files of this machine. What an import left there that was ended by force is removed.
+    #[cfg(feature = "postgres")]
+    pub(crate) fn temporary() -> io::Result<Self> {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let (process, number) = (std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
+        let above = std::env::temp_dir();
+        let path = above.join(format!("{TEMPORARY}{process}-{number}"));
+        let mut gathered = Self::new(path.clone())?;
+        gathered._lock = Some(Lock::take(&path).map_err(io::Error::other)?);
+        #[cfg(unix)]
+        for left in std::fs::read_dir(&above)?.flatten().map(|entry| entry.path()) {
+            let is_one = left.file_name().and_then(|name| name.to_str()?.strip_prefix(TEMPORARY)).is_some();
+            if is_one && is_left(&left, &path) && Lock::take(&left).is_ok() {
+                // If it cannot be, the next import tries again.
+                let _ = folder::remove(&left);
+            }
+        }
+        Ok(gathered)
+    }
+
+    pub(crate) fn put(&mut self, name: &str, values: &[Value<'_>]) -> Result<(), ImportError> {
+        put(&mut self.waiting, name, values)?;
+        self.spill()
+    }
+
+    pub(crate) fn put_all(&mut self, batch: &Batch) -> Result<(), ImportError> {
+        self.waiting.append(&batch.0);
+        self.spill()
+    }
+
+    fn spill(&mut self) -> Result<(), ImportError> {
+        if self.waiting.size() >= self.buffer {
+            self.superseded += self.runs.spill(&mut self.waiting)?;
+            fail_point::pass("import: a run is written");
+        }
+        Ok(())
+    }
+
+    pub(crate) fn home(&mut self, prefix: &str) -> Result<(), ImportError> {
+        self.homed.insert(Key::of_prefix(prefix)?);
+        Ok(())
+    }
+
+    /// All of them, in the order of their keys, and how many others had been taken the place of already.
+    pub(crate) fn merge(&mut self) -> Result<(Merge<'_>, u64), ImportError> {
+        self.waiting.sort();
+        let (merge, superseded) = self.runs.merge(&self.waiting)?;
+        Ok((merge, self.superseded + superseded))
+    }
+}
+
+#[cfg(all(test, feature = "postgres", unix))]
+mod tests {
+    use std::time::{Duration, SystemTime};
+
+    use super::*;
+
+    /// A folder that is locked or new is somebody's; one that is old and free is nobody's.
+    #[test]
+    fn what_was_left_is_removed() {
+        let make = |name: &str| {
+            let path = std::env::temp_dir().join(format!("{TEMPORARY}{}-{name}", std::process::id()));
+            folder::renew(&path).unwrap();
+            path
+        };
+        let age = |path: &Path| {
+            let old = SystemTime::now() - Duration::from_secs(100);
+            std::fs::File::open(path).unwrap().set_modified(old).unwrap();
+        };
+        let (left, held, new) = (make("left"), make("held"), make("new"));
+        std::fs::write(left.join("run-0"), b"something").unwrap();
+        let lock = Lock::take(&held).unwrap();
+        [&left, &held].into_iter().for_each(|path| age(path));
+        let mut gathered = Gathered::temporary().unwrap();
+        assert!(!left.exists() && held.exists() && new.exists());
+        // Its own is gone with it.
+        gathered.buffer = 1;
+        gathered.put("10.1/1", &[]).unwrap();
+        let own = gathered.runs.folder().to_owned();
+        assert!(own.join("run-0").exists());
+        drop(gathered);
+        assert!(!own.exists());
+        drop(lock);
+        [held, new].iter().for_each(|path| std::fs::remove_dir_all(path).unwrap());
+    }
+}

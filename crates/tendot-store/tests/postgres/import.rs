@@ -1,0 +1,294 @@
+//! Imports: the same as into an embedded store, beside others who write, and in parts.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
+
+use tendot_proto::Value;
+use tendot_store::{
+    Change, Edit, EditKind, Embedded, Entry, Expect, History, Imported, Importer, Key, Logged, Order, Past,
+    Postgres, State, Store,
+};
+
+use super::{block_on, commit, logged, new_store, open, put};
+
+const AT: u64 = 1_700_000_000_000;
+
+fn values(data: &str) -> Vec<Value<'static>> {
+    let mut values = vec![Value::new(1, "URL", data.to_owned())];
+    if data.ends_with('7') {
+        values.push(Value::new(2, "hs_seckey", format!("secret of {data}")));
+    }
+    values
+}
+
+async fn import(store: &Postgres, together: u64, records: &[(String, String)]) -> Imported {
+    let importer = store.importer("importer", AT).await.unwrap();
+    let mut importer = importer.buffer(2_000).together(together);
+    for (name, data) in records {
+        importer.put((**name).into(), &values(data)).unwrap();
+        importer.home(name.split('/').next().unwrap()).unwrap();
+    }
+    let mut told = Imported::default();
+    let imported = importer.finish(|imported| told = imported.clone()).await.unwrap();
+    assert_eq!(imported, told);
+    imported
+}
+
+/// Everything that a store tells.
+#[derive(Debug, PartialEq)]
+struct Told {
+    log: Vec<Logged>,
+    records: Vec<Entry>,
+    homed: Vec<Box<str>>,
+    histories: BTreeMap<String, Vec<Past>>,
+    imports: Vec<Vec<Box<str>>>,
+}
+
+async fn told(store: &impl Store, names: &[String]) -> Told {
+    let log = store.changes(0, 10_000).await.unwrap();
+    let mut records = Vec::new();
+    let visit = |entry: &Entry| {
+        records.push(entry.clone());
+        true
+    };
+    store.visit(None, None, visit).await.unwrap();
+    let mut histories = BTreeMap::new();
+    for name in names {
+        let key = Key::new(name).unwrap();
+        let oldest = pages(store, &key, Order::OldestFirst { after: 0 }).await;
+        let mut newest = pages(store, &key, Order::NewestFirst { before: u64::MAX }).await;
+        newest.reverse();
+        assert_eq!(oldest, newest, "{name}");
+        // One by one, and all at once.
+        let all = store.history(&key, Order::OldestFirst { after: 0 }, 1_000).await.unwrap();
+        assert_eq!(all, History { items: oldest.clone(), next: None }, "{name}");
+        histories.insert(name.clone(), oldest);
+    }
+    let mut imports = Vec::new();
+    for line in log.iter().filter(|line| line.kind == EditKind::Import) {
+        let (mut names, mut after) = (Vec::new(), None);
+        loop {
+            let piece = store.of_revision(line.revision, after.as_ref(), 3).await.unwrap();
+            names.extend(piece.names.into_iter().map(|listed| listed.name));
+            after = piece.next;
+            if after.is_none() {
+                break;
+            }
+        }
+        imports.push(names);
+    }
+    Told { log, records, homed: store.homed(None, 1_000).await.unwrap(), histories, imports }
+}
+
+async fn pages(store: &impl Store, key: &Key, mut order: Order) -> Vec<Past> {
+    let mut all = Vec::new();
+    loop {
+        let page = store.history(key, order, 1).await.unwrap();
+        all.extend(page.items);
+        let Some(next) = page.next else { return all };
+        order = match order {
+            Order::OldestFirst { .. } => Order::OldestFirst { after: next },
+            Order::NewestFirst { .. } => Order::NewestFirst { before: next },
+        };
+    }
+}
+
+/// Whatever happens to names between imports, both stores tell the same afterwards.
+#[test]
+fn the_same_as_into_an_embedded_store() {
+    let mut state = 7_u64;
+    let mut random = |below: u64| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) % below
+    };
+    let long = "x".repeat(2_000);
+    let name = |number: u64| match number {
+        0..=2 => format!("10.{}/{long}{number}", number % 3),
+        number => format!("10.{}/Name-{number}", number % 3),
+    };
+    let names: Vec<String> = (0..24).map(name).collect();
+    let directory = tempfile::tempdir().unwrap();
+    let store = block_on(new_store());
+    for _ in 0..20 {
+        let embedded = Embedded::open(directory.path()).unwrap();
+        for _ in 0..random(12) {
+            let name: Box<str> = names[random(24) as usize].as_str().into();
+            let registration = random(9).to_be_bytes();
+            let values = values(&format!("deposited {}", random(10)));
+            let edit = match random(6) {
+                0 => Edit::Remove { name, expect: Expect::Any },
+                1 => Edit::Tombstone { name, expect: Expect::Any },
+                2 => Edit::Register { name, values, registration: registration.into(), expect: Expect::Any },
+                _ => Edit::Put { name, values, expect: Expect::Any },
+            };
+            let change = || Change { by: "tester".into(), at: AT, edits: vec![edit.clone()] };
+            let (one, two) = (block_on(embedded.commit(change())), block_on(store.commit(change())));
+            assert_eq!(one.map_err(|error| error.to_string()), two.map_err(|error| error.to_string()));
+        }
+        drop(embedded);
+        let records: Vec<(String, String)> = (0..random(30))
+            .map(|_| {
+                let name = &names[random(24) as usize];
+                let name = if random(2) == 0 { name.to_ascii_uppercase() } else { name.clone() };
+                (name, format!("imported {}", random(10)))
+            })
+            .collect();
+        let one = import_embedded(directory.path(), &records);
+        assert_eq!(one, block_on(import(&store, 1_000, &records)));
+        let embedded = Embedded::open(directory.path()).unwrap();
+        assert_eq!(block_on(told(&embedded, &names)), block_on(told(&store, &names)));
+    }
+    let secret = "secret of";
+    let has_secret = |past: &Past| format!("{past:?}").contains(secret);
+    let told = block_on(told(&store, &names));
+    assert!(!told.histories.values().flatten().any(has_secret), "a secret is in the history");
+    assert!(told.log.iter().any(|line| line.kind == EditKind::Import && line.count > 5));
+}
+
+fn import_embedded(directory: &Path, records: &[(String, String)]) -> Imported {
+    let mut importer = Importer::open(directory, "importer", AT).unwrap();
+    for (name, data) in records {
+        importer.put((**name).into(), &values(data)).unwrap();
+        importer.home(name.split('/').next().unwrap()).unwrap();
+    }
+    importer.finish(|_| {}).unwrap()
+}
+
+fn records(count: usize, data: &str) -> Vec<(String, String)> {
+    (0..count).map(|number| (format!("10.{}/{number:05}", number % 7), format!("{data} {number}"))).collect()
+}
+
+/// In several transactions: each has its line, and the names that it tells are its own.
+#[test]
+fn in_parts() {
+    let store = block_on(new_store());
+    let names: Vec<String> = records(25, "").into_iter().map(|(name, _)| name).collect();
+    let imported = block_on(import(&store, 10, &records(25, "first")));
+    assert_eq!((imported.created, imported.changed), (25, 0));
+    let first = block_on(told(&store, &names));
+    let counts = |told: &Told| -> Vec<(EditKind, u64)> {
+        told.log
+            .iter()
+            .filter(|line| line.kind == EditKind::Import)
+            .map(|line| (line.kind, line.count))
+            .collect()
+    };
+    assert_eq!(counts(&first), [10, 10, 5].map(|count| (EditKind::Import, count)));
+    assert_eq!(first.imports.iter().map(Vec::len).collect::<Vec<_>>(), [10, 10, 5]);
+    assert!(first.histories.values().all(|past| past.len() == 1));
+    let imported = block_on(import(&store, 10, &records(25, "second")));
+    assert_eq!((imported.created, imported.changed), (0, 25));
+    let second = block_on(told(&store, &names));
+    assert!(second.histories.values().all(|past| past.len() == 2));
+    assert_eq!(second.imports.iter().map(Vec::len).collect::<Vec<_>>(), [0, 0, 0, 10, 10, 5]);
+    let imported = block_on(import(&store, 10, &records(25, "second")));
+    assert_eq!((imported.created, imported.changed, imported.unchanged), (0, 0, 25));
+    assert_eq!(block_on(told(&store, &names)), second);
+}
+
+/// An import that ends between two of its transactions: what it wrote stays, and the same again writes the rest.
+#[test]
+fn interrupted() {
+    block_on(async {
+        let store = new_store().await;
+        let records = records(50, "data");
+        let mut importer = store.importer("importer", AT).await.unwrap().together(10);
+        for (name, data) in &records {
+            importer.put((**name).into(), &values(data)).unwrap();
+        }
+        let (sender, heard) = tokio::sync::oneshot::channel();
+        let mut sender = Some(sender);
+        let finish = importer.finish(move |imported| {
+            if imported.created == 30 {
+                sender.take().map(|sender| sender.send(()));
+            }
+        });
+        tokio::select! {
+            biased;
+            _ = heard => {}
+            _ = finish => panic!("it was not interrupted"),
+        }
+        let log = store.changes(0, 100).await.unwrap();
+        assert!(log.iter().all(|line| line.count == 10));
+        let written = 10 * log.len() as u64;
+        assert!((30..50).contains(&written), "{written}");
+        let imported = import(&store, 10, &records).await;
+        assert_eq!((imported.created, imported.unchanged), (50 - written, written));
+    });
+}
+
+/// Others write the same names through another store meanwhile: no change is lost, and each finds what was before it.
+#[test]
+fn beside_others_who_write() {
+    block_on(async {
+        let server = tokio::task::spawn_blocking(interop_postgres::shared).await.unwrap();
+        let address = server.address(&server.database().await);
+        let (store, other) = (open(&address).await, open(&address).await);
+        let all = records(3_000, "imported");
+        let importing = import(&store, 100, &all);
+        let depositing = async {
+            let mut deposited = Vec::new();
+            for number in 0..200_usize {
+                let name = &all[number * 7_919 % all.len()].0;
+                // A new name, or one that is there already: the first time it may be either.
+                let edit = put(name, &format!("deposited {number}"), Expect::Any);
+                deposited.push((name.clone(), commit(&other, vec![edit]).await.unwrap()));
+                if number % 50 == 0 {
+                    let ended = format!("10.1/ended-{number}");
+                    commit(&other, vec![put(&ended, "x", Expect::Absent)]).await.unwrap();
+                    tokio::time::sleep(Duration::from_millis(5)).await;
+                }
+            }
+            deposited
+        };
+        let (imported, deposited) = tokio::join!(importing, depositing);
+        assert_eq!(imported.created + imported.changed, 3_000);
+        logged(&store).await;
+        for (name, revision) in deposited {
+            let key = Key::new(&name).unwrap();
+            let past = store.history(&key, Order::OldestFirst { after: 0 }, 100).await.unwrap().items;
+            let entry = store.get(&key).await.unwrap().unwrap();
+            assert_eq!(entry.state, State::Live);
+            assert!(past.iter().any(|past| past.line.revision == revision), "{name}: lost");
+            assert!(past.iter().any(|past| past.line.kind == EditKind::Import), "{name}: not imported");
+            assert_eq!(past.last().unwrap().line.revision, entry.revision, "{name}");
+            // Each change found what the one before it made.
+            for pair in past.windows(2) {
+                let tendot_store::Before::Record(found) = &pair[1].before else { panic!("{name}: nothing") };
+                assert_eq!(found.revision, pair[0].line.revision, "{name}");
+            }
+        }
+        let kinds: Vec<EditKind> =
+            store.changes(0, 10_000).await.unwrap().into_iter().map(|line| line.kind).collect();
+        let of_import = |kind: &EditKind| *kind == EditKind::Import;
+        let (first, last) = (kinds.iter().position(of_import), kinds.iter().rposition(of_import));
+        let between = &kinds[first.unwrap()..last.unwrap()];
+        assert!(!between.iter().all(of_import), "nobody wrote in between");
+    });
+}
+
+/// Who holds the lock for a while is waited for; an import whose connection is cut tells it.
+#[test]
+fn cut_off() {
+    block_on(async {
+        let server = tokio::task::spawn_blocking(interop_postgres::shared).await.unwrap();
+        let database = server.database().await;
+        let store = open(&server.address(&database)).await;
+        let mut importer = store.importer("importer", AT).await.unwrap();
+        importer.put("10.1/1".into(), &values("1")).unwrap();
+        let holder = server.connect(&database).await;
+        holder.batch_execute("begin; select * from tendot_counters for update").await.unwrap();
+        let cut = async {
+            tokio::time::sleep(Duration::from_millis(300)).await;
+            let end = "select pg_terminate_backend(pid) from pg_stat_activity \
+                 where datname = current_database() and wait_event_type = 'Lock'";
+            server.execute(&database, end).await;
+        };
+        let (imported, ()) = tokio::join!(importer.finish(|_| {}), cut);
+        let error = imported.unwrap_err().to_string();
+        assert!(error.starts_with("importing records: "), "{error}");
+        holder.batch_execute("rollback").await.unwrap();
+        assert_eq!(logged(&store).await, [""; 0]);
+    });
+}

@@ -1,0 +1,286 @@
+//! The store in PostgreSQL beside PostgreSQL's own programs on the same server. Writes `docs/speed-postgres.md`.
+
+use std::fmt::Write as _;
+use std::fs::{self, File};
+use std::process::Command;
+use std::time::Instant;
+
+use anyhow::{Context as _, Result};
+use interop_postgres::Server;
+
+use crate::bench_store::{Measured, Table, load, measure, memory, model, number, program, with_commas};
+use crate::process::{output, run};
+use crate::root;
+
+const RECORDS: u64 = 1_000_000;
+
+/// Rounds, of which the middle one counts. Who is measured takes turns, so that all have the same noise.
+const ROUNDS: usize = 3;
+
+const READERS: [u32; 2] = [1, 16];
+const DEPOSITORS: [u32; 3] = [1, 16, 64];
+
+/// Seconds that pgbench runs.
+const SECONDS: &str = "10";
+
+/// What our store asks, of the same rows. The name is put together by the server, since pgbench has no texts.
+const SCRIPT: &str = "\
+\\set number random(1, 1000000)
+select name, revision, state, body, registration from tendot_records
+where name_key = convert_to('10.1000/' || :number, 'UTF8');
+";
+
+/// Measures, prints and writes it down.
+#[allow(clippy::print_stdout, reason = "the report is what this command is for")]
+pub(crate) fn bench_postgres_store() -> Result<()> {
+    let begin = Instant::now();
+    run(Command::new("cargo").args(["build", "--release", "--package=tendot"]).current_dir(root()))?;
+    run(Command::new("cargo")
+        .args(["build", "--release", "--bin=postgres_store", "--bin=records"])
+        .current_dir(root().join("bench")))?;
+    let bench = Bench::start()?;
+    let (mut all, mut peak) = (Times::default(), 0_f64);
+    for _ in 0..ROUNDS {
+        peak = peak.max(bench.import(&mut all)?);
+    }
+    bench.fill()?;
+    for _ in 0..ROUNDS {
+        for clients in READERS {
+            bench.read(clients, &mut all)?;
+        }
+        for clients in DEPOSITORS {
+            bench.deposit(clients, &mut all)?;
+        }
+    }
+    let text = report(&all.medians(), peak, begin.elapsed().as_secs() / 60)?;
+    println!("\n{text}");
+    Ok(fs::write(root().join("docs/speed-postgres.md"), text)?)
+}
+
+/// What was measured, round by round.
+#[derive(Default)]
+struct Times(std::collections::BTreeMap<String, Vec<f64>>);
+
+impl Times {
+    fn add(&mut self, name: impl Into<String>, value: f64) {
+        self.0.entry(name.into()).or_default().push(value);
+    }
+
+    fn medians(self) -> Measured {
+        let median = |mut values: Vec<f64>| {
+            values.sort_unstable_by(f64::total_cmp);
+            values.get(values.len() / 2).copied().unwrap_or_default()
+        };
+        self.0.into_iter().map(|(name, values)| (name, median(values))).collect()
+    }
+}
+
+/// A server, and files where the user that it runs as can come.
+struct Bench {
+    server: Server,
+    folder: tempfile::TempDir,
+}
+
+impl Bench {
+    fn start() -> Result<Self> {
+        let server = Server::start("shared_buffers = 1GB\nmax_wal_size = 8GB\n");
+        let folder = tempfile::tempdir()?;
+        run(Command::new("chmod").arg("755").arg(folder.path()))?;
+        let bench = Self { server, folder };
+        let (lines, count) = (bench.path("records.jsonl"), RECORDS.to_string());
+        run(program("records").args(["lines", &count]).stdout(File::create(&lines)?))?;
+        for order in ["unsorted", "sorted"] {
+            let rows = File::create(bench.path(order))?;
+            run(program("postgres_store").args(["rows", order, &count]).stdout(rows))?;
+        }
+        fs::write(bench.path("script"), SCRIPT)?;
+        Ok(bench)
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.folder.path().join(name).display().to_string()
+    }
+
+    /// The same records by us and by `COPY`, each into new tables. Gives our memory.
+    fn import(&self, all: &mut Times) -> Result<f64> {
+        let address = self.empty()?;
+        let start = Instant::now();
+        let mut import = Command::new(root().join("target/release/tendot"));
+        let (_, peak) = measure(import.args(["import", &self.path("records.jsonl"), "--store", &address]))?;
+        all.add("command", start.elapsed().as_secs_f64());
+
+        let address = self.empty()?;
+        let ours = measure(program("postgres_store").args(["import", &address, &RECORDS.to_string()]))?.0;
+        all.add("library", number(&ours, "seconds")?);
+
+        let address = self.empty()?;
+        let ours = measure(program("postgres_store").args(["beside", &address, &RECORDS.to_string()]))?.0;
+        all.add("longest", number(&ours, "longest-deposit-seconds")?);
+        all.add("deposits", number(&ours, "deposits")?);
+
+        for order in ["unsorted", "sorted"] {
+            let address = self.empty()?;
+            measure(program("postgres_store").args(["fill", &address, "0"]))?;
+            let copy = format!("\\copy tendot_records from '{}' with (format binary)", self.path(order));
+            let start = Instant::now();
+            self.psql("bench", &copy)?;
+            all.add(order, start.elapsed().as_secs_f64());
+        }
+        Ok(peak)
+    }
+
+    /// A new database, and nothing left to be written of the one before.
+    fn empty(&self) -> Result<String> {
+        self.psql("postgres", "drop database if exists bench")?;
+        self.psql("postgres", "create database bench")?;
+        self.psql("postgres", "checkpoint")?;
+        Ok(self.server.address("bench"))
+    }
+
+    /// Our records and pgbench's, the same number of rows.
+    fn fill(&self) -> Result<()> {
+        let address = self.empty()?;
+        measure(program("postgres_store").args(["fill", &address, &RECORDS.to_string()]))?;
+        output(self.pgbench().args(["-q", "-i", "-s", "10"]))?;
+        self.psql("bench", "vacuum analyze")?;
+        self.psql("bench", "checkpoint").map(drop)
+    }
+
+    fn read(&self, clients: u32, all: &mut Times) -> Result<()> {
+        let (address, count) = (self.server.address("bench"), RECORDS.to_string());
+        let ours =
+            program("postgres_store").args(["read", &address, &count, &clients.to_string()]).output()?;
+        all.add(format!("get-{clients}"), rate_of(&ours.stdout)?);
+        all.add(format!("same-{clients}"), self.rate(&["-n", "-f", &self.path("script")], clients)?);
+        all.add(format!("select-{clients}"), self.rate(&["-n", "-S"], clients)?);
+        Ok(())
+    }
+
+    fn deposit(&self, clients: u32, all: &mut Times) -> Result<()> {
+        let address = self.server.address("bench");
+        let ours = program("postgres_store").args(["deposit", &address, &clients.to_string()]).output()?;
+        all.add(format!("deposit-{clients}"), rate_of(&ours.stdout)?);
+        all.add(format!("update-{clients}"), self.rate(&["-n", "-N"], clients)?);
+        Ok(())
+    }
+
+    /// Transactions a second of pgbench.
+    fn rate(&self, arguments: &[&str], clients: u32) -> Result<f64> {
+        let threads = clients.min(u32::try_from(std::thread::available_parallelism()?.get())?);
+        let told = output(self.pgbench().args(arguments).args(["-M", "prepared", "-T", SECONDS]).args([
+            "-c",
+            &clients.to_string(),
+            "-j",
+            &threads.to_string(),
+        ]))?;
+        let line = told.lines().find_map(|line| line.strip_prefix("tps = "));
+        Ok(line.and_then(|line| line.split(' ').next()).context("pgbench's rate")?.parse()?)
+    }
+
+    fn pgbench(&self) -> Command {
+        let mut pgbench = interop_postgres::program("pgbench");
+        pgbench.args(["-h", "127.0.0.1", "-U", "postgres", "-p", &self.server.port.to_string()]);
+        pgbench.env("PGDATABASE", "bench");
+        pgbench
+    }
+
+    fn psql(&self, database: &str, sql: &str) -> Result<String> {
+        let mut psql = interop_postgres::program("psql");
+        psql.args(["-h", "127.0.0.1", "-U", "postgres", "-p", &self.server.port.to_string(), "-d", database]);
+        output(psql.args(["-qAt", "-v", "ON_ERROR_STOP=1", "-c", sql]))
+    }
+}
+
+fn rate_of(printed: &[u8]) -> Result<f64> {
+    let printed = std::str::from_utf8(printed)?;
+    printed.trim().strip_prefix("rate ").context("a rate")?.parse().context("a number")
+}
+
+fn report(all: &Measured, peak: f64, minutes: u64) -> Result<String> {
+    let mut out = String::from(HEAD);
+    writeln!(
+        out,
+        "The machine: {}, {} cores, {} of memory, on which the server and its clients ran; {} programs wanted to run at once,\n\
+         over the last quarter of an hour. Medians of {ROUNDS} rounds, in which all took turns. All of it took {minutes} \
+         minutes.\n",
+        model()?,
+        std::thread::available_parallelism()?,
+        memory()?,
+        load()?,
+    )?;
+    writeln!(out, "## Importing {} records\n\n{IMPORTING}", with_commas(RECORDS))?;
+    let names = ["command", "library", "unsorted", "sorted"];
+    let titles = ["`tendot import` of JSON lines", "the library", "`COPY`", "`COPY`, sorted before"];
+    let seconds = names.iter().map(|name| number(all, name)).collect::<Result<Vec<f64>>>()?;
+    let mut table = Table::new(&mut out, titles.into_iter().map(str::to_owned))?;
+    table.row("seconds", seconds.iter().map(|seconds| Ok(format!("{seconds:.1}"))))?;
+    let rate = |seconds: &f64| Ok(with_commas((RECORDS as f64 / seconds) as u64));
+    table.row("records a second", seconds.iter().map(rate))?;
+    for (title, name) in [("of `COPY`", "unsorted"), ("of `COPY`, sorted before", "sorted")] {
+        let theirs = number(all, name)?;
+        table.row(title, seconds.iter().map(|seconds| Ok(format!("{:.2}", theirs / seconds))))?;
+    }
+    writeln!(
+        out,
+        "\n`tendot import` had at most {:.0} MB of memory of its own. Somebody who deposited one record after the other through \
+         another\nstore while the library imported waited for {:.2} s at the most, and deposited {} (medians of the rounds).\n",
+        peak / 1e3,
+        number(all, "longest")?,
+        with_commas(number(all, "deposits")? as u64),
+    )?;
+
+    writeln!(out, "{READING}")?;
+    let titles = ["`Store::get` a second", "of the same `select`", "of `pgbench -S`"];
+    let mut table = Table::new(&mut out, titles.into_iter().map(str::to_owned))?;
+    for clients in READERS {
+        let ours = number(all, &format!("get-{clients}"))?;
+        let ratio = |name: &str| Ok(format!("{:.2}", ours / number(all, &format!("{name}-{clients}"))?));
+        let cells = [Ok(with_commas(ours as u64)), ratio("same"), ratio("select")];
+        table.row(&at_once(clients), cells.into_iter())?;
+    }
+    writeln!(out, "\n{DEPOSITING}")?;
+    let titles = ["deposits a second", "of `pgbench -N`"];
+    let mut table = Table::new(&mut out, titles.into_iter().map(str::to_owned))?;
+    for clients in DEPOSITORS {
+        let ours = number(all, &format!("deposit-{clients}"))?;
+        let theirs = number(all, &format!("update-{clients}"))?;
+        let cells = [Ok(with_commas(ours as u64)), Ok(format!("{:.2}", ours / theirs))];
+        table.row(&at_once(clients), cells.into_iter())?;
+    }
+    Ok(out)
+}
+
+fn at_once(clients: u32) -> String {
+    format!("{clients} at once")
+}
+
+const HEAD: &str = "\
+# How fast the store in PostgreSQL is
+
+Written by `cargo xtask bench-postgres-store`, which measures all of it anew. Times say little about another machine; the
+ratios are to PostgreSQL's own programs, in the same run and on the same server: as it comes, durable, with 1 GB of shared
+buffers and `max_wal_size` of 8 GB, over TCP on this machine.
+
+";
+
+const IMPORTING: &str = "\
+Unsorted, into new tables. `COPY` is psql's `\\copy` of a binary file with the rows as they stand in our table, into that
+table with its primary key; also of a file that somebody sorted before. The library has its records in memory when it
+begins, and sorts them; the command reads and checks JSON. Both write the log, and see what is there already.
+";
+
+const READING: &str = "\
+## Reading, without a cache
+
+Names are drawn from 1,000,000 records, all of them in the server's memory. So many clients ask, each the next one when it
+has its answer, over at most as many connections. The same `select` is that of our store, run by pgbench on the same rows;
+`pgbench -S` reads from a table of as many rows. All have prepared statements.
+";
+
+const DEPOSITING: &str = "\
+## Durable deposits
+
+Each client waits until its record is durable before it sends the next: a record, its history, a line of the log, counters.
+`pgbench -N` changes a row, reads it and adds another, with prepared statements. Deposits that come at the same time share a
+transaction and a connection.
+";
