@@ -230,6 +230,11 @@ impl Server {
         self.restart();
     }
 
+    /// Where its files are.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
     /// Starts it again.
     pub fn restart(&self) {
         *self.postmaster.lock().unwrap() = spawn(&self.folder);

@@ -40,7 +40,7 @@ fn with_a_bound() {
         let (store, server, database) = failing("40001", u32::MAX).await;
         let start = Instant::now();
         let refused = commit(&store, vec![put("10.1000/1", "x", Expect::Absent)]).await.unwrap_err();
-        assert!(matches!(refused, CommitError::Store(StoreError::Failed { .. })), "{refused}");
+        assert!(matches!(refused, CommitError::Store(StoreError::Unreachable { .. })), "{refused}");
         assert!(refused.to_string().contains("not now"), "{refused}");
         assert!(start.elapsed() < Duration::from_secs(10));
         assert!(store.get(&Key::new("10.1000/1").unwrap()).await.unwrap().is_none());
