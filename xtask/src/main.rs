@@ -5,6 +5,7 @@ mod bench_batches;
 mod bench_http;
 mod bench_native;
 mod bench_postgres;
+mod bench_postgres_http;
 mod bench_postgres_store;
 mod bench_registry;
 mod bench_store;
@@ -30,6 +31,7 @@ usage: cargo xtask COMMAND
   bench-batches           measure batches of deposits into the embedded store against PostgreSQL
   bench-registry          measure deposits and batches over HTTP: against the store, and PostgreSQL
   bench-http              measure redirects and JSON against nginx and Handle.Net's server
+  bench-postgres-http     measure redirects from PostgreSQL against the embedded store, and from two servers against one
   bench-native            measure the native protocol against plain servers and Handle.Net's
   fail-over               kill the primary of a database under three services, promote a standby, and tell what was lost
   interop [TENDOT]        have Handle.Net's client ask this program, and its own server, the same
@@ -57,6 +59,7 @@ fn main() -> anyhow::Result<()> {
         ["bench-batches"] => bench_batches::bench_batches(),
         ["bench-registry"] => bench_registry::bench_registry(),
         ["bench-http"] => bench_http::bench_http(),
+        ["bench-postgres-http"] => bench_postgres_http::bench_postgres_http(),
         ["bench-native"] => bench_native::bench_native(),
         ["fail-over"] => test::fail_over(),
         ["interop"] => interop::interop(None),

@@ -1,0 +1,277 @@
+//! Redirects over HTTP from a database: against the embedded store, and from two machines against one.
+//!
+//! Names are asked for as often as names are, few of them very often. Machines are simulated: each has a network of its own
+//! (a namespace) and a quarter of a core for a server and a standby (a group of processes).
+
+use std::fs;
+use std::io::{BufRead as _, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use anyhow::{Context as _, Result, ensure};
+
+use crate::bench_http::{Measured, ROUNDS, SECONDS, median, records, tell};
+use crate::process::{Server, install, output, run};
+use crate::root;
+
+/// Requests of one round of a script, before it begins again.
+const REQUESTS: usize = 200_000;
+
+/// How much of a core a machine has, in percent.
+const SHARE: u32 = 25;
+
+pub(crate) fn bench_postgres_http() -> Result<()> {
+    let mut report = String::from(
+        "# How fast HTTP is on PostgreSQL\n\nMade by `cargo xtask bench-postgres-http`. Ratios count: all are of one run, on two shared \
+         cores. 1,000,000 names are in both stores. Rounds are interleaved, the median of five counts.\n\n",
+    );
+    if Command::new("wrk").arg("-v").output().is_err() {
+        install(&["wrk"])?;
+    }
+    let folder = root().join("target/bench/http");
+    fs::create_dir_all(&folder)?;
+    run(Command::new("cargo").args(["build", "--release", "--quiet", "-p", "tendot"]).current_dir(root()))?;
+    let tendot = root().join("target/release/tendot");
+    let data = folder.join("data");
+    records(&folder, &tendot, &data)?;
+    let names = all_names(&folder.join("records.jsonl"))?;
+    let settings = "listen_addresses = '*'\nshared_buffers = 1GB\nmax_wal_size = 4GB\n";
+    let primary = interop_postgres::Server::start(settings);
+    let address = |host: &str| format!("postgres://postgres@{host}:{}/postgres", primary.port);
+    run(Command::new(&tendot)
+        .arg("import")
+        .arg(folder.join("records.jsonl"))
+        .args(["--store", &address("127.0.0.1")]))?;
+    primary.psql("vacuum analyze tendot_records");
+    against_embedded(&mut report, &folder, &tendot, &names, &address("127.0.0.1"))?;
+    two_machines(&mut report, &folder, &tendot, &names, &primary)?;
+    fs::write(root().join("docs/speed-postgres-http.md"), report)?;
+    Ok(())
+}
+
+fn all_names(lines: &Path) -> Result<Vec<String>> {
+    let name = |line: std::io::Result<String>| {
+        let line = line?;
+        let name = line.strip_prefix("{\"handle\":\"").and_then(|rest| rest.split('"').next());
+        name.map(str::to_owned).context("a line has no handle")
+    };
+    BufReader::new(fs::File::open(lines)?).lines().map(name).collect()
+}
+
+fn against_embedded(
+    report: &mut String,
+    folder: &Path,
+    tendot: &Path,
+    names: &[String],
+    address: &str,
+) -> Result<()> {
+    let script = script(folder, "zipf", zipf(names))?;
+    let (embedded, database) = ("127.0.0.1:18090", "127.0.0.1:18091");
+    let data = format!("embedded:{}", folder.join("data").display());
+    let own = tempfile::tempdir()?;
+    let start = |at: &str, store: &str| {
+        let mut command = Command::new("taskset");
+        command.args(["-c", "0"]).arg(tendot).args(["serve", "--native", "off", "--http", at]);
+        Server::start(command.args(["--store", store, "--data"]).arg(own.path()))
+    };
+    let _servers = (start(embedded, &data)?, start(database, address)?);
+    for at in [embedded, database] {
+        measure(at, &script)?;
+    }
+    let (mut ours, mut theirs) = (Vec::new(), Vec::new());
+    for _ in 0..ROUNDS {
+        ours.push(measure(database, &script)?);
+        theirs.push(measure(embedded, &script)?);
+    }
+    let (ours, theirs) = (median(ours), median(theirs));
+    let about = format!(
+        "- Redirects, names as often as 1/rank (Zipf), answers kept in 16 MiB, server on one core, `wrk` with 32 connections and the \
+         database on the other: {:.2} × the embedded store ({:.0}/s and {:.0}/s), p99 {:.2} × ({:.0} µs and {:.0} µs).",
+        ours.rate / theirs.rate,
+        ours.rate,
+        theirs.rate,
+        ours.p99 / theirs.p99,
+        ours.p99,
+        theirs.p99
+    );
+    tell(report, &about);
+    Ok(())
+}
+
+fn two_machines(
+    report: &mut String,
+    folder: &Path,
+    tendot: &Path,
+    names: &[String],
+    primary: &interop_postgres::Server,
+) -> Result<()> {
+    let script = script(folder, "uniform", uniform(names))?;
+    let own = tempfile::tempdir()?;
+    let mut machines = Vec::new();
+    for number in 1..=2 {
+        machines.push(Machine::start(number, tendot, own.path(), primary)?);
+    }
+    // Only what is read from the database is of interest here.
+    for machine in &machines {
+        measure(&machine.address, &script)?;
+    }
+    let (mut alone, mut together) = (Vec::new(), Vec::new());
+    for _ in 0..ROUNDS {
+        let mut singles = 0.0;
+        for machine in &machines {
+            singles += measure(&machine.address, &script)?.rate;
+        }
+        alone.push(singles / 2.0);
+        let asking =
+            machines.iter().map(|machine| ask(&machine.address, &script, &[])).collect::<Result<Vec<_>>>()?;
+        let rates = asking.into_iter().map(|asked| Ok(answered(asked)?.rate)).collect::<Result<Vec<_>>>()?;
+        together.push(rates.iter().sum::<f64>());
+    }
+    let middle = |mut all: Vec<f64>| {
+        all.sort_by(f64::total_cmp);
+        all[all.len() / 2]
+    };
+    let (alone, together) = (middle(alone), middle(together));
+    let about = format!(
+        "- Two machines of a network namespace and {SHARE} % of a core each, for a server and the standby that it asks, names evenly, \
+         next to nothing kept: {:.2} × one of them ({together:.0}/s and {alone:.0}/s). The primary is on neither.",
+        together / alone
+    );
+    tell(report, &about);
+    Ok(())
+}
+
+/// A server and its standby, with a network and a share of the processors of their own.
+struct Machine {
+    number: u32,
+    address: String,
+    _server: Server,
+    _standby: interop_postgres::Server,
+}
+
+impl Machine {
+    fn start(number: u32, tendot: &Path, data: &Path, primary: &interop_postgres::Server) -> Result<Self> {
+        let (space, inside, outside) = names_of(number);
+        let (here, there) = (format!("10.77.{number}.1"), format!("10.77.{number}.2"));
+        let ip = |arguments: &str| run(Command::new("ip").args(arguments.split(' ')));
+        remove(number);
+        ip(&format!("netns add {space}"))?;
+        ip(&format!("link add {outside} type veth peer name {inside} netns {space}"))?;
+        ip(&format!("addr add {here}/24 dev {outside}"))?;
+        ip(&format!("link set {outside} up"))?;
+        ip(&format!("-n {space} addr add {there}/24 dev {inside}"))?;
+        ip(&format!("-n {space} link set {inside} up"))?;
+        ip(&format!("-n {space} link set lo up"))?;
+        let group = group(number);
+        fs::create_dir_all(&group)?;
+        fs::write(group.join("cpu.cfs_period_us"), "20000")?;
+        fs::write(group.join("cpu.cfs_quota_us"), (SHARE * 200).to_string())?;
+
+        let standby = primary.standby(&format!("machine{number}"));
+        let pids = fs::read_to_string(standby.folder().join("data/postmaster.pid"))?;
+        let postmaster: u32 = pids.lines().next().context("no postmaster")?.parse()?;
+        for pid in output(Command::new("pgrep").args(["-P", &postmaster.to_string()]))?.lines() {
+            fs::write(group.join("cgroup.procs"), pid)?;
+        }
+        fs::write(group.join("cgroup.procs"), postmaster.to_string())?;
+        let store = format!("postgres://postgres@{here}:{},{here}:{}/postgres", primary.port, standby.port);
+        let address = format!("{there}:8080");
+        let enter = format!("echo $$ > {}/cgroup.procs; exec \"$@\"", group.display());
+        let mut command = Command::new("sh");
+        command.args(["-c", &enter, "sh", "ip", "netns", "exec", &space]).arg(tendot);
+        command.args(["serve", "--native", "off", "--http", &address, "--store", &store, "--data"]);
+        let server = Server::start(command.arg(data).args(["--set", "http.kept=1MiB"]))?;
+        Ok(Self { number, address, _server: server, _standby: standby })
+    }
+}
+
+impl Drop for Machine {
+    fn drop(&mut self) {
+        let _ = self._server.process.kill();
+        let _ = self._server.process.wait();
+        remove(self.number);
+    }
+}
+
+fn names_of(number: u32) -> (String, String, String) {
+    (format!("tendot{number}"), format!("tendot{number}i"), format!("tendot{number}o"))
+}
+
+fn group(number: u32) -> PathBuf {
+    format!("/sys/fs/cgroup/cpu/tendot{number}").into()
+}
+
+/// Takes away what another run has left.
+fn remove(number: u32) {
+    let (space, _, outside) = names_of(number);
+    for arguments in [["link", "del", &*outside], ["netns", "del", &space]] {
+        let _ = Command::new("ip").args(arguments).stderr(Stdio::null()).status();
+    }
+    // A group with processes stays; they leave it with this one.
+    let _ = fs::remove_dir(group(number));
+}
+
+/// Names by rank, each as often as one over its rank.
+fn zipf(names: &[String]) -> impl Iterator<Item = &str> {
+    // The sum of 1/rank up to a number is about its logarithm, so that the rank at an even part of it is a power.
+    let most = names.len() as f64;
+    let mut random = Random(0x9e37_79b9_7f4a_7c15);
+    std::iter::repeat_with(move || &*names[((most.powf(random.next()) - 1.0) as usize).min(names.len() - 1)])
+}
+
+fn uniform(names: &[String]) -> impl Iterator<Item = &str> {
+    let mut random = Random(0x2545_f491_4f6c_dd1d);
+    std::iter::repeat_with(move || {
+        &*names[((names.len() as f64 * random.next()) as usize).min(names.len() - 1)]
+    })
+}
+
+/// The same numbers in every run (xorshift64).
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> f64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 11) as f64 / (1_u64 << 53) as f64
+    }
+}
+
+/// A script that asks for one name after the other, from a file.
+fn script<'n>(folder: &Path, name: &str, names: impl Iterator<Item = &'n str>) -> Result<PathBuf> {
+    let (paths, script) = (folder.join(format!("{name}.txt")), folder.join(format!("{name}.lua")));
+    fs::write(&paths, names.take(REQUESTS).map(|name| format!("/{name}\n")).collect::<String>())?;
+    let text = format!(
+        "local at, requests = 0, {{}}\n\
+         init = function()\n  for path in io.lines({:?}) do requests[#requests + 1] = wrk.format('GET', path) end\nend\n\
+         request = function()\n  at = at % #requests + 1\n  return requests[at]\nend\n\
+         done = function(summary, latency)\n  io.write(string.format('measured %d %f %f %d\\n', summary.requests, \
+         summary.requests / summary.duration * 1e6, latency:percentile(99), \
+         summary.errors.connect + summary.errors.read + summary.errors.write + summary.errors.timeout + summary.errors.status))\nend\n",
+        paths.display().to_string()
+    );
+    fs::write(&script, text)?;
+    Ok(script)
+}
+
+fn measure(address: &str, script: &Path) -> Result<Measured> {
+    answered(ask(address, script, &["taskset", "-c", "1"])?)
+}
+
+fn ask(address: &str, script: &Path, before: &[&str]) -> Result<Child> {
+    let mut words = before.iter().copied().chain(["wrk"]);
+    let mut command = Command::new(words.next().unwrap_or("wrk"));
+    command.args(words).args(["-t1", "-c32", &format!("-d{SECONDS}s"), "-s"]).arg(script);
+    Ok(command.arg(format!("http://{address}/")).stdout(Stdio::piped()).spawn()?)
+}
+
+fn answered(asking: Child) -> Result<Measured> {
+    let said = String::from_utf8(asking.wait_with_output()?.stdout)?;
+    let line =
+        said.lines().find_map(|line| line.strip_prefix("measured ")).context("wrk measured nothing")?;
+    let numbers: Vec<f64> = line.split(' ').map(str::parse).collect::<Result<_, _>>()?;
+    let &[requests, rate, p99, errors] = &numbers[..] else { anyhow::bail!("`{line}`") };
+    ensure!(errors == 0.0, "{errors} requests failed");
+    Ok(Measured { requests, rate, p99 })
+}
