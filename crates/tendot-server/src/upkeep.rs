@@ -1,11 +1,11 @@
 //! What is done beside answering: what was counted is written down, and what has been kept for long enough is removed.
 
 use std::collections::BTreeSet;
-use std::pin::pin;
 use std::time::{Duration, SystemTime};
 
 use tendot_registry::{Refusal, Registry, report};
 use tendot_store::Store;
+use tokio::sync::watch;
 use tokio::task::yield_now;
 use tokio::time::sleep;
 
@@ -21,6 +21,9 @@ const TIMES: u64 = 24;
 
 /// However much is counted, there is so much time between.
 const REST: Duration = Duration::from_secs(1);
+
+/// How long a store that does not answer may hold up the end.
+const LAST: Duration = Duration::from_secs(5);
 
 /// When what was counted is written down, and for how long it is kept.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -40,28 +43,38 @@ impl Default for Upkeep {
 }
 
 impl Upkeep {
-    /// Keeps a store up until the end; then writes down what was counted last.
+    /// Keeps a store up until the end; then writes down what was counted last, if the store takes it within some seconds.
     pub async fn run<S: Store>(self, registry: &Registry<S>, tally: &Tally, end: impl Future<Output = ()>) {
-        let mut end = pin!(end);
+        let (tell, told) = watch::channel(false);
+        let end_told = || {
+            let mut told = told.clone();
+            async move { drop(told.wait_for(|is_end| *is_end).await) }
+        };
         let writing = async {
             loop {
                 // Only here it ends, so that nothing is taken out and not written.
                 tokio::select! {
                     () = sleep(self.interval) => {}
                     () = tally.is_filling() => {}
-                    () = &mut end => break,
+                    () = end_told() => break,
                 }
                 self.write(registry, tally).await;
                 tokio::select! {
                     () = sleep(REST.min(self.interval)) => {}
-                    () = &mut end => break,
+                    () = end_told() => break,
                 }
             }
             self.write(registry, tally).await;
         };
+        let waiting = async {
+            end.await;
+            tell.send_replace(true);
+            sleep(LAST).await;
+        };
         tokio::select! {
             () = writing => {}
             () = self.sweep_always(registry) => {}
+            () = waiting => tracing::error!("the store does not answer, and what was counted last is lost"),
         }
     }
 

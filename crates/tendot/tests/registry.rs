@@ -38,6 +38,7 @@ impl Service {
             .current_dir(&directory)
             .args(["serve", "--native", "off"])
             .args(arguments)
+            .envs(database())
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
@@ -107,6 +108,12 @@ fn check(output: &Output, code: i32, said: &str, arguments: &[&str]) {
     assert!(found.contains(said), "{arguments:?}: {found}");
     assert_eq!(output.status.code(), Some(code), "{arguments:?}: {found}");
     assert!(output.stdout.is_empty(), "{arguments:?}");
+}
+
+/// In the program `postgres`, which has the same tests once more, the store is a database of its own.
+fn database() -> Option<(&'static str, String)> {
+    let is_postgres = env!("CARGO_CRATE_NAME") == "postgres";
+    is_postgres.then(|| ("TENDOT_STORE", interop_postgres::new_database()))
 }
 
 /// Text without what differs each time: times, and the ids that are given.

@@ -61,6 +61,7 @@ impl Shell {
             .current_dir(&directory)
             .env("PATH", path)
             .envs(variables.iter().copied())
+            .envs(database())
             .process_group(0)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -118,6 +119,17 @@ impl Drop for Shell {
     fn drop(&mut self) {
         let _ = Command::new("kill").args(["-KILL", "--", &format!("-{}", self.process.id())]).status();
         let _ = self.process.wait();
+    }
+}
+
+/// In the program `postgres`, which has the same tests once more, the store is a database of its own.
+fn database() -> Vec<(&'static str, String)> {
+    match env!("CARGO_CRATE_NAME") {
+        // Which server takes changes is told, too.
+        "postgres" => {
+            vec![("TENDOT_STORE", interop_postgres::new_database()), ("TENDOT_LOG_LEVEL", "warn".into())]
+        }
+        _ => Vec::new(),
     }
 }
 

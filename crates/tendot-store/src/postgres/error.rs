@@ -105,7 +105,10 @@ impl PostgresError {
         match self {
             Self::Address { .. } => "it looks like postgres://user:password@host:5432/database",
             Self::Certificates { .. } => "`sslrootcert` is the path of a file with certificates in PEM",
-            Self::Unreachable { .. } => "see that the server runs, and that host and port are right",
+            Self::Unreachable { .. } => {
+                "see that the server runs, and that host and port are right; it is not waited for: whoever starts this \
+                 program, such as systemd, may start it again"
+            }
             Self::Untrusted { .. } => {
                 "certificates are always verified: name your authority's file by `sslrootcert=`, or on a network that \
                  you trust set `sslmode=disable`"
