@@ -262,7 +262,6 @@ fn beside_a_service() {
 
     assert!(deposited.len() > 5, "{} deposits", deposited.len());
     let store = place.store();
-    let mut overwritten = 0;
     for (name, data) in &deposited {
         let key = Key::new(name).unwrap();
         let entry = runtime().block_on(store.get(&key)).unwrap().unwrap();
@@ -277,9 +276,7 @@ fn beside_a_service() {
         let last = past.last().unwrap();
         assert_eq!(last.line.revision, entry.revision);
         assert_eq!(has(&entry), last.line.kind != EditKind::Import, "{name}");
-        overwritten += usize::from(last.line.kind == EditKind::Import);
     }
-    println!("{} deposits, {overwritten} of them before the import", deposited.len());
     assert_eq!(place.ask("select count(*) from tendot_records"), count.to_string());
 }
 

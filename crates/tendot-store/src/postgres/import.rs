@@ -6,12 +6,11 @@
 //! connection does, keeps nobody out for longer than the server waits for it.
 
 use std::collections::BTreeSet;
-use std::fmt;
 use std::io::Cursor;
 use std::pin::pin;
 use std::time::Duration;
 
-use deadpool_postgres::{ClientWrapper, Object};
+use deadpool_postgres::{ClientWrapper, Object, Pool};
 use futures_util::SinkExt as _;
 use tendot_proto::Value;
 use tokio::time::{sleep, timeout};
@@ -102,15 +101,13 @@ const COUNT: &str = "update tendot_counters set revision = $1, sequence = $2 whe
 
 impl Postgres {
     /// Begins an import, while this store and others may write the same database.
-    pub async fn importer(&self, by: &str, at: u64) -> Result<PostgresImporter, ImportError> {
-        let failed = |failure: Failure| failure.into_store(DOING);
-        let client = Object::take(self.readers.get().await.map_err(|error| failed(error.into()))?);
-        let gathered = Gathered::temporary();
+    pub fn importer(&self, by: &str, at: u64) -> Result<PostgresImporter, ImportError> {
         let unmade =
             |error| StoreError::Failed { doing: "making a folder for sorting", error: Box::new(error) };
-        let gathered = gathered.map_err(unmade)?;
+        let gathered = Gathered::temporary().map_err(unmade)?;
         let time = self.settings.statement + self.settings.patience;
-        Ok(PostgresImporter { client, by: by.into(), at, together: TOGETHER, time, gathered })
+        let pool = self.readers.clone();
+        Ok(PostgresImporter { pool, by: by.into(), at, together: TOGETHER, time, gathered })
     }
 }
 
@@ -129,27 +126,23 @@ impl Postgres {
 ///
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 /// let store = Postgres::open("postgres://tendot@db.example.org/tendot", &PostgresSettings::default()).await?;
-/// let mut importer = store.importer("operator", 1_700_000_000_000).await?;
+/// let mut importer = store.importer("operator", 1_700_000_000_000)?;
 /// importer.put("10.1000/1".into(), &[Value::new(1, "URL", "https://example.org/1")])?;
 /// importer.home("10.1000")?;
 /// assert_eq!(importer.finish(|_| {}).await?.created, 1);
 /// # Ok(())
 /// # }
 /// ```
+#[derive(Debug)]
 pub struct PostgresImporter {
-    client: ClientWrapper,
+    /// Connections of the store. One is taken when all records are there, which may be hours later.
+    pool: Pool,
     by: Box<str>,
     at: u64,
     together: u64,
     /// After which the server will not answer any more.
     time: Duration,
     gathered: Gathered,
-}
-
-impl fmt::Debug for PostgresImporter {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("PostgresImporter").field("gathered", &self.gathered).finish_non_exhaustive()
-    }
 }
 
 impl PostgresImporter {
@@ -186,9 +179,12 @@ impl PostgresImporter {
     pub async fn finish(mut self, mut progress: impl FnMut(&Imported)) -> Result<Imported, ImportError> {
         let mut homed = std::mem::take(&mut self.gathered.homed);
         let (mut merge, superseded) = self.gathered.merge()?;
-        let writing = Writing { client: &self.client, by: &self.by, at: self.at, time: self.time };
+        let client = self.pool.get().await.map_err(|error| store(error.into()))?;
+        // It has a table and settings that nobody else is to find.
+        let client = Object::take(client);
+        let writing = Writing { client: &client, by: &self.by, at: self.at, time: self.time };
         let mut imported = Imported { superseded, ..Imported::default() };
-        writing.within(self.client.batch_execute(STAGE)).await.map_err(store)?;
+        writing.within(client.batch_execute(STAGE)).await.map_err(store)?;
         loop {
             let before = merge.superseded;
             let staged = writing.stage(&mut merge, self.together).await?;
