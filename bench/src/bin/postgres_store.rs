@@ -79,7 +79,7 @@ async fn import(address: &str, count: u64) -> Outcome {
     }
     let store = open(address, 2).await?;
     let start = Instant::now();
-    let mut importer = store.importer("bench", 0).await?;
+    let mut importer = store.importer("bench", 0)?;
     for batch in &batches {
         importer.put_all(batch)?;
     }
@@ -126,7 +126,7 @@ fn new_record(name: String, number: u64) -> Change {
 }
 
 async fn fill(address: &str, count: u64) -> Outcome {
-    let mut importer = open(address, 2).await?.importer("bench", 0).await?;
+    let mut importer = open(address, 2).await?.importer("bench", 0)?;
     let mut records = Records::new(7);
     for number in 1..=count {
         importer.put(named(number).into(), &records.record().1)?;

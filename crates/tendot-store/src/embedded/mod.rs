@@ -3,8 +3,9 @@
 //! `open.rs` opens LMDB, `record.rs` is the layout of records (with `shape.rs`, `varint.rs`, `checksum.rs` and `key.rs`),
 //! `parts.rs` and `share.rs` keep what records have in common, `writer.rs` commits the changes of all callers together,
 //! `history.rs` keeps what was before, `registration.rs` what the registry knows, `commit.rs` ends each transaction, `lock.rs`
-//! lets one process write, `folder.rs` keeps folders durable, `verify.rs` reads everything (with `pages.rs`, which reads the
-//! engine's own), and `backup.rs` copies it. The layout is drawn in `docs/storage-format.md`.
+//! lets one process write, `import.rs` writes many records at once (with `gather.rs` and `run.rs`, which sort them),
+//! `folder.rs` keeps folders durable, `verify.rs` reads everything (with `pages.rs`, which reads the engine's own), and
+//! `backup.rs` copies it. The layout is drawn in `docs/storage-format.md`.
 
 mod backup;
 mod checksum;

@@ -6,9 +6,9 @@
 //! connection does, keeps nobody out for longer than the server waits for it.
 
 use std::collections::BTreeSet;
-use std::fmt;
 use std::io::Cursor;
 use std::pin::pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use deadpool_postgres::{ClientWrapper, Object};
@@ -20,6 +20,7 @@ use tokio_postgres::types::ToSql;
 use tokio_postgres::{Error, Row};
 
 use super::error::Failure;
+use super::nodes::Nodes;
 use super::{Postgres, row, values};
 use crate::embedded::import::ENDED;
 use crate::embedded::key::record_key;
@@ -102,16 +103,13 @@ const COUNT: &str = "update tendot_counters set revision = $1, sequence = $2 whe
 
 impl Postgres {
     /// Begins an import, while this store and others may write the same database.
-    pub async fn importer(&self, by: &str, at: u64) -> Result<PostgresImporter, ImportError> {
-        let failed = |failure: Failure| failure.into_store(DOING);
-        let client = self.nodes.primary().map_err(failed)?.reader().await.map_err(failed)?;
-        let client = Object::take(client);
-        let gathered = Gathered::temporary();
+    pub fn importer(&self, by: &str, at: u64) -> Result<PostgresImporter, ImportError> {
         let unmade =
             |error| StoreError::Failed { doing: "making a folder for sorting", error: Box::new(error) };
-        let gathered = gathered.map_err(unmade)?;
+        let gathered = Gathered::temporary().map_err(unmade)?;
         let time = self.settings.statement + self.settings.patience;
-        Ok(PostgresImporter { client, by: by.into(), at, together: TOGETHER, time, gathered })
+        let nodes = Arc::clone(&self.nodes);
+        Ok(PostgresImporter { nodes, by: by.into(), at, together: TOGETHER, time, gathered })
     }
 }
 
@@ -130,27 +128,23 @@ impl Postgres {
 ///
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 /// let store = Postgres::open("postgres://tendot@db.example.org/tendot", &PostgresSettings::default()).await?;
-/// let mut importer = store.importer("operator", 1_700_000_000_000).await?;
+/// let mut importer = store.importer("operator", 1_700_000_000_000)?;
 /// importer.put("10.1000/1".into(), &[Value::new(1, "URL", "https://example.org/1")])?;
 /// importer.home("10.1000")?;
 /// assert_eq!(importer.finish(|_| {}).await?.created, 1);
 /// # Ok(())
 /// # }
 /// ```
+#[derive(Debug)]
 pub struct PostgresImporter {
-    client: ClientWrapper,
+    /// Connections of the store. One is taken when all records are there, which may be hours later.
+    nodes: Arc<Nodes>,
     by: Box<str>,
     at: u64,
     together: u64,
     /// After which the server will not answer any more.
     time: Duration,
     gathered: Gathered,
-}
-
-impl fmt::Debug for PostgresImporter {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("PostgresImporter").field("gathered", &self.gathered).finish_non_exhaustive()
-    }
 }
 
 impl PostgresImporter {
@@ -187,9 +181,12 @@ impl PostgresImporter {
     pub async fn finish(mut self, mut progress: impl FnMut(&Imported)) -> Result<Imported, ImportError> {
         let mut homed = std::mem::take(&mut self.gathered.homed);
         let (mut merge, superseded) = self.gathered.merge()?;
-        let writing = Writing { client: &self.client, by: &self.by, at: self.at, time: self.time };
+        let client = self.nodes.primary().map_err(store)?.reader().await.map_err(store)?;
+        // It has a table and settings that nobody else is to find.
+        let client = Object::take(client);
+        let writing = Writing { client: &client, by: &self.by, at: self.at, time: self.time };
         let mut imported = Imported { superseded, ..Imported::default() };
-        writing.within(self.client.batch_execute(STAGE)).await.map_err(store)?;
+        writing.within(client.batch_execute(STAGE)).await.map_err(store)?;
         loop {
             let before = merge.superseded;
             let staged = writing.stage(&mut merge, self.together).await?;

@@ -23,7 +23,7 @@ fn values(data: &str) -> Vec<Value<'static>> {
 }
 
 async fn import(store: &Postgres, together: u64, records: &[(String, String)]) -> Imported {
-    let importer = store.importer("importer", AT).await.unwrap();
+    let importer = store.importer("importer", AT).unwrap();
     let mut importer = importer.buffer(2_000).together(together);
     for (name, data) in records {
         importer.put((**name).into(), &values(data)).unwrap();
@@ -193,7 +193,7 @@ fn interrupted() {
     block_on(async {
         let store = new_store().await;
         let records = records(50, "data");
-        let mut importer = store.importer("importer", AT).await.unwrap().together(10);
+        let mut importer = store.importer("importer", AT).unwrap().together(10);
         for (name, data) in &records {
             importer.put((**name).into(), &values(data)).unwrap();
         }
@@ -275,7 +275,7 @@ fn cut_off() {
         let server = tokio::task::spawn_blocking(interop_postgres::shared).await.unwrap();
         let database = server.database().await;
         let store = open(&server.address(&database)).await;
-        let mut importer = store.importer("importer", AT).await.unwrap();
+        let mut importer = store.importer("importer", AT).unwrap();
         importer.put("10.1/1".into(), &values("1")).unwrap();
         let holder = server.connect(&database).await;
         holder.batch_execute("begin; select * from tendot_counters for update").await.unwrap();

@@ -65,7 +65,7 @@ impl Importing {
                 let runtime = runtime()?;
                 let importer = runtime.block_on(async {
                     let store = open_postgres(address, &few_connections()).await?;
-                    store.importer("import", now).await.map_err(|error| failed(&error))
+                    store.importer("import", now).map_err(|error| failed(&error))
                 })?;
                 Ok(Self::Database(Box::new(importer), runtime))
             }
