@@ -7,9 +7,9 @@ use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 
-use client::{Client, lines};
+use client::{Client, joined, lines};
 use serde_json::{Value as Json, json};
-use server::{Service, TOKEN, store};
+use server::{Found, Service, TOKEN, store};
 use tendot_store::{Change, Edit, Embedded, Memory, Store};
 
 /// Each test over each store.

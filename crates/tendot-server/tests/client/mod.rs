@@ -163,7 +163,7 @@ pub(crate) fn lines(body: &[u8]) -> Vec<Json> {
 }
 
 /// A body that came in chunks, as far as it came.
-fn joined(mut body: &[u8]) -> Vec<u8> {
+pub(crate) fn joined(mut body: &[u8]) -> Vec<u8> {
     let mut all = Vec::new();
     while let Some(end) = body.windows(2).position(|two| two == b"\r\n") {
         let size = usize::from_str_radix(std::str::from_utf8(&body[..end]).unwrap(), 16).unwrap();
