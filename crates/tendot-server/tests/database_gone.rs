@@ -1,5 +1,7 @@
 //! A database that is gone: whoever asks is told so, and told the truth; and when it is there again, all goes on.
 
+#![allow(clippy::duplicate_mod, reason = "each kind of service knows its store")]
+
 mod client;
 mod native;
 mod server;

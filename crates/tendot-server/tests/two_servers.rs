@@ -1,6 +1,9 @@
 //! Two servers on one database: whichever is asked, the same holds, and nothing is done twice.
 
+#![allow(clippy::duplicate_mod, reason = "each kind of service knows its store")]
+
 mod client;
+mod native;
 mod server;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,8 +14,11 @@ use std::time::{Duration, Instant};
 
 use client::{Client, Scene, lines};
 use interop_postgres::new_database;
+use native::{Setting, resolution, start_over};
 use serde_json::{Value as Json, json};
 use server::{TOKEN, store};
+use tendot_proto::OpFlags;
+use tendot_proto::endpoint::Transport;
 use tendot_server::{Tally, Upkeep};
 use tendot_store::Postgres;
 
@@ -251,6 +257,33 @@ fn changes_are_seen() {
         while there.leads("10.70000/moving") != moved {
             assert!(changed.elapsed() < Duration::from_secs(1), "kept for too long");
             thread::sleep(Duration::from_millis(10));
+        }
+    }
+}
+
+/// The same natively.
+#[test]
+fn changes_are_seen_natively() {
+    let address = new_database();
+    let [here, there] = [(); 2].map(|()| start_over(store::open(&address), Setting::default()));
+    let plain = resolution("10.5555/moving");
+    let mut authoritative = plain;
+    authoritative.header.flags = authoritative.header.flags.with(OpFlags::AUTHORITATIVE);
+    for to in ["https://example.org/first", "https://example.org/second", "https://example.org/third"] {
+        here.put("10.5555/moving", vec![native::url(1, to)]);
+        let changed = Instant::now();
+        let leads = |question: &tendot_proto::Message<'_>| {
+            let answer = there.ask(Transport::Tcp, &question.to_bytes().unwrap()).remove(0);
+            answer.windows(to.len()).any(|part| part == to.as_bytes())
+        };
+        assert!(leads(&authoritative), "it is asked for what is right now");
+        while !leads(&plain) {
+            assert!(changed.elapsed() < Duration::from_secs(1), "kept for too long");
+            thread::sleep(Duration::from_millis(10));
+        }
+        // So that both are kept, if they can be.
+        for question in [&plain, &authoritative, &plain, &authoritative] {
+            assert!(leads(question));
         }
     }
 }

@@ -28,10 +28,11 @@ pub struct Server {
     watch: Child,
 }
 
-/// The one for all tests that leave it as it is. It never waits for the disk, since nobody loses power here.
+/// The one for all tests that leave it as it is. It never waits for the disk, since nobody loses power here; and
+/// services that run as long as their test do not end before it.
 pub fn shared() -> &'static Server {
     static SHARED: OnceLock<Server> = OnceLock::new();
-    SHARED.get_or_init(|| Server::start("fsync = off"))
+    SHARED.get_or_init(|| Server::start("fsync = off\nmax_connections = 1000"))
 }
 
 /// The address of a database that is empty, for one test.

@@ -88,7 +88,7 @@ pub(crate) fn start_over<S: Store + 'static>(store: S, setting: Setting) -> Serv
     for line in std::fs::read_to_string(vectors().join("records.jsonl")).unwrap().lines() {
         let record = Record::from_json(line.as_bytes()).unwrap();
         let name = String::from_utf8(record.handle.into_owned()).unwrap().into();
-        edits.push(Edit::Put { name, values: record.values, expect: Expect::Absent });
+        edits.push(Edit::Put { name, values: record.values, expect: Expect::Any });
     }
     let settings = Settings {
         server_admins: vec![Reference::parse("300:0.NA/10.5555")],
