@@ -100,13 +100,8 @@ impl<S: Store> Native<S> {
         self.kept.as_ref().filter(|_| is_light(message))?;
         let message = Message::from_bytes(message).ok()?;
         let Body::Request(request) = message.body else { return None };
-        let flags = message.header.flags;
-        // The digest is of the request as it came; and who wants to know what is right now may ask for what another server of
-        // the same store has just changed.
-        if message.header.opcode != Opcode::RESOLUTION
-            || flags.has(OpFlags::REQUEST_DIGEST)
-            || flags.has(OpFlags::AUTHORITATIVE)
-        {
+        // The digest is of the request as it came.
+        if message.header.opcode != Opcode::RESOLUTION || message.header.flags.has(OpFlags::REQUEST_DIGEST) {
             return None;
         }
         let key = Key::new(str::from_utf8(request.handle()?.as_bytes()).ok()?).ok()?;
