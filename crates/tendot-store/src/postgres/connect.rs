@@ -68,9 +68,15 @@ impl Address {
         if config.get_connect_timeout().is_none() {
             config.connect_timeout(settings.patience);
         }
-        config.application_name("tendot").keepalives_idle(settings.patience.max(Duration::from_secs(1)));
+        config.application_name("tendot");
+        // The driver has a time of its own, which is long.
+        if !address.contains("keepalives_idle") {
+            config.keepalives_idle(settings.patience.max(Duration::from_secs(1)));
+        }
         // What was sent and is not acknowledged in time will not be: a server that vanished is noticed.
-        config.tcp_user_timeout(settings.patience);
+        if config.get_tcp_user_timeout().is_none() {
+            config.tcp_user_timeout(settings.patience);
+        }
         let asks_standbys =
             asks_standbys && config.get_target_session_attrs() == driver::TargetSessionAttrs::Any;
         let hosts = split(&config);

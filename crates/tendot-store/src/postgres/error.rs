@@ -168,6 +168,12 @@ pub(super) enum Failure {
     NoPrimary,
     #[error("no server of the database is reached now")]
     Gone,
+    #[error("its tables need a newer version of this program")]
+    Newer,
+    #[error("it is too long ago to tell")]
+    Forgotten,
+    #[error("the records of these changes are too large together")]
+    TooMuch,
     #[error(transparent)]
     Unread(#[from] StoreError),
 }
@@ -191,7 +197,7 @@ impl Failure {
         let error = match self {
             Self::Server(error) => error,
             Self::Silent | Self::NoPrimary => return true,
-            Self::Busy | Self::Closed | Self::Gone | Self::Unread(_) => return false,
+            _ => return false,
         };
         let Some(code) = error.code() else {
             // Neither the server nor what was asked is at fault, but the way between.
@@ -211,6 +217,19 @@ impl Failure {
             .contains(code)
     }
 
+    /// Whether what was asked may be at fault, and not the server.
+    pub(super) fn is_of_question(&self) -> bool {
+        let of_server =
+            [SqlState::READ_ONLY_SQL_TRANSACTION, SqlState::DISK_FULL, SqlState::INSUFFICIENT_PRIVILEGE];
+        match self {
+            Self::TooMuch => true,
+            Self::Server(error) => {
+                error.code().is_some_and(|code| !of_server.contains(code)) && !self.is_passing()
+            }
+            _ => false,
+        }
+    }
+
     /// Whether there are no tables.
     pub(super) fn is_of_tables(&self) -> bool {
         matches!(self, Self::Server(error) if error.code() == Some(&SqlState::UNDEFINED_TABLE))
@@ -228,9 +247,8 @@ impl Failure {
             Self::Server(ref error) => error,
             Self::NoPrimary => return StoreError::ReadOnly { why: self.to_string() },
             Self::Unread(error) => return error,
-            Self::Busy | Self::Silent | Self::Closed | Self::Gone => {
-                return StoreError::Unreachable { doing, why: self.to_string() };
-            }
+            Self::TooMuch => return StoreError::Failed { doing, error: Box::new(self) },
+            _ => return StoreError::Unreachable { doing, why: self.to_string() },
         };
         match error.code() {
             Some(&SqlState::READ_ONLY_SQL_TRANSACTION) => StoreError::ReadOnly { why: told(error) },

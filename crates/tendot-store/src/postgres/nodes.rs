@@ -1,7 +1,7 @@
 //! The servers of a database: which of them takes changes, how far the others have come, and who is asked.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use deadpool_postgres::{Object, Pool};
@@ -25,6 +25,14 @@ pub(super) enum Read {
     Since(u64),
 }
 
+/// Who is asked.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Picked<'n> {
+    pub(super) node: &'n Node,
+    /// Whether it knows what has to be known; else nobody does who is there, and the answer is the best there is.
+    pub(super) is_sure: bool,
+}
+
 /// The servers of a database, all those that its address names.
 #[derive(Debug)]
 pub(super) struct Nodes {
@@ -34,6 +42,8 @@ pub(super) struct Nodes {
     /// Whose turn it is among the standbys.
     turn: AtomicUsize,
     lead: Mutex<Lead>,
+    /// Whether the primary may be another one than before, or was out of sight: what was known of it may not be so any more.
+    pub(super) is_anew: AtomicBool,
     pub(super) freshness: Freshness,
 }
 
@@ -55,18 +65,26 @@ pub(super) struct Node {
     pub(super) shared: Shared,
     /// The connection that writes.
     writing: Pool,
+    /// The connection of who watches it.
+    watching: Pool,
     seen: Mutex<Seen>,
     /// Wakes who watches it.
     pub(super) wake: Notify,
 }
 
 /// What was last seen of a server.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Seen {
     state: State,
     /// When it last knew all that the primary was known to have.
     level: Instant,
+    /// The last transaction that a standby knows, which the primary has to know, too, before the standby is asked.
+    commit: Option<Commit>,
+    is_confirmed: bool,
 }
+
+/// The number of a transaction, and by what it is told from others of this number.
+pub(super) type Commit = (i64, String);
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum State {
@@ -79,17 +97,27 @@ enum State {
     Primary(u64),
 }
 
+/// What a server told of itself.
+#[derive(Debug)]
+pub(super) struct Told {
+    pub(super) takes_changes: bool,
+    pub(super) line: u64,
+    pub(super) commit: Option<Commit>,
+}
+
 impl Nodes {
     pub(super) fn new(address: &Address, settings: &PostgresSettings) -> Result<Self, PostgresError> {
         let node = |host: &Host| {
             let half = settings.connections.div_ceil(2);
             let pool = |most| address.pool(host, most, settings);
+            let (state, level) = (State::Unsure, Instant::now());
             Ok(Node {
                 place: host.place.clone(),
                 readers: pool(half)?,
-                shared: Shared::new(pool(half)?, half),
+                shared: Shared::new(pool(half)?, half, settings.patience),
                 writing: pool(1)?,
-                seen: Mutex::new(Seen { state: State::Unsure, level: Instant::now() }),
+                watching: pool(1)?,
+                seen: Mutex::new(Seen { state, level, commit: None, is_confirmed: false }),
                 wake: Notify::new(),
             })
         };
@@ -98,6 +126,7 @@ impl Nodes {
             asks_standbys: address.asks_standbys,
             turn: AtomicUsize::new(0),
             lead: Mutex::new(Lead { number: None, lost: None }),
+            is_anew: AtomicBool::new(true),
             freshness: Freshness::new(),
         })
     }
@@ -111,41 +140,39 @@ impl Nodes {
     }
 
     /// Whom to ask, of those that were not tried yet; `tried` has a bit for each. None if nobody is left who could answer.
-    pub(super) fn pick(&self, read: Read, tried: &mut u64) -> Option<&Node> {
-        let number = self.find(read, *tried)?;
+    pub(super) fn pick(&self, read: Read, tried: &mut u64) -> Option<Picked<'_>> {
+        let (number, is_sure) = self.find(read, *tried)?;
         *tried |= 1 << number;
-        self.get(number)
+        Some(Picked { node: self.get(number)?, is_sure })
     }
 
-    fn find(&self, read: Read, tried: u64) -> Option<usize> {
+    fn find(&self, read: Read, tried: u64) -> Option<(usize, bool)> {
         let left = || self.all.iter().enumerate().filter(move |(number, _)| tried & (1 << number) == 0);
-        let standby = |node: &Node| match node.state() {
-            State::Standby(line) => Some(line),
-            _ => None,
-        };
         if let Read::Since(line) = read
             && self.asks_standbys
         {
-            let knowing = |node: &Node| standby(node).is_some_and(|known| known >= line);
+            let knowing = |node: &Node| node.standby().is_some_and(|known| known >= line);
             let number = left().filter(|(_, node)| knowing(node)).count();
             if number > 0 {
                 let turn = self.turn.fetch_add(1, Ordering::Relaxed) % number;
-                return left().filter(|(_, node)| knowing(node)).nth(turn).map(|(number, _)| number);
+                return left().filter(|(_, node)| knowing(node)).nth(turn).map(|(number, _)| (number, true));
             }
         }
-        let is_left = |number: &usize| tried & (1 << number) == 0;
-        if let Some(lead) = self.lead().number.filter(is_left) {
-            return Some(lead);
+        let lead = self.lead().number;
+        if let Some(lead) = lead.filter(|number| tried & (1 << number) == 0) {
+            return Some((lead, true));
         }
-        // The primary is not there. Standbys that know all that we know do as well; and who is not particular is told what the
-        // last one knows.
-        let most = left().filter_map(|(number, node)| Some((standby(node)?, number))).max();
+        let most = left().filter_map(|(number, node)| Some((node.standby()?, number))).max();
         match (read, most) {
-            (Read::Since(_), Some((_, number))) => return Some(number),
-            (Read::Current, Some((line, number))) if line >= self.freshness.known() => return Some(number),
+            // The primary is not there, or did not answer just now: better an older answer than none.
+            (Read::Since(line), Some((known, number))) => return Some((number, known >= line)),
+            // Without a primary, a standby that knows all that we know does as well.
+            (Read::Current, Some((known, number))) if lead.is_none() && known >= self.freshness.known() => {
+                return Some((number, true));
+            }
             _ => {}
         }
-        left().find(|(_, node)| node.state() == State::Unsure).map(|(number, _)| number)
+        left().find(|(_, node)| node.seen().state == State::Unsure).map(|(number, _)| (number, false))
     }
 
     /// The server that takes changes.
@@ -159,36 +186,61 @@ impl Nodes {
         lead.number.is_none() && lead.lost.is_none_or(|lost| lost.elapsed() > GRACE)
     }
 
-    fn lead(&self) -> std::sync::MutexGuard<'_, Lead> {
+    fn lead(&self) -> MutexGuard<'_, Lead> {
         self.lead.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A server answered. Tells whether it is the one whose log is to be followed: the primary's, or that of any other if
     /// there is none.
-    pub(super) fn saw(&self, number: usize, takes_changes: bool, line: u64) -> bool {
+    pub(super) fn saw(&self, number: usize, told: &Told) -> bool {
         let Some(node) = self.get(number) else { return false };
         let mut lead = self.lead();
-        if takes_changes && lead.number.is_none() {
+        if told.takes_changes && lead.number.is_none() {
             if lead.lost.is_some() {
                 tracing::info!(host = %node.place, "this server of the database takes changes now");
             }
             lead.number = Some(number);
-        } else if !takes_changes && lead.number == Some(number) {
+            // What standbys know is to be held against what this one knows.
+            self.all.iter().for_each(|node| node.seen().is_confirmed = false);
+            self.is_anew.store(true, Ordering::SeqCst);
+        } else if !told.takes_changes && lead.number == Some(number) {
             tracing::warn!(host = %node.place, "this server of the database takes no more changes");
             *lead = Lead { number: None, lost: Some(Instant::now()) };
         }
         let (is_lead, is_led) = (lead.number == Some(number), lead.number.is_some());
         drop(lead);
-        let state = if takes_changes { State::Primary(line) } else { State::Standby(line) };
-        let mut seen = node.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        if matches!(seen.state, State::Gone) {
+        let mut seen = node.seen();
+        if seen.state == State::Gone {
             tracing::info!(host = %node.place, "a server of the database is there");
         }
-        seen.state = state;
-        if takes_changes || line >= self.freshness.known() {
+        let was_primary = matches!(seen.state, State::Primary(_));
+        if told.takes_changes && !is_lead && !was_primary {
+            tracing::warn!(host = %node.place, "another server of the database takes changes, too; it is not asked");
+        }
+        seen.state = if told.takes_changes { State::Primary(told.line) } else { State::Standby(told.line) };
+        seen.commit.clone_from(&told.commit);
+        // Where nothing was ever committed there is nothing to be held against.
+        seen.is_confirmed |= told.commit.is_none();
+        if told.takes_changes || told.line >= self.freshness.known() {
             seen.level = Instant::now();
         }
-        is_lead || !is_led && !takes_changes
+        is_lead || !is_led && !told.takes_changes
+    }
+
+    /// Standbys of which it is not known whether the primary has what they have, and their last transactions.
+    pub(super) fn unconfirmed(&self) -> Vec<(usize, Commit)> {
+        let commit = |(number, node): (usize, &Node)| {
+            let seen = node.seen();
+            let is_asked = matches!(seen.state, State::Standby(_)) && !seen.is_confirmed;
+            Some((number, seen.commit.clone().filter(|_| is_asked)?))
+        };
+        self.all.iter().enumerate().filter_map(commit).collect()
+    }
+
+    /// The primary knows the transaction, too.
+    pub(super) fn confirm(&self, number: usize, commit: &Commit) {
+        let Some(mut seen) = self.get(number).map(Node::seen) else { return };
+        seen.is_confirmed |= seen.commit.as_ref() == Some(commit);
     }
 
     /// A server was asked whether it is there, and did not answer.
@@ -199,19 +251,19 @@ impl Nodes {
             *lead = Lead { number: None, lost: Some(Instant::now()) };
         }
         drop(lead);
-        let mut seen = node.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut seen = node.seen();
         // A standby that does not know the tables yet will in a moment.
-        if !matches!(seen.state, State::Gone) && !why.is_of_tables() {
+        if seen.state != State::Gone && !why.is_of_tables() {
             tracing::warn!(host = %node.place, %why, "a server of the database is not reached");
         }
-        seen.state = State::Gone;
+        (seen.state, seen.is_confirmed) = (State::Gone, false);
     }
 
     /// What is known of each, for people.
     pub(super) fn hosts(&self) -> Vec<DatabaseHost> {
         let known = self.freshness.known();
         let host = |node: &Node| {
-            let seen = *node.seen.lock().unwrap_or_else(PoisonError::into_inner);
+            let seen = node.seen();
             let (role, behind) = match seen.state {
                 State::Unsure | State::Gone => (HostRole::Unreachable, None),
                 State::Standby(line) => (HostRole::Standby, Some(known.saturating_sub(line))),
@@ -225,8 +277,17 @@ impl Nodes {
 }
 
 impl Node {
-    fn state(&self) -> State {
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner).state
+    fn seen(&self) -> MutexGuard<'_, Seen> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How far a standby has come that may be asked.
+    fn standby(&self) -> Option<u64> {
+        let seen = self.seen();
+        match seen.state {
+            State::Standby(line) if seen.is_confirmed => Some(line),
+            _ => None,
+        }
     }
 
     pub(super) async fn reader(&self) -> Result<Object, Failure> {
@@ -237,9 +298,13 @@ impl Node {
         Ok(self.writing.get().await?)
     }
 
+    pub(super) async fn watching(&self) -> Result<Object, Failure> {
+        Ok(self.watching.get().await?)
+    }
+
     /// It did not answer. Who watches it looks at once; until then others are asked before it.
     pub(super) fn suspect(&self) {
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut seen = self.seen();
         if matches!(seen.state, State::Standby(_)) {
             seen.state = State::Unsure;
         }

@@ -8,7 +8,7 @@ use tokio_postgres::types::ToSql;
 use tokio_postgres::{IsolationLevel, Row};
 
 use super::error::Failure;
-use super::nodes::{Node, Read};
+use super::nodes::{Node, Picked, Read};
 use super::{Postgres, row};
 use crate::embedded::key::record_key;
 use crate::recent::{is_recent_enough, remember, remembered};
@@ -75,7 +75,10 @@ const HOMED: &str = "select name_key from tendot_homed where name_key > $1 order
 const NOTE: &str = "select body from tendot_notes where note_key = $1";
 
 const NOTES: &str = "select note_key, body from tendot_notes where note_key >= $1 and note_key > $2 \
-     and ($3::bytea is null or note_key < $3) order by note_key limit $4";
+     and note_key < $3 order by note_key limit $4";
+
+const LAST_NOTES: &str = "select note_key, body from tendot_notes where note_key >= $1 and note_key > $2 \
+     order by note_key limit $3";
 
 type Parameters<'p> = &'p [&'p (dyn ToSql + Sync)];
 
@@ -86,7 +89,11 @@ impl Postgres {
         }
         let read =
             if is_recent_enough() { Read::Since(self.nodes.freshness.of_name(key)) } else { Read::Current };
-        let found = self.one("reading a record", GET, &&*record_key(key), read).await?;
+        let (found, is_sure) = self.one("reading a record", GET, &&*record_key(key), read).await?;
+        if !is_sure {
+            // Whatever is made of it is not kept.
+            self.nodes.freshness.versions.count(Some(key), false);
+        }
         let entry = found.map(|found| row::entry(&found, 0)).transpose()?.flatten();
         // Two long names could have the same key; then only one of them is here.
         let entry = entry.filter(|entry| entry.name.as_bytes().eq_ignore_ascii_case(key.as_bytes()));
@@ -215,7 +222,7 @@ impl Postgres {
         }
         let prefix = prefix.to_ascii_uppercase();
         if !is_recent_enough() {
-            return Ok(self.one("reading a prefix", IS_HOMED, &prefix, Read::Current).await?.is_some());
+            return Ok(self.one("reading a prefix", IS_HOMED, &prefix, Read::Current).await?.0.is_some());
         }
         let freshness = &self.nodes.freshness;
         let version = freshness.versions.of_prefixes();
@@ -223,9 +230,13 @@ impl Postgres {
             return Ok(is_homed);
         }
         let read = Read::Since(freshness.of_prefixes());
-        let is_homed = self.one("reading a prefix", IS_HOMED, &prefix, read).await?.is_some();
-        self.homed.put(version, prefix, is_homed);
-        Ok(is_homed)
+        let (found, is_sure) = self.one("reading a prefix", IS_HOMED, &prefix, read).await?;
+        if is_sure {
+            self.homed.put(version, prefix, found.is_some());
+        } else {
+            freshness.versions.count(None, true);
+        }
+        Ok(found.is_some())
     }
 
     pub(super) async fn list_homed(
@@ -239,7 +250,7 @@ impl Postgres {
     }
 
     pub(super) async fn read_note(&self, key: &[u8]) -> Result<Option<Box<[u8]>>, StoreError> {
-        let found = self.one("reading a note", NOTE, &key, Read::Current).await?;
+        let (found, _) = self.one("reading a note", NOTE, &key, Read::Current).await?;
         found.map(|found| row::column::<&[u8]>(&found, 0).map(Into::into)).transpose()
     }
 
@@ -250,8 +261,11 @@ impl Postgres {
         limit: usize,
     ) -> Result<Vec<Note>, StoreError> {
         let after = after.unwrap_or_default();
-        let (end, limit) = (end_of(beginning), row::limit(limit));
-        let rows = self.rows("reading notes", NOTES, &[&beginning, &after, &end, &limit]).await?;
+        let (doing, limit) = ("reading notes", row::limit(limit));
+        let rows = match end_of(beginning) {
+            Some(end) => self.rows(doing, NOTES, &[&beginning, &after, &end, &limit]).await?,
+            None => self.rows(doing, LAST_NOTES, &[&beginning, &after, &limit]).await?,
+        };
         let note = |found: &Row| {
             Ok((row::column::<&[u8]>(found, 0)?.into(), row::column::<&[u8]>(found, 1)?.into()))
         };
@@ -266,7 +280,7 @@ impl Postgres {
         parameters: Parameters<'_>,
     ) -> Result<Vec<Row>, StoreError> {
         let asked = self.ask_nodes(Read::Current, |node| self.try_rows(node, sql, parameters)).await;
-        asked.map_err(failed(doing))
+        asked.map(|(rows, _)| rows).map_err(failed(doing))
     }
 
     async fn try_rows(
@@ -284,14 +298,14 @@ impl Postgres {
         rows
     }
 
-    /// The one row of a key, if there is one.
+    /// The one row of a key, if there is one; and whether who was asked knows what has to be known.
     async fn one(
         &self,
         doing: &'static str,
         sql: &str,
         key: &(dyn ToSql + Sync),
         read: Read,
-    ) -> Result<Option<Row>, StoreError> {
+    ) -> Result<(Option<Row>, bool), StoreError> {
         self.ask_nodes(read, |node| self.try_one(node, sql, key)).await.map_err(failed(doing))
     }
 
@@ -302,27 +316,33 @@ impl Postgres {
         key: &(dyn ToSql + Sync),
     ) -> Result<Option<Row>, Failure> {
         let client = node.shared.get().await?;
-        let rows = self.within(ask(&client, sql, &[key])).await;
+        // What is short is not waited for as long as what may take its time.
+        let asked = tokio::time::timeout(self.settings.patience, ask(&client, sql, &[key])).await;
+        let rows = asked.map_err(|_| Failure::Silent).and_then(|rows| Ok(rows?));
         if rows.is_err() {
-            node.shared.forget(&client).await;
+            node.shared.forget(&client);
         }
         Ok(rows?.pop())
     }
 
     /// A connection to the server that knows what is there now, for one who asks.
     pub(super) async fn reader(&self) -> Result<Object, Failure> {
-        self.ask_nodes(Read::Current, Node::reader).await
+        self.ask_nodes(Read::Current, Node::reader).await.map(|(client, _)| client)
     }
 
     /// Asks one server after the other, and all of them again, until one answers. What is wrong with the question is told by the
     /// first.
-    async fn ask_nodes<'n, T, F>(&'n self, read: Read, ask: impl Fn(&'n Node) -> F) -> Result<T, Failure>
+    async fn ask_nodes<'n, T, F>(
+        &'n self,
+        read: Read,
+        ask: impl Fn(&'n Node) -> F,
+    ) -> Result<(T, bool), Failure>
     where
         F: Future<Output = Result<T, Failure>>,
     {
         let (mut tried, mut rounds, mut why) = (0, 1, Failure::Gone);
         loop {
-            let Some(node) = self.nodes.pick(read, &mut tried) else {
+            let Some(Picked { node, is_sure }) = self.nodes.pick(read, &mut tried) else {
                 if rounds >= TRIES || tried == 0 {
                     return Err(why);
                 }
@@ -336,7 +356,7 @@ impl Postgres {
                     }
                     why = error;
                 }
-                answer => return answer,
+                answer => return answer.map(|answer| (answer, is_sure)),
             }
         }
     }

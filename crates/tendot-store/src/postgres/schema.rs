@@ -24,6 +24,11 @@ pub(super) const STEPS: &[Step] = &[
     Step { sql: include_str!("migrations/0003-imports.sql"), compatible: 1 },
 ];
 
+/// The highest number that this program knows.
+pub(super) const fn known() -> i32 {
+    STEPS.len() as i32
+}
+
 /// How often it is tried again when others do the same at the same time.
 const TRIES: u32 = 10;
 
@@ -84,6 +89,7 @@ async fn change(client: &Client, steps: &[Step]) -> Result<(), tokio_postgres::E
     client
         .batch_execute(
             "begin; \
+             set local statement_timeout = 0; \
              create table if not exists tendot_schema \
                  (id smallint primary key, version integer not null, compatible integer not null); \
              insert into tendot_schema (id, version, compatible) values (1, 0, 0) on conflict (id) do nothing",

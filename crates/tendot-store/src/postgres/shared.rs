@@ -3,9 +3,11 @@
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use deadpool_postgres::{ClientWrapper, Object, Pool};
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, MutexGuard};
+use tokio::time::timeout;
 
 use super::error::Failure;
 
@@ -14,37 +16,68 @@ type Place = Mutex<Option<Arc<ClientWrapper>>>;
 /// How many ask on one connection before the next one is used.
 const DEEP: usize = 4;
 
+/// How long is waited for another connection by who could ask on one that is there.
+const ANOTHER: Duration = Duration::from_secs(1);
+
 /// A fixed number of connections that are never handed out alone. Whatever is asked on them has to be short, since others
 /// stand behind it.
 pub(super) struct Shared {
     /// Makes them; they do not come back to it.
     pool: Pool,
+    /// Each is locked only while its connection is made.
     places: Box<[Place]>,
     next: AtomicUsize,
+    patience: Duration,
 }
 
 impl Shared {
-    pub(super) fn new(pool: Pool, connections: usize) -> Self {
+    pub(super) fn new(pool: Pool, connections: usize, patience: Duration) -> Self {
         let places = (0..connections.max(1)).map(|_| Mutex::new(None)).collect();
-        Self { pool, places, next: AtomicUsize::new(0) }
+        Self { pool, places, next: AtomicUsize::new(0), patience }
     }
 
-    /// A connection on which few ask, or if there is none, the one whose turn it is. Another one is made only when it is
+    /// A connection on which few ask, or if there is none, the one on which the fewest do. Another one is made only when it is
     /// needed: a server process that is just at work answers soonest.
     pub(super) async fn get(&self) -> Result<Arc<ClientWrapper>, Failure> {
+        let (mut best, mut vacant): (Option<Arc<ClientWrapper>>, Option<MutexGuard<'_, _>>) = (None, None);
         for place in &self.places {
-            let client = self.of(place).await?;
-            // One is kept here, one is in our hands.
-            if Arc::strong_count(&client) - 2 < DEEP {
+            // One that is locked is just being connected.
+            let Ok(place) = place.try_lock() else { continue };
+            let Some(client) = place.as_ref().filter(|client| !client.is_closed()) else {
+                vacant = vacant.or(Some(place));
+                continue;
+            };
+            let client = Arc::clone(client);
+            drop(place);
+            if depth(&client) < DEEP {
                 return Ok(client);
             }
+            if best.as_ref().is_none_or(|best| depth(&client) < depth(best)) {
+                best = Some(client);
+            }
         }
-        let number = self.next.fetch_add(1, Ordering::Relaxed) % self.places.len();
-        self.of(self.places.get(number).ok_or(Failure::Closed)?).await
+        match (best, vacant) {
+            (Some(best), None) => Ok(best),
+            // There may be as many as the server takes.
+            (Some(best), Some(place)) => {
+                let made = timeout(ANOTHER, self.fill(place)).await;
+                Ok(made.ok().and_then(Result::ok).unwrap_or(best))
+            }
+            (None, Some(place)) => self.fill(place).await,
+            (None, None) => {
+                let number = self.next.fetch_add(1, Ordering::Relaxed) % self.places.len();
+                let place = self.places.get(number).ok_or(Failure::Closed)?;
+                let made = async { self.fill(place.lock().await).await };
+                timeout(self.patience, made).await.unwrap_or(Err(Failure::Silent))
+            }
+        }
     }
 
-    async fn of(&self, place: &Place) -> Result<Arc<ClientWrapper>, Failure> {
-        let mut place = place.lock().await;
+    async fn fill(
+        &self,
+        mut place: MutexGuard<'_, Option<Arc<ClientWrapper>>>,
+    ) -> Result<Arc<ClientWrapper>, Failure> {
+        // Somebody else may have done it meanwhile.
         if let Some(client) = place.as_ref().filter(|client| !client.is_closed()) {
             return Ok(Arc::clone(client));
         }
@@ -54,14 +87,20 @@ impl Shared {
     }
 
     /// Gives up one that does not answer. It is closed when the last who asked on it has given up.
-    pub(super) async fn forget(&self, client: &Arc<ClientWrapper>) {
+    pub(super) fn forget(&self, client: &Arc<ClientWrapper>) {
         for place in &self.places {
-            let mut place = place.lock().await;
+            // One that is just being connected is another.
+            let Ok(mut place) = place.try_lock() else { continue };
             if place.as_ref().is_some_and(|there| Arc::ptr_eq(there, client)) {
                 *place = None;
             }
         }
     }
+}
+
+/// How many ask on a connection: one is kept in its place, and one is in our hands.
+fn depth(client: &Arc<ClientWrapper>) -> usize {
+    Arc::strong_count(client).saturating_sub(2)
 }
 
 impl fmt::Debug for Shared {

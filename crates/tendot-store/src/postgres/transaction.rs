@@ -1,9 +1,11 @@
 //! One transaction that writes: two round trips, in the first of which the lock is taken and what is needed is read, and in
 //! the second of which all is written and committed.
 
+use std::pin::pin;
 use std::time::Duration;
 
-use deadpool_postgres::Object;
+use deadpool_postgres::{ClientWrapper, Object};
+use futures_util::TryStreamExt as _;
 use futures_util::future::{BoxFuture, join_all, join5, try_join_all};
 use tokio::time::timeout;
 use tokio_postgres::types::ToSql;
@@ -18,6 +20,9 @@ use crate::{Change, CommitError, Committed, Key, StoreError};
 
 /// Numbers of transactions that are kept, to be told by: far more than there are until one has been asked for.
 const KEPT: i64 = 100_000;
+
+/// Bytes of what is there before changes that are judged together.
+const ROOM: usize = 256 << 20;
 
 /// Each statement sees what was committed before it began; and those after the first have the lock.
 const BEGIN: &str = "begin isolation level read committed";
@@ -70,6 +75,17 @@ pub(super) enum Trouble {
     Damaged(StoreError),
     /// All may have been done, or nothing.
     Unknown { commit: Commit, done: Done, why: Failure },
+}
+
+impl Trouble {
+    /// Whether it may be about one change of many.
+    pub(super) fn is_of_one(&self) -> bool {
+        match self {
+            Self::Damaged(_) => true,
+            Self::Undone(why) => why.is_of_question(),
+            Self::Unknown { .. } => false,
+        }
+    }
 }
 
 impl From<Failure> for Trouble {
@@ -129,9 +145,13 @@ pub(super) async fn attempt(client: &Object, changes: &[&Change], time: Duration
 /// Whether a transaction was committed whose end was not heard of. It had the lock, and so this waits until it has ended. And it
 /// may be known to this server alone, which failed while standbys were waited for: so this writes, too, and what was before it
 /// is as durable as it is when that is.
-pub(super) async fn was_committed(client: &Object, commit: &Commit) -> Result<bool, Failure> {
+pub(super) async fn was_committed(client: &ClientWrapper, commit: &Commit) -> Result<bool, Failure> {
     client.batch_execute(BEGIN).await?;
-    client.query_one(LOCK, &[]).await?;
+    let locked = client.query_one(LOCK, &[]).await?;
+    // So many came since that it would be forgotten in any case.
+    if commit.number <= row::column::<i64>(&locked, 2)? - KEPT {
+        return Err(Failure::Forgotten);
+    }
     let found = client.query_opt(WHICH, &[&commit.number]).await?;
     client.batch_execute("update tendot_counters set commits = commits where id = 1; commit").await?;
     Ok(found.is_some_and(|row| row.try_get::<_, &str>(0).is_ok_and(|id| id == commit.id)))
@@ -185,8 +205,17 @@ async fn load(client: &Object, statements: &[Statement], wanted: Wanted) -> Resu
 }
 
 /// The rows of some keys; without any, nothing is asked.
-async fn rows(client: &Object, statement: &Statement, keys: &[&[u8]]) -> Result<Vec<Row>, Error> {
-    if keys.is_empty() { Ok(Vec::new()) } else { client.query(statement, &[&keys]).await }
+async fn rows(client: &Object, statement: &Statement, keys: &[&[u8]]) -> Result<Vec<Row>, Failure> {
+    if keys.is_empty() {
+        return Ok(Vec::new());
+    }
+    let (mut rows, mut room) = (Vec::new(), ROOM);
+    let mut found = pin!(client.query_raw(statement, [&keys]).await?);
+    while let Some(row) = found.try_next().await? {
+        room = room.checked_sub(row.raw_size_bytes()).ok_or(Failure::TooMuch)?;
+        rows.push(row);
+    }
+    Ok(rows)
 }
 
 /// Statements that are sent without waiting for the answers of those before.

@@ -1,17 +1,18 @@
 //! Looks at each server of a database some times a second: whether it is there, whether it takes changes, and what others have
 //! changed. The log tells that, in the same way on every system that speaks PostgreSQL's protocol.
 
+use std::future::Future;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use deadpool_postgres::Object;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
-use tokio_postgres::Row;
 
 use super::error::Failure;
-use super::nodes::{Node, Nodes};
-use super::{PostgresSettings, read, row};
-use crate::StoreError;
+use super::nodes::{Commit, Node, Nodes, Told};
+use super::{PostgresSettings, read, row, schema};
 
 /// How often. What others changed is known here after this time and a round trip.
 const PAUSE: Duration = Duration::from_millis(200);
@@ -19,21 +20,25 @@ const PAUSE: Duration = Duration::from_millis(200);
 /// Between two looks that follow each other because somebody got no answer.
 const SHORT_PAUSE: Duration = Duration::from_millis(20);
 
-/// Lines of the log that are read one by one, and how often in a row; after more, everything may have changed.
+/// Lines of the log that are read together, and how often in a row; after more, everything may have changed.
 const LINES: usize = 1_000;
 const PAGES: usize = 20;
 
 const LOOK: &str = "\
     select current_setting('transaction_read_only'), c.sequence, c.commits, \
-        (select id from tendot_commits where number = c.commits), (select id from tendot_commits where number = $1) \
+        (select id from tendot_commits where number = c.commits), \
+        (select id from tendot_commits where number = $1), \
+        (select compatible from tendot_schema where id = 1) \
     from tendot_counters c where c.id = 1";
+
+const KNOWN: &str = "select number, id from tendot_commits where number = any($1)";
 
 /// How far the log was followed.
 #[derive(Clone, Debug, Default)]
 struct Followed {
     line: u64,
-    /// The last transaction that was seen: if it is not there any more, another history is.
-    commit: Option<(i64, String)>,
+    /// The last transaction of the primary that was seen: if it is not there any more, another history is.
+    commit: Option<Commit>,
 }
 
 /// The tasks that watch; they end with this.
@@ -81,94 +86,127 @@ impl Watching {
     async fn look(&self, number: usize) {
         let Some(node) = self.nodes.get(number) else { return };
         let commit = self.followed().as_ref().and_then(|followed| followed.commit.clone());
-        let last = commit.as_ref().map_or(0, |(number, _)| *number);
-        let mut asked = ask(node, last, self.time).await;
-        // A connection that is broken tells nothing of the server, but another that cannot be made does.
-        if matches!(asked, Err(Failure::Server(_))) {
-            asked = ask(node, last, self.time).await;
+        let mut asked = self.ask(node, commit.as_ref()).await;
+        // A connection that is broken tells nothing of the server, but another that cannot be made does. Who answers on it may
+        // be another one, where something in between hands connections on.
+        let is_other = matches!(asked, Err(Failure::Server(_)));
+        if is_other {
+            asked = self.ask(node, commit.as_ref()).await;
         }
-        let told = asked.and_then(|row| Ok(Told::read(&row)?));
-        let told = match told {
-            Ok(told) => told,
+        let (client, told, is_same) = match asked {
+            Ok(asked) => asked,
             Err(why) => return self.nodes.missed(number, &why),
         };
-        if !self.nodes.saw(number, told.takes_changes, told.line) {
+        if !self.nodes.saw(number, &told) {
             return;
         }
-        let is_same = commit.is_none_or(|(_, id)| told.known_commit.as_ref() == Some(&id));
-        if told.takes_changes && !is_same {
-            tracing::warn!(host = %node.place, "the database has another history than before");
+        if told.takes_changes && (is_other || !is_same) {
+            self.nodes.is_anew.store(true, Ordering::SeqCst);
         }
-        let followed = timeout(self.time, self.follow(node, &told, is_same)).await;
-        if let Err(why) = followed.unwrap_or(Err(Failure::Silent)) {
-            self.nodes.missed(number, &why);
+        // Whether the server is there tells the next look.
+        match self.within(self.follow(&client, &told)).await {
+            Ok(()) => {}
+            Err(Failure::Unread(error)) => {
+                tracing::error!(host = %node.place, %error, "a line of the log can't be read; nothing is kept");
+                self.begin_at(&told);
+            }
+            Err(_) => drop(Object::take(client)),
         }
     }
 
-    /// Reads what is new in the log.
-    async fn follow(&self, node: &Node, told: &Told, is_same: bool) -> Result<(), Failure> {
-        let freshness = &self.nodes.freshness;
-        let mut line = self.followed().as_ref().map(|followed| followed.line);
-        for _ in 0..PAGES {
-            let Some(known) = line else { break };
-            // A standby may simply not have come so far.
-            if told.takes_changes && (!is_same || told.line < known) {
-                break;
+    /// What a server says of itself, and whether it knows the transaction that was last seen.
+    async fn ask(&self, node: &Node, last: Option<&Commit>) -> Result<(Object, Told, bool), Failure> {
+        let client = self.within(node.watching()).await?;
+        let number = last.map_or(0, |(number, _)| *number);
+        let asked = async {
+            let statement = client.prepare_cached(LOOK).await?;
+            Ok(client.query_one(&statement, &[&number]).await?)
+        };
+        let row = match self.within(asked).await {
+            Ok(row) => row,
+            Err(why) => {
+                drop(Object::take(client));
+                return Err(why);
             }
-            if told.line <= known {
-                let mut followed = self.followed();
-                // Of two who follow at the same time, who has come further is right; nothing is marked too seldom.
-                if let Some(followed) = followed.as_mut().filter(|followed| followed.line <= known) {
-                    let commit = told.last_commit.clone().filter(|_| told.takes_changes);
-                    *followed = Followed { line: known, commit: commit.or_else(|| followed.commit.take()) };
+        };
+        let compatible: Option<i32> = row::column(&row, 5)?;
+        if compatible.is_some_and(|compatible| compatible > schema::known()) {
+            return Err(Failure::Newer);
+        }
+        let commit = row::column::<i64>(&row, 2)?;
+        let told = Told {
+            takes_changes: row::column::<&str>(&row, 0)? == "off",
+            line: row::number(row::column(&row, 1)?),
+            commit: row::column::<Option<String>>(&row, 3)?.map(|id| (commit, id)),
+        };
+        let known: Option<&str> = row::column(&row, 4)?;
+        let is_same = last.is_none_or(|(_, id)| known == Some(id));
+        Ok((client, told, is_same))
+    }
+
+    /// Reads what is new in the log.
+    async fn follow(&self, client: &Object, told: &Told) -> Result<(), Failure> {
+        if told.takes_changes {
+            self.confirm(client).await?;
+        }
+        let known = self.followed().as_ref().map(|followed| followed.line);
+        let Some(mut line) = known.filter(|line| {
+            // A standby may simply not have come so far.
+            !told.takes_changes || *line <= told.line && !self.nodes.is_anew.load(Ordering::SeqCst)
+        }) else {
+            self.begin_at(told);
+            return Ok(());
+        };
+        for _ in 0..PAGES {
+            if told.line <= line {
+                if let Some(followed) = self.followed().as_mut().filter(|_| told.takes_changes) {
+                    followed.commit.clone_from(&told.commit);
                 }
                 return Ok(());
             }
-            let client = node.shared.get().await?;
-            let lines = read::lines(&client, known, LINES).await?;
-            lines.iter().for_each(|line| freshness.logged(line));
-            line = Some(lines.last().map_or(told.line, |last| last.sequence));
+            let lines = read::lines(client, line, LINES).await?;
+            lines.iter().for_each(|line| self.nodes.freshness.logged(line));
+            line = lines.last().map_or(told.line, |last| last.sequence);
+            // Of two who follow at the same time, who has come further is right; nothing is marked too seldom.
+            if let Some(followed) = self.followed().as_mut() {
+                followed.line = followed.line.max(line);
+            }
         }
-        freshness.changed(told.line);
-        *self.followed() = Some(Followed { line: told.line, commit: told.last_commit.clone() });
+        self.begin_at(told);
         Ok(())
+    }
+
+    /// Follows from here on: anything may have changed before.
+    fn begin_at(&self, told: &Told) {
+        if told.takes_changes {
+            self.nodes.is_anew.store(false, Ordering::SeqCst);
+        }
+        self.nodes.freshness.changed(told.line);
+        *self.followed() = Some(Followed { line: told.line, commit: told.commit.clone() });
+    }
+
+    /// Asks the primary whether it has what standbys have: one that has something else followed another.
+    async fn confirm(&self, client: &Object) -> Result<(), Failure> {
+        let unconfirmed = self.nodes.unconfirmed();
+        if unconfirmed.is_empty() {
+            return Ok(());
+        }
+        let numbers: Vec<i64> = unconfirmed.iter().map(|(_, (number, _))| *number).collect();
+        let statement = client.prepare_cached(KNOWN).await?;
+        for row in client.query(&statement, &[&numbers]).await? {
+            let known: Commit = (row::column(&row, 0)?, row::column(&row, 1)?);
+            for (number, commit) in unconfirmed.iter().filter(|(_, commit)| *commit == known) {
+                self.nodes.confirm(*number, commit);
+            }
+        }
+        Ok(())
+    }
+
+    async fn within<T>(&self, asked: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+        timeout(self.time, asked).await.unwrap_or(Err(Failure::Silent))
     }
 
     fn followed(&self) -> MutexGuard<'_, Option<Followed>> {
         self.followed.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// What a server told of itself.
-struct Told {
-    takes_changes: bool,
-    line: u64,
-    last_commit: Option<(i64, String)>,
-    /// What it knows the transaction by that was asked for.
-    known_commit: Option<String>,
-}
-
-impl Told {
-    fn read(row: &Row) -> Result<Self, StoreError> {
-        let number = row::column(row, 2)?;
-        Ok(Self {
-            takes_changes: row::column::<&str>(row, 0)? == "off",
-            line: row::number(row::column(row, 1)?),
-            last_commit: row::column::<Option<String>>(row, 3)?.map(|id| (number, id)),
-            known_commit: row::column(row, 4)?,
-        })
-    }
-}
-
-async fn ask(node: &Node, commit: i64, time: Duration) -> Result<Row, Failure> {
-    let client = timeout(time, node.shared.get()).await.map_err(|_| Failure::Silent)??;
-    let asked = async {
-        let statement = client.prepare_cached(LOOK).await?;
-        Ok(client.query_one(&statement, &[&commit]).await?)
-    };
-    let row = timeout(time, asked).await.unwrap_or(Err(Failure::Silent));
-    if row.is_err() {
-        node.shared.forget(&client).await;
-    }
-    row
 }

@@ -39,6 +39,7 @@ pub(super) struct Writer {
 #[derive(Debug)]
 struct Job {
     change: Change,
+    came: Instant,
     reply: oneshot::Sender<Result<Committed, CommitError>>,
     /// Given back when it is done, also if nobody waits for it any more.
     _room: OwnedSemaphorePermit,
@@ -61,7 +62,7 @@ impl Writer {
             return Err(gone().into());
         };
         let (reply, answer) = oneshot::channel();
-        if self.jobs.send(Job { change, reply, _room: room }).is_err() {
+        if self.jobs.send(Job { change, came: Instant::now(), reply, _room: room }).is_err() {
             return Err(gone().into());
         }
         // It may have been sent to the database already.
@@ -101,7 +102,8 @@ impl Writing {
                 jobs.push(job);
             }
             let changes: Vec<&Change> = jobs.iter().map(|job| &job.change).collect();
-            let results = self.commit(&changes).await;
+            let deadline = jobs.first().map_or_else(Instant::now, |job| job.came) + self.settings.patience;
+            let results = self.commit(&changes, deadline).await;
             for (job, result) in jobs.into_iter().zip(results) {
                 // Who no longer waits does not need to know.
                 let _ = job.reply.send(result);
@@ -110,24 +112,23 @@ impl Writing {
     }
 
     /// Commits the changes that can be carried out, each whole or not at all, and tells what became of each.
-    async fn commit(&self, changes: &[&Change]) -> Results {
-        // What is made of a record meanwhile is not kept.
-        let changing = self.nodes.freshness.versions.changing(changes.iter().copied());
-        let deadline = Instant::now() + self.settings.patience;
+    async fn commit(&self, changes: &[&Change], deadline: Instant) -> Results {
         let mut pause = FIRST_PAUSE;
         loop {
+            // What is made of a record meanwhile is not kept.
+            let changing = self.nodes.freshness.versions.changing(changes.iter().copied());
             let why = match self.attempt(changes).await {
                 Ok(done) => return self.known(changes, done),
-                Err(Trouble::Undone(why)) => why,
-                // Others need not suffer from a record that cannot be read.
-                Err(Trouble::Damaged(_)) if changes.len() > 1 => {
+                // Others need not suffer from what is wrong with one.
+                Err(trouble) if changes.len() > 1 && trouble.is_of_one() => {
                     drop(changing);
                     let mut results = Vec::with_capacity(changes.len());
                     for change in changes {
-                        results.append(&mut Box::pin(self.commit(&[change])).await);
+                        results.append(&mut Box::pin(self.commit(&[change], deadline)).await);
                     }
                     return results;
                 }
+                Err(Trouble::Undone(why)) => why,
                 Err(Trouble::Damaged(error)) => return vec![Err(error.into())],
                 Err(Trouble::Unknown { commit, done, why }) => match self.find_out(&commit).await {
                     Ok(true) => return self.known(changes, done),
@@ -142,7 +143,8 @@ impl Writing {
                 },
             };
             // Here it is known that nothing was done, and what is there may be judged anew.
-            if !why.is_passing() || Instant::now() + pause > deadline {
+            drop(changing);
+            if !why.is_passing() || Instant::now() + pause > deadline || self.nodes.lacks_primary() {
                 return refused(changes, why);
             }
             sleep(pause).await;
@@ -174,12 +176,9 @@ impl Writing {
         let mut pause = FIRST_PAUSE;
         loop {
             let asked = async {
-                let client = self.nodes.primary()?.writing().await?;
-                let found = transaction::was_committed(&client, commit).await;
-                if found.is_err() {
-                    drop(Object::take(client));
-                }
-                found
+                // Never given back: whoever gives up in the middle leaves it within a transaction.
+                let client = Object::take(self.nodes.primary()?.writing().await?);
+                transaction::was_committed(&client, commit).await
             };
             let found = timeout(self.time(), asked).await.unwrap_or(Err(Failure::Silent));
             match found {
