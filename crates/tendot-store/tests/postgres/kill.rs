@@ -37,7 +37,10 @@ fn acknowledged_is_kept() {
                         let result = match commit(&store, edits).await {
                             Ok(revision) => Some(Some(revision)),
                             Err(CommitError::Store(StoreError::Unknown { .. })) => None,
-                            Err(CommitError::Store(_)) => Some(None),
+                            Err(CommitError::Store(_)) => {
+                                tokio::time::sleep(Duration::from_millis(10)).await;
+                                Some(None)
+                            }
                             Err(error) => panic!("{name}: {error}"),
                         };
                         told.insert(name, result);
