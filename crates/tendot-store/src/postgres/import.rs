@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use deadpool_postgres::{ClientWrapper, Object, Pool};
 use futures_util::SinkExt as _;
+use futures_util::future::join;
 use tendot_proto::Value;
 use tokio::time::{sleep, timeout};
 use tokio_postgres::error::SqlState;
@@ -178,26 +179,36 @@ impl PostgresImporter {
     /// Writes all records. `progress` is told after each transaction how many there are so far.
     pub async fn finish(mut self, mut progress: impl FnMut(&Imported)) -> Result<Imported, ImportError> {
         let mut homed = std::mem::take(&mut self.gathered.homed);
+        let clients = [self.connect().await?, self.connect().await?];
         let (mut merge, superseded) = self.gathered.merge()?;
-        let client = self.pool.get().await.map_err(|error| store(error.into()))?;
-        // It has a table and settings that nobody else is to find.
-        let client = Object::take(client);
-        let writing = Writing { client: &client, by: &self.by, at: self.at, time: self.time };
+        let [mut one, mut other] =
+            clients.each_ref().map(|client| Writing { client, by: &self.by, at: self.at, time: self.time });
         let mut imported = Imported { superseded, ..Imported::default() };
-        writing.within(client.batch_execute(STAGE)).await.map_err(store)?;
+        let mut staged = one.stage(&mut merge, self.together).await?;
         loop {
-            let before = merge.superseded;
-            let staged = writing.stage(&mut merge, self.together).await?;
-            imported.superseded += merge.superseded - before;
+            imported.superseded += std::mem::take(&mut merge.superseded);
             if staged.records == 0 && homed.is_empty() {
                 progress(&imported);
                 return Ok(imported);
             }
             let room = ENDED.saturating_sub(imported.ended_names.len());
-            imported.add(writing.write(&staged, &homed, room).await?);
+            // The next ones are sent on the other connection meanwhile.
+            let (written, next) =
+                join(one.write(&staged, &homed, room), other.stage(&mut merge, self.together)).await;
+            imported.add(written?);
             homed.clear();
             progress(&imported);
+            staged = next?;
+            std::mem::swap(&mut one, &mut other);
         }
+    }
+
+    /// A connection with a table of its own, which nobody else is to get afterwards.
+    async fn connect(&self) -> Result<ClientWrapper, StoreError> {
+        let client = Object::take(self.pool.get().await.map_err(|error| store(error.into()))?);
+        let made = timeout(self.time, client.batch_execute(STAGE)).await;
+        made.map_err(|_| store(Failure::Silent))?.map_err(|error| store(error.into()))?;
+        Ok(client)
     }
 }
 

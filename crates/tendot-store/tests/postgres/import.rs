@@ -316,8 +316,10 @@ fn cut_after_any_bytes() {
         proxy.take_passed();
         attempt(&behind, 0, &mut 0).await.unwrap();
         let [to_server, to_client] = proxy.take_passed();
-        let all = (0..to_server).step_by(to_server / 60).map(|bytes| (Direction::ToServer, bytes));
-        let all = all.chain((0..to_client).step_by(to_client / 60).map(|bytes| (Direction::ToClient, bytes)));
+        let all = (0..to_server).step_by(to_server / 20).map(|bytes| (Direction::ToServer, bytes));
+        // What is heard last, that it was committed, has a few bytes only.
+        let heard = (0..to_client / 2).step_by(to_client / 10).chain((to_client / 2..to_client).step_by(15));
+        let all = all.chain(heard.map(|bytes| (Direction::ToClient, bytes)));
         let (mut unknown, mut failed) = (0, 0);
         for (number, (direction, bytes)) in all.enumerate() {
             proxy.cut_after(direction, bytes, Cut::Both);
@@ -342,7 +344,7 @@ fn cut_after_any_bytes() {
             }
             assert_eq!(again.created + found, 20, "{place}");
         }
-        assert!(unknown > 0 && failed > 50, "{unknown} unknown, {failed} failed");
+        assert!(unknown > 0 && failed > 30, "{unknown} unknown, {failed} failed");
         logged(&direct).await;
     });
 }
