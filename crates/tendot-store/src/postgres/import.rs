@@ -21,10 +21,11 @@ use tokio_postgres::{Error, Row};
 
 use super::error::Failure;
 use super::{Postgres, row, values};
+use crate::embedded::gather::Gathered;
 use crate::embedded::import::ENDED;
 use crate::embedded::key::record_key;
 use crate::embedded::run::Merge;
-use crate::embedded::{Batch, Gathered, ImportError, Imported};
+use crate::embedded::{Batch, ImportError, Imported};
 use crate::{EditKind, Key, StoreError, history};
 
 /// Records that are written in one transaction, unless told otherwise, and their bytes.
