@@ -11,7 +11,7 @@ mod backup;
 mod checksum;
 mod commit;
 mod folder;
-mod gather;
+pub(crate) mod gather;
 mod history;
 pub(crate) mod import;
 pub(crate) mod key;
@@ -35,7 +35,6 @@ use std::sync::{Arc, OnceLock};
 
 pub use backup::{RestoreError, restore};
 pub use gather::Batch;
-pub(crate) use gather::Gathered;
 use heed::{Env, RoTxn, RwTxn, WithTls};
 pub use import::{ImportError, Imported, Importer};
 use lock::Lock;

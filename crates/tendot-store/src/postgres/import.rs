@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use deadpool_postgres::{ClientWrapper, Object};
 use futures_util::SinkExt as _;
+use futures_util::future::join;
 use tendot_proto::Value;
 use tokio::time::{sleep, timeout};
 use tokio_postgres::error::SqlState;
@@ -22,10 +23,11 @@ use tokio_postgres::{Error, Row};
 use super::error::Failure;
 use super::nodes::Nodes;
 use super::{Postgres, row, values};
+use crate::embedded::gather::Gathered;
 use crate::embedded::import::ENDED;
 use crate::embedded::key::record_key;
 use crate::embedded::run::Merge;
-use crate::embedded::{Batch, Gathered, ImportError, Imported};
+use crate::embedded::{Batch, ImportError, Imported};
 use crate::{EditKind, Key, StoreError, history};
 
 /// Records that are written in one transaction, unless told otherwise, and their bytes.
@@ -99,7 +101,12 @@ const LOG: &str = "insert into tendot_log \
      (sequence, revision, made_at, made_by, kind, name, records, first_key, last_key) \
      values ($1, $2, $3, $4, $5, ''::bytea, $6, $7, $8)";
 
-const COUNT: &str = "update tendot_counters set revision = $1, sequence = $2 where id = 1";
+// With a number of its own, by which servers see that it is still there after a fail-over.
+const COUNT: &str =
+    "update tendot_counters set revision = $1, sequence = $2, commits = commits + 1 where id = 1";
+
+const NUMBER: &str = "insert into tendot_commits (number, id) \
+     select commits, gen_random_uuid()::text from tendot_counters where id = 1";
 
 impl Postgres {
     /// Begins an import, while this store and others may write the same database.
@@ -180,26 +187,36 @@ impl PostgresImporter {
     /// Writes all records. `progress` is told after each transaction how many there are so far.
     pub async fn finish(mut self, mut progress: impl FnMut(&Imported)) -> Result<Imported, ImportError> {
         let mut homed = std::mem::take(&mut self.gathered.homed);
+        let clients = [self.connect().await?, self.connect().await?];
         let (mut merge, superseded) = self.gathered.merge()?;
-        let client = self.nodes.primary().map_err(store)?.reader().await.map_err(store)?;
-        // It has a table and settings that nobody else is to find.
-        let client = Object::take(client);
-        let writing = Writing { client: &client, by: &self.by, at: self.at, time: self.time };
+        let [mut one, mut other] =
+            clients.each_ref().map(|client| Writing { client, by: &self.by, at: self.at, time: self.time });
         let mut imported = Imported { superseded, ..Imported::default() };
-        writing.within(client.batch_execute(STAGE)).await.map_err(store)?;
+        let mut staged = one.stage(&mut merge, self.together).await?;
         loop {
-            let before = merge.superseded;
-            let staged = writing.stage(&mut merge, self.together).await?;
-            imported.superseded += merge.superseded - before;
+            imported.superseded += std::mem::take(&mut merge.superseded);
             if staged.records == 0 && homed.is_empty() {
                 progress(&imported);
                 return Ok(imported);
             }
             let room = ENDED.saturating_sub(imported.ended_names.len());
-            imported.add(writing.write(&staged, &homed, room).await?);
+            // The next ones are sent on the other connection meanwhile.
+            let (written, next) =
+                join(one.write(&staged, &homed, room), other.stage(&mut merge, self.together)).await;
+            imported.add(written?);
             homed.clear();
             progress(&imported);
+            staged = next?;
+            std::mem::swap(&mut one, &mut other);
         }
+    }
+
+    /// A connection with a table of its own, which nobody else is to get afterwards.
+    async fn connect(&self) -> Result<ClientWrapper, StoreError> {
+        let client = Object::take(self.nodes.primary().map_err(store)?.reader().await.map_err(store)?);
+        let made = timeout(self.time, client.batch_execute(STAGE)).await;
+        made.map_err(|_| store(Failure::Silent))?.map_err(|error| store(error.into()))?;
+        Ok(client)
     }
 }
 
@@ -339,6 +356,7 @@ impl Writing<'_> {
         }
         if homes > 0 || created + changed > 0 {
             self.execute(COUNT, &[&revision, &sequence]).await?;
+            self.execute(NUMBER, &[]).await?;
         }
         Ok(imported)
     }

@@ -6,9 +6,11 @@ use std::time::Duration;
 
 use tendot_proto::Value;
 use tendot_store::{
-    Change, Edit, EditKind, Embedded, Entry, Expect, History, Imported, Importer, Key, Logged, Order, Past,
-    Postgres, State, Store,
+    Change, Edit, EditKind, Embedded, Entry, Expect, History, ImportError, Imported, Importer, Key, Logged,
+    Order, Past, Postgres, State, Store, StoreError,
 };
+
+use crate::proxy::{Cut, Direction, Proxy};
 
 use super::{block_on, commit, logged, new_store, open, put};
 
@@ -290,5 +292,59 @@ fn cut_off() {
         assert!(error.starts_with("importing records: "), "{error}");
         holder.batch_execute("rollback").await.unwrap();
         assert_eq!(logged(&store).await, [""; 0]);
+    });
+}
+
+/// The connection is cut after some number of bytes, each way: what was told to be there is, nothing else is unless that is told
+/// to be unknown, and the same import again writes the rest.
+#[test]
+fn cut_after_any_bytes() {
+    block_on(async {
+        let server = tokio::task::spawn_blocking(interop_postgres::shared).await.unwrap();
+        let database = server.database().await;
+        let direct = open(&server.address(&database)).await;
+        let proxy = Proxy::start(server.port).await;
+        let address = format!("postgres://postgres@127.0.0.1:{}/{database}", proxy.port);
+        let behind = open(&address).await;
+        let attempt = async |store: &Postgres, number: usize, told: &mut u64| {
+            let mut importer = store.importer("importer", AT).unwrap().together(10);
+            for name in 0..20 {
+                importer.put(format!("10.1/{number}-{name:02}").into(), &values("1")).unwrap();
+            }
+            importer.finish(|imported| *told = imported.created).await
+        };
+        proxy.take_passed();
+        attempt(&behind, 0, &mut 0).await.unwrap();
+        let [to_server, to_client] = proxy.take_passed();
+        let all = (0..to_server).step_by(to_server / 20).map(|bytes| (Direction::ToServer, bytes));
+        // What is heard last, that it was committed, has a few bytes only.
+        let heard = (0..to_client / 2).step_by(to_client / 10).chain((to_client / 2..to_client).step_by(15));
+        let all = all.chain(heard.map(|bytes| (Direction::ToClient, bytes)));
+        let (mut unknown, mut failed) = (0, 0);
+        for (number, (direction, bytes)) in all.enumerate() {
+            proxy.cut_after(direction, bytes, Cut::Both);
+            let mut told = 0;
+            let result = attempt(&behind, number + 1, &mut told).await;
+            // Who has the lock afterwards finds all that will be there.
+            commit(&direct, vec![put("10.1/after", "x", Expect::Any)]).await.unwrap();
+            let mut rest = 0;
+            let again = attempt(&direct, number + 1, &mut rest).await.unwrap();
+            let found = again.unchanged;
+            let place = format!("{bytes} bytes {direction:?}: told {told}, found {found}");
+            match result {
+                Ok(_) => assert_eq!(found, 20, "{place}"),
+                Err(ImportError::Store(StoreError::Unknown { .. })) => {
+                    assert!(found == told || found == told + 10, "{place}");
+                    unknown += 1;
+                }
+                Err(error) => {
+                    assert_eq!(found, told, "{place}: {error}");
+                    failed += 1;
+                }
+            }
+            assert_eq!(again.created + found, 20, "{place}");
+        }
+        assert!(unknown > 0 && failed > 30, "{unknown} unknown, {failed} failed");
+        logged(&direct).await;
     });
 }
