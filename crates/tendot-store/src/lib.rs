@@ -8,6 +8,7 @@ mod fail_point;
 mod history;
 mod key;
 mod memory;
+mod moving;
 #[cfg(feature = "postgres")]
 mod postgres;
 mod prepare;
@@ -19,7 +20,8 @@ use std::future::Future;
 
 pub use change::{Change, Committed, Edit, EditKind, Expect, Logged};
 pub use embedded::{
-    Batch, Embedded, ImportError, Imported, Importer, LockError, OpenError, RestoreError, Verified, restore,
+    Batch, Embedded, EmbeddedTarget, ImportError, Imported, Importer, LockError, OpenError, RestoreError,
+    Verified, restore,
 };
 pub use entry::{Entry, State};
 pub use error::{CommitError, Conflict, StoreError};
@@ -28,8 +30,9 @@ pub use fail_point::FAIL_POINTS;
 pub use history::{Before, History, Order, Past};
 pub use key::{Key, KeyError};
 pub use memory::Memory;
+pub use moving::{MoveError, Moved, Resumed, migrate};
 #[cfg(feature = "postgres")]
-pub use postgres::{Postgres, PostgresError, PostgresSettings};
+pub use postgres::{Postgres, PostgresError, PostgresSettings, PostgresTarget};
 pub use versions::{Version, Versions};
 
 /// Where records are kept.

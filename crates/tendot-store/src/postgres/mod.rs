@@ -4,7 +4,7 @@
 //! (single records on the connections of `shared.rs`),
 //! `writer.rs` commits the changes of all callers together, again where that is right; `transaction.rs` is one try of it, with
 //! `batch.rs`, what its changes come to, and `columns.rs`, what is written. `row.rs` and `values.rs` are what stands in the
-//! columns, `error.rs` is what can go wrong. The tables are in `migrations/` and drawn in `docs/storage-format.md`.
+//! columns, `error.rs` is what can go wrong. `moving.rs` lets it be moved from and to, `verify.rs` reads everything. The tables are in `migrations/` and drawn in `docs/storage-format.md`.
 //!
 //! Several processes may write. Who does locks the one row of `tendot_counters` first: from then on, until its transaction has
 //! ended, it alone knows what is there and hands out revisions and sequence numbers. So these have no gaps, and they become
@@ -15,12 +15,14 @@ mod batch;
 mod columns;
 mod connect;
 mod error;
+mod moving;
 mod read;
 mod row;
 mod schema;
 mod shared;
 mod transaction;
 mod values;
+mod verify;
 mod writer;
 
 use std::time::Duration;
@@ -29,6 +31,7 @@ use connect::Address;
 use deadpool_postgres::Pool;
 use error::Failure;
 pub use error::PostgresError;
+pub use moving::PostgresTarget;
 use shared::Shared;
 use writer::Writer;
 
@@ -86,6 +89,13 @@ impl Default for PostgresSettings {
 impl Postgres {
     /// Opens the store of a database, within tokio's runtime, and makes its tables if they are not there.
     pub async fn open(address: &str, settings: &PostgresSettings) -> Result<Self, PostgresError> {
+        let store = Self::open_unfinished(address, settings).await?;
+        store.check_complete(address).await?;
+        Ok(store)
+    }
+
+    /// The same of one that may be the unfinished copy of another.
+    async fn open_unfinished(address: &str, settings: &PostgresSettings) -> Result<Self, PostgresError> {
         let address = Address::read(address, settings)?;
         let half = settings.connections.div_ceil(2);
         let readers = address.pool(half, settings)?;

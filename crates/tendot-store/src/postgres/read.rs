@@ -10,9 +10,7 @@ use tokio_postgres::{IsolationLevel, Row};
 use super::error::Failure;
 use super::{Postgres, row};
 use crate::embedded::key::record_key;
-use crate::{
-    Before, Counted, Entry, History, Key, Listed, Logged, Note, Order, Past, Piece, StoreError, history,
-};
+use crate::{Counted, Entry, History, Key, Listed, Logged, Note, Order, Past, Piece, StoreError, history};
 
 /// How often is asked again when the way to the server breaks: reading twice does no harm.
 const TRIES: u32 = 3;
@@ -231,7 +229,7 @@ impl Postgres {
             for found in &rows {
                 let line = row::logged(found)?;
                 from = row::signed(line.sequence);
-                let before = row::entry(found, 7)?.map_or(Before::Nothing, Before::Record);
+                let before = row::before(found, 7)?;
                 if !history.add(Past { line, before }, limit, &mut room) {
                     return Ok(history);
                 }
@@ -331,7 +329,7 @@ impl Postgres {
     }
 
     /// What comes in time: the server ends a statement itself, unless it is no longer there.
-    async fn within<T>(
+    pub(super) async fn within<T>(
         &self,
         asked: impl Future<Output = Result<T, tokio_postgres::Error>>,
     ) -> Result<T, Failure> {
@@ -349,7 +347,7 @@ async fn ask(
     client.query(&statement, parameters).await
 }
 
-fn failed(doing: &'static str) -> impl Fn(Failure) -> StoreError {
+pub(super) fn failed(doing: &'static str) -> impl Fn(Failure) -> StoreError {
     move |error| error.into_store(doing)
 }
 

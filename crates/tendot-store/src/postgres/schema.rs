@@ -19,7 +19,11 @@ pub(super) struct Step {
 }
 
 /// All of them; their place is their number, from 1.
-pub(super) const STEPS: &[Step] = &[Step { sql: include_str!("migrations/0001-tables.sql"), compatible: 1 }];
+pub(super) const STEPS: &[Step] = &[
+    Step { sql: include_str!("migrations/0001-tables.sql"), compatible: 1 },
+    // Who does not look at the mark would use what is not whole.
+    Step { sql: include_str!("migrations/0002-moving.sql"), compatible: 2 },
+];
 
 /// How often it is tried again when others do the same at the same time.
 const TRIES: u32 = 10;

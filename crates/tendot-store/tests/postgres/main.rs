@@ -1,8 +1,11 @@
 //! The store in PostgreSQL, with real servers: Debian's, installed if missing, as an unprivileged user.
 
+#[path = "../chance/mod.rs"]
+mod chance;
 mod clients;
 mod cut;
 mod kill;
+mod moving;
 mod open;
 mod proxy;
 mod trouble;
