@@ -9,10 +9,10 @@ use super::record;
 use super::share::Sharing;
 use super::{Embedded, OpenError, Tables, checksum, failed, history, key, log};
 use crate::moving::side::{
-    At, Head, Piece, ROOM, Side, TOGETHER, Taken, TakenPast, Target, size_of_entry, size_of_past,
+    At, Head, PastPiece, Piece, ROOM, Side, TOGETHER, Taken, TakenPast, Target, size_of_entry, size_of_past,
 };
 use crate::moving::{Mark, MoveError};
-use crate::{Before, EditKind, Entry, Key, Order, Past, StoreError, fail_point};
+use crate::{Before, EditKind, Entry, Key, Order, StoreError, fail_point};
 
 /// The setting that tells how far a store has come that another one is moved to.
 pub(super) const MARK: &[u8] = b"moving";
@@ -48,7 +48,7 @@ impl Side for Embedded {
         })
     }
 
-    async fn pasts(&self, names: &[Key], at: At) -> Result<(Vec<(usize, Past)>, Option<At>), StoreError> {
+    async fn pasts(&self, names: &[Key], at: At) -> Result<PastPiece, StoreError> {
         self.read(|tables| {
             let (txn, mut pasts, mut size) = (tables.read_txn()?, Vec::new(), 0);
             let (first, mut after) = at;

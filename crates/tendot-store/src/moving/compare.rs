@@ -155,14 +155,13 @@ impl<S: Side, T: Target, P: FnMut(&Moved) + Send> Mover<'_, S, T, P> {
                     if let Some(line) = other {
                         differences.push(format!("the history of `{}`, at line {line} of the log", pair.key));
                     }
-                    match (theirs, pair.ours) {
-                        (theirs, ours) if theirs == ours => {}
-                        (Some(_), Some(_)) => differences.push(format!("the record `{}`", pair.key)),
-                        (Some(_), None) => {
-                            differences.push(format!("the record `{}`: it is missing", pair.key))
-                        }
-                        _ => differences.push(format!("the record `{}`: the source has none", pair.key)),
-                    }
+                    let how = match (theirs, pair.ours) {
+                        (theirs, ours) if theirs == ours => continue,
+                        (Some(_), Some(_)) => "",
+                        (Some(_), None) => ": it is missing",
+                        _ => ": the source has none",
+                    };
+                    differences.push(format!("the record `{}`{how}", pair.key));
                 }
             }
         }

@@ -21,15 +21,17 @@ pub trait Side: Store {
 
     /// What ever changed under names, oldest first, one name after the other; their keys are in order. From `at` on: after
     /// a line, of the name of that number. Gives where to go on, if there may be more.
-    fn pasts(
-        &self,
-        names: &[Key],
-        at: At,
-    ) -> impl Future<Output = Result<(Vec<(usize, Past)>, Option<At>), StoreError>> + Send;
+    fn pasts(&self, names: &[Key], at: At) -> impl Future<Output = Result<PastPiece, StoreError>> + Send;
 }
 
 /// The number of a name, and that of a line of the log, after which its history goes on.
 pub(crate) type At = (usize, u64);
+
+/// Changes with the numbers of their names, and where to go on.
+pub(crate) type PastPiece = (Vec<(usize, Past)>, Option<At>);
+
+/// A note's key, and what is to stand in it; none if it is to be gone.
+pub(crate) type TakenNote = (Box<[u8]>, Option<Box<[u8]>>);
 
 /// The last numbers that a store has given.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -63,7 +65,7 @@ pub struct Piece {
     pub(crate) pasts: Vec<TakenPast>,
     pub(crate) records: Vec<(Key, Option<Taken>)>,
     pub(crate) homed: BTreeMap<Key, bool>,
-    pub(crate) notes: Vec<(Box<[u8]>, Option<Box<[u8]>>)>,
+    pub(crate) notes: Vec<TakenNote>,
     pub(crate) size: usize,
 }
 

@@ -15,7 +15,9 @@ use super::error::Failure;
 use super::read::failed;
 use super::{Postgres, PostgresError, PostgresSettings, row, values};
 use crate::embedded::key::record_key;
-use crate::moving::side::{At, Head, Piece, ROOM, Side, TOGETHER, Target, size_of_entry, size_of_past};
+use crate::moving::side::{
+    At, Head, PastPiece, Piece, ROOM, Side, TOGETHER, Target, size_of_entry, size_of_past,
+};
 use crate::moving::{Mark, MoveError};
 use crate::{Before, Entry, Key, Past, StoreError};
 
@@ -100,7 +102,7 @@ impl Side for Postgres {
         Ok(entries)
     }
 
-    async fn pasts(&self, names: &[Key], at: At) -> Result<(Vec<(usize, Past)>, Option<At>), StoreError> {
+    async fn pasts(&self, names: &[Key], at: At) -> Result<PastPiece, StoreError> {
         let (first, after) = at;
         // A history that does not fit at once is read to its end alone: by its key, in order, from where it was left.
         let end = if after > 0 { names.len().min(first + 1) } else { names.len() };

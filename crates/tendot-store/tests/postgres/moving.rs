@@ -1,5 +1,8 @@
 //! Stores that are moved answer as they did, whatever they are and whatever happens meanwhile.
 
+#![allow(clippy::print_stdout, reason = "the seed is told when a test fails")]
+
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use tendot_proto::Value;
@@ -106,7 +109,6 @@ fn edit(chance: &mut Chance) -> Edit {
         })
         .collect();
     let expect = Expect::Any;
-    let note = || format!("note/{}", 7).into_bytes();
     match chance.below(12) {
         0..4 => Edit::Put { name, values, expect },
         4..8 => {
@@ -122,7 +124,7 @@ fn edit(chance: &mut Chance) -> Edit {
             let key = format!("note/{}", chance.below(20)).into_bytes();
             Edit::PutNote { key: key.into(), body: vec![chance.next() as u8; chance.below(300)].into() }
         }
-        _ => Edit::RemoveNote { key: note().into() },
+        _ => Edit::RemoveNote { key: format!("note/{}", chance.below(20)).into_bytes().into() },
     }
 }
 
@@ -223,14 +225,14 @@ fn all_answers_are_the_same() {
 
 /// Somebody writes the source all the time; when they have stopped, a last run makes both the same.
 async fn beside<S: Store + 'static>(
-    source: std::sync::Arc<S>,
+    source: Arc<S>,
     chance: &mut Chance,
     mut run: impl AsyncFnMut() -> tendot_store::Moved,
 ) {
-    let is_over = std::sync::Arc::new(AtomicBool::new(false));
+    let is_over = Arc::new(AtomicBool::new(false));
     let state = chance.next();
     let writing = tokio::spawn({
-        let (source, is_over) = (std::sync::Arc::clone(&source), std::sync::Arc::clone(&is_over));
+        let (source, is_over) = (Arc::clone(&source), Arc::clone(&is_over));
         async move {
             let mut chance = Chance::new(state);
             let mut changes = 0;
@@ -261,19 +263,19 @@ fn while_the_source_is_written() {
     println!("TENDOT_SEED={seed}");
     let chance = &mut Chance::new(seed);
     let folder = tempfile::tempdir().unwrap();
-    let source = std::sync::Arc::new(grown(&folder.path().join("first"), chance));
+    let source = Arc::new(grown(&folder.path().join("first"), chance));
     block_on(async {
         let address = database().await;
-        beside(std::sync::Arc::clone(&source), chance, async || {
+        beside(Arc::clone(&source), chance, async || {
             let mut target = Postgres::open_target(&address, &settings()).await.unwrap();
             // A process of its own would read as this does.
             migrate(&*source, &mut target, false, |_| {}).await.unwrap()
         })
         .await;
-        let second = std::sync::Arc::new(open(&address).await);
+        let second = Arc::new(open(&address).await);
         same(&answers(&*source).await, &answers(&*second).await);
         let back = folder.path().join("back");
-        beside(std::sync::Arc::clone(&second), chance, async || {
+        beside(Arc::clone(&second), chance, async || {
             let mut target = Embedded::open_target(&back).unwrap();
             migrate(&*second, &mut target, false, |_| {}).await.unwrap()
         })

@@ -41,10 +41,15 @@ fn of_database(arguments: &BackupArguments, address: String) -> Result<Answer, F
     name.push(".moving");
     let folder = arguments.file.with_file_name(name);
     let to = Place::Directory(folder.clone());
-    let moved = moving::migrate(&Place::Database(address), &to, false).map_err(|failure| {
-        failure
-            .hint_unless(&format!("`{}` is what an earlier backup left, if it was stopped", folder.display()))
-    })?;
+    let was_there = folder.exists();
+    let moved =
+        moving::migrate(&Place::Database(address), &to, false).map_err(|failure| match was_there {
+            true => failure.hint(format!(
+                "`{}` is what an earlier backup left; without it, this one begins anew",
+                folder.display()
+            )),
+            false => failure,
+        })?;
     if moved.different > 0 {
         return Err(Failure::new(format!(
             "the copy in `{}` is not the same: {}",
