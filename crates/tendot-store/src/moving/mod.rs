@@ -74,7 +74,8 @@ pub async fn migrate<S: Side, T: Target>(
         let (compared, end) = (mover.mark.verified, mover.mark.followed);
         mover.compare().await?;
         let is_near = compared > 0 && end - compared < FEW || end == 0;
-        if mover.moved.different > 0 || is_near {
+        // While they were compared, some may have been copied once more.
+        if mover.moved.different > 0 || is_near && mover.mark.followed == end {
             break;
         }
     }
