@@ -20,11 +20,13 @@ const LOG: &str = "select sequence, revision, made_at, made_by, kind, name, reco
 const LAST: &str = "select (select max(sequence) from tendot_log), (select max(revision) from tendot_log), \
      sequence, revision from tendot_counters where id = 1";
 
+// The page first: else a planner may read whole tables for each.
 const HISTORY: &str = "select l.sequence, l.revision, l.made_at, l.made_by, l.kind, l.name, l.records, \
      h.name, h.revision, h.state, h.body, h.registration, h.name_key, h.sequence, r.revision \
-     from tendot_history h left join tendot_log l on l.sequence = h.sequence \
-     left join tendot_records r on r.name_key = h.name_key \
-     where (h.name_key, h.sequence) > ($1, $2) order by h.name_key, h.sequence limit $3";
+     from (select name_key, sequence, name, revision, state, body, registration from tendot_history \
+         where (name_key, sequence) > ($1, $2) order by name_key, sequence limit $3) h \
+     left join tendot_log l on l.sequence = h.sequence \
+     left join tendot_records r on r.name_key = h.name_key order by h.name_key, h.sequence";
 
 const HOMED: &str = "select name_key from tendot_homed where name_key > $1 order by name_key limit $2";
 
