@@ -29,10 +29,19 @@ const HEAD: &str = "select revision, sequence from tendot_counters where id = 1"
 const ENTRIES: &str = "select name, revision, state, body, registration, name_key from tendot_records \
      where name_key = any($1)";
 
+// A record that an import made may have no row for that: its revision tells, in the row after it or in the record itself.
 const PASTS: &str = "select l.sequence, l.revision, l.made_at, l.made_by, l.kind, l.name, l.records, \
-     h.name, h.revision, h.state, h.body, h.registration, h.name_key \
-     from tendot_history h join tendot_log l on l.sequence = h.sequence \
-     where h.name_key = any($1) and h.sequence > $2 order by h.name_key, h.sequence limit $3";
+     h.name, h.revision, h.state, h.body, h.registration, h.name_key from (\
+         select name_key, sequence, name, revision, state, body, registration from tendot_history \
+         where name_key = any($1) and sequence > $2 \
+         union all \
+         select made.name_key, i.sequence, null::bytea, null::bigint, null::smallint, null::bytea, null::bytea from (\
+             select name_key, revision from tendot_history where name_key = any($1) and revision is not null \
+             union select name_key, revision from tendot_records where name_key = any($1)) made \
+         join tendot_log i on i.kind = 7 and i.records > 0 and i.revision = made.revision \
+         where i.sequence > $2 and not exists (\
+             select 1 from tendot_history o where o.name_key = made.name_key and o.sequence = i.sequence)) h \
+     join tendot_log l on l.sequence = h.sequence order by h.name_key, h.sequence limit $3";
 
 const MARK: &str = "select m.mark, m.commits = c.commits from tendot_moving m, tendot_counters c \
      where m.id = 1 and c.id = 1";
