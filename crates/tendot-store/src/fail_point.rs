@@ -3,7 +3,7 @@
 
 /// All of them, so that a test can go through them one by one.
 #[cfg(feature = "fail-points")]
-pub const FAIL_POINTS: [&str; 23] = [
+pub const FAIL_POINTS: [&str; 26] = [
     "create: the folder is made",
     "create: the store is made",
     "create: the store is in place",
@@ -20,6 +20,9 @@ pub const FAIL_POINTS: [&str; 23] = [
     "import: after the last commit",
     "import: before it is settled",
     "import: after it is settled",
+    "move: before a transaction",
+    "move: before the engine commits",
+    "move: after a transaction",
     "restore: the folder is made",
     "restore: the copy is written",
     "restore: the copy is a store",

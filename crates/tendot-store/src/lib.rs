@@ -8,6 +8,7 @@ mod fail_point;
 mod history;
 mod key;
 mod memory;
+mod moving;
 #[cfg(feature = "postgres")]
 mod postgres;
 mod prepare;
@@ -20,7 +21,8 @@ use std::future::Future;
 
 pub use change::{Change, Committed, Edit, EditKind, Expect, Logged};
 pub use embedded::{
-    Batch, Embedded, ImportError, Imported, Importer, LockError, OpenError, RestoreError, Verified, restore,
+    Batch, Embedded, EmbeddedTarget, ImportError, Imported, Importer, LockError, OpenError, RestoreError,
+    Verified, restore,
 };
 pub use entry::{Entry, State};
 pub use error::{CommitError, Conflict, StoreError};
@@ -29,8 +31,11 @@ pub use fail_point::FAIL_POINTS;
 pub use history::{Before, History, Order, Past};
 pub use key::{Key, KeyError};
 pub use memory::Memory;
+pub use moving::{MoveError, Moved, Resumed, migrate};
 #[cfg(feature = "postgres")]
-pub use postgres::{DatabaseHost, HostRole, Postgres, PostgresError, PostgresImporter, PostgresSettings};
+pub use postgres::{
+    DatabaseHost, HostRole, Postgres, PostgresError, PostgresImporter, PostgresSettings, PostgresTarget,
+};
 pub use recent::recent;
 pub use versions::{Version, Versions};
 

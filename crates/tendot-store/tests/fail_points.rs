@@ -1,4 +1,4 @@
-//! The process ends at every named place of the write path, of the import and of the restore, several times at each: what
+//! The process ends at every named place of the write path, of the import, of the move and of the restore, several times at each: what
 //! was acknowledged is there whole, what was not is not there in part, and what was interrupted can be done again.
 
 use std::collections::BTreeMap;
@@ -10,7 +10,8 @@ use std::process::{Command, Output};
 use pollster::block_on;
 use tendot_proto::Value;
 use tendot_store::{
-    Before, Change, Edit, EditKind, Embedded, Expect, FAIL_POINTS, Importer, Key, Order, Store, restore,
+    Before, Change, Edit, EditKind, Embedded, Expect, FAIL_POINTS, Importer, Key, OpenError, Order, Store,
+    migrate, restore,
 };
 
 /// Set in the process that ends: where it works.
@@ -29,11 +30,13 @@ const IMPORTED: u32 = 35;
 fn the_process_ends_at_every_point() {
     for point in FAIL_POINTS {
         let mut ended = 0;
-        for pass in 1..=PASSES {
+        let passes = if point.starts_with("move") { 4 * PASSES } else { PASSES };
+        for pass in 1..=passes {
             let directory = tempfile::tempdir().unwrap();
             let (child, scenario) = match point.split(':').next().unwrap() {
                 "create" | "commit" => ("changes", check_changes as fn(&Path, &Output)),
                 "import" => ("imports", check_import as fn(&Path, &Output)),
+                "move" => ("moves", check_move as fn(&Path, &Output)),
                 _ => ("restores", check_restore as fn(&Path, &Output)),
             };
             prepare(child, directory.path());
@@ -49,7 +52,9 @@ fn the_process_ends_at_every_point() {
 /// Without a point nothing ends: else the test above would see only what it does itself.
 #[test]
 fn without_a_point_all_is_done() {
-    for (child, check) in [("changes", check_changes as fn(&Path, &Output)), ("imports", check_import)] {
+    for (child, check) in
+        [("changes", check_changes as fn(&Path, &Output)), ("imports", check_import), ("moves", check_move)]
+    {
         let directory = tempfile::tempdir().unwrap();
         prepare(child, directory.path());
         let output = run(child, directory.path(), None);
@@ -97,6 +102,12 @@ fn prepare(child: &str, directory: &Path) {
                 importer.finish(|_| std::panic::resume_unwind(Box::new("interrupted")))
             }));
             assert!(interrupted.is_err());
+        }
+        "moves" => {
+            let source = Embedded::open(&directory.join("source")).unwrap();
+            for number in 1..=CHANGES {
+                block_on(source.commit(put(&format!("name-{}", number % 3), number))).unwrap();
+            }
         }
         "restores" => {
             for (name, to) in [("old", "store"), ("new", "other")] {
@@ -236,6 +247,44 @@ fn check_import(directory: &Path, output: &Output) {
         }
     }
     assert!(!path.join("tendot-import-runs").exists());
+}
+
+/// Not a test by itself: a store is moved to another, and again when it has changed.
+#[test]
+fn moves() {
+    let Some(directory) = place() else { return };
+    move_store(&directory);
+    let source = Embedded::open(&directory.join("source")).unwrap();
+    block_on(source.commit(put("name-0", CHANGES + 1))).unwrap();
+    drop(source);
+    move_store(&directory);
+    say("moved");
+}
+
+fn move_store(directory: &Path) {
+    let source = Embedded::open_read_only(&directory.join("source")).unwrap();
+    let mut target = Embedded::open_target(&directory.join("store")).unwrap();
+    let moved = block_on(migrate(&source, &mut target, false, |_| {})).unwrap();
+    assert_eq!(moved.differences, [""; 0]);
+}
+
+/// What is not whole is not opened; what is whole is what the source was, and the same again makes it so.
+fn check_move(directory: &Path, output: &Output) {
+    let log = |store: &Embedded| block_on(store.changes(0, 1_000)).unwrap();
+    let source = log(&Embedded::open_read_only(&directory.join("source")).unwrap());
+    match Embedded::open(&directory.join("store")) {
+        Err(OpenError::Unfinished { .. }) => assert!(said(output).is_empty()),
+        opened => {
+            let there = log(&opened.unwrap()).len();
+            // Nothing yet, or all of the first or of the second time.
+            assert!([0, 2 * CHANGES as usize, 2 * CHANGES as usize + 2].contains(&there), "{there}");
+        }
+    }
+    move_store(directory);
+    let store = Embedded::open(&directory.join("store")).unwrap();
+    assert_eq!(store.verify(|_| {}).unwrap().damage, [""; 0]);
+    assert_eq!(log(&store), source);
+    block_on(store.commit(put("afterwards", 1))).unwrap();
 }
 
 /// Not a test by itself: a backup takes the place of a store.

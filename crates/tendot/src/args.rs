@@ -45,6 +45,7 @@ pub(crate) enum Command {
     Token(TokenArguments),
     Import(ImportArguments),
     Export(ExportArguments),
+    Migrate(MigrateArguments),
     Backup(BackupArguments),
     Restore(RestoreArguments),
     Verify(VerifyArguments),
@@ -596,15 +597,55 @@ pub(crate) enum ExportFormat {
     Csv,
 }
 
+/// Moves all of a store to another one
+///
+/// Records with their revisions, the log, histories, notes and homed prefixes: who follows the changes or has kept an answer
+/// notices nothing. A server may write the source meanwhile. What has changed since is copied, too, and at the end both are
+/// compared, record by record; then it says up to which change the target is the source. Stop the source's server and run the
+/// same once more: it copies and compares what is new, which takes little time. Then start the target's server.
+///
+/// What was interrupted goes on when the same command is given again; until it is finished, the target is refused by all
+/// other commands. A target that has something else in it is left as it is.
+#[derive(Args, Debug)]
+#[command(after_long_help = "\
+Examples:
+  tendot migrate --from embedded:/var/lib/tendot --to postgres://tendot@db.example.org/tendot
+  tendot migrate --from postgres://tendot@db.example.org/tendot --to embedded:/var/lib/tendot
+  tendot migrate --from embedded:old --to embedded:new
+
+Exit codes: 0 the target is whole, 1 something is not the same (told on stdout), 2 it could not be carried out.")]
+pub(crate) struct MigrateArguments {
+    /// The store that is moved: `embedded:DIR` or `postgres://user@host/database`
+    #[arg(long, value_name = "STORE")]
+    pub(crate) from: String,
+
+    /// Where it is moved to: a new or empty directory or database, or what an earlier run made
+    #[arg(long, value_name = "STORE")]
+    pub(crate) to: String,
+
+    /// Compare everything, also what an earlier run has compared
+    #[arg(long)]
+    pub(crate) compare_all: bool,
+
+    /// Print a JSON object: resumed, revision, sequence; records, lines, history, notes (copied); compared; notes_changing;
+    /// different, differences; seconds
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
 /// Writes a consistent copy of a store into a file
 ///
 /// Works beside a running server. The file has a checksum, is read and checked after it was written, and replaces
 /// another one only then.
+///
+/// A store in a database is moved to an embedded one first, in the folder of the file, which takes as much room again as
+/// the file; so the backup can be restored to either. What was interrupted goes on when it is done again.
 #[derive(Args, Debug)]
 #[command(after_long_help = "\
 Examples:
   tendot backup tendot-2026-01-31.backup
   tendot backup --data /var/lib/tendot /mnt/backup/tendot.backup
+  tendot backup --store postgres://tendot@db.example.org/tendot tendot.backup
 
 Exit codes: 0 done, 2 it could not be carried out.")]
 pub(crate) struct BackupArguments {
@@ -623,11 +664,15 @@ pub(crate) struct BackupArguments {
 /// Makes a store of a backup
 ///
 /// The backup is read and checked before anything is replaced. The server has to be stopped meanwhile.
+///
+/// For a store in a database, an embedded one is made of it first, in the folder for temporary files, and then moved. The
+/// database has to be empty.
 #[derive(Args, Debug)]
 #[command(after_long_help = "\
 Examples:
   tendot restore --data restored tendot-2026-01-31.backup
   tendot restore --force tendot-2026-01-31.backup
+  tendot restore --store postgres://tendot@db.example.org/empty tendot.backup
 
 Exit codes: 0 done, 2 it could not be carried out (nothing was replaced).")]
 pub(crate) struct RestoreArguments {
@@ -649,12 +694,14 @@ pub(crate) struct RestoreArguments {
 
 /// Reads all of a store, and tells what is damaged
 ///
-/// Works beside a running server.
+/// Works beside a running server. Of a store in a database all rows are read and compared with each other; they have no
+/// checksums of ours.
 #[derive(Args, Debug)]
 #[command(after_long_help = "\
 Examples:
   tendot verify
   tendot verify --data /var/lib/tendot --json
+  tendot verify --store postgres://tendot@db.example.org/tendot
 
 Exit codes: 0 all is right, 1 something is damaged (told on stdout), 2 the store could not be opened.")]
 pub(crate) struct VerifyArguments {

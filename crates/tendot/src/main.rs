@@ -9,6 +9,7 @@ mod failure;
 mod import;
 mod lines;
 mod log;
+mod moving;
 mod output;
 mod pool;
 mod registry;
@@ -52,6 +53,7 @@ fn main() -> ExitCode {
         Command::Token(arguments) => command::token::run(&arguments),
         Command::Import(arguments) => command::import::run(&arguments),
         Command::Export(arguments) => command::export::run(&arguments),
+        Command::Migrate(arguments) => command::migrate::run(&arguments),
         Command::Backup(arguments) => command::backup::run(&arguments),
         Command::Restore(arguments) => command::restore::run(&arguments),
         Command::Verify(arguments) => command::verify::run(&arguments),

@@ -22,6 +22,18 @@ pub(crate) enum Place {
     Database(String),
 }
 
+impl Place {
+    /// Reads what a flag says.
+    pub(crate) fn read(flag: &str, store: &str) -> Result<Self, Failure> {
+        match store.split_once(':') {
+            Some(("embedded", directory)) if !directory.is_empty() => Ok(Self::Directory(directory.into())),
+            Some(("postgres" | "postgresql", _)) => Ok(Self::Database(store.into())),
+            _ => Err(Failure::new(format!("`{flag} {}` is no store that lasts", without_password(store)))
+                .hint("a store is written as `embedded:DIR` or `postgres://user@host/database`")),
+        }
+    }
+}
+
 impl StoreArguments {
     /// Where the store is.
     pub(crate) fn place(&self) -> Result<Place, Failure> {
@@ -30,13 +42,9 @@ impl StoreArguments {
         let store =
             if self.data.is_some() { None } else { said(self.store.clone().map(Into::into), "TENDOT_STORE") };
         let Some(store) = store else { return Ok(Place::Directory(data())) };
-        let store = store.to_string_lossy();
-        match store.split_once(':') {
-            Some(("embedded", "")) => Ok(Place::Directory(data())),
-            Some(("embedded", directory)) => Ok(Place::Directory(directory.into())),
-            Some(("postgres" | "postgresql", _)) => Ok(Place::Database(store.into_owned())),
-            _ => Err(Failure::new(format!("`--store {}` is no store that lasts", without_password(&store)))
-                .hint("a store is written as `embedded:DIR` or `postgres://user@host/database`")),
+        match store.to_string_lossy().as_ref() {
+            "embedded:" => Ok(Place::Directory(data())),
+            store => Place::read("--store", store),
         }
     }
 
@@ -116,6 +124,7 @@ pub(crate) fn unopened(error: &OpenError) -> Failure {
     match error {
         OpenError::Locked(LockError::Held { .. }) => failure.hint(IN_USE),
         OpenError::NoStore { .. } => failure.hint("`--data DIR` says where it is"),
+        OpenError::Unfinished { .. } => failure.hint(UNFINISHED),
         OpenError::OtherFormat { .. } => {
             failure.hint("a newer version of tendot wrote it, or another program")
         }
@@ -128,6 +137,9 @@ pub(crate) fn unopened(error: &OpenError) -> Failure {
         _ => failure,
     }
 }
+
+/// What to do about a store that another one was being moved to.
+const UNFINISHED: &str = "the same `tendot migrate` again goes on where it was stopped";
 
 /// Whether an error is that somebody has no permission.
 fn is_denied(error: &(dyn Error + 'static)) -> bool {

@@ -76,8 +76,18 @@ pub(super) fn old(
 
 impl Tables {
     pub(super) fn history(&self, key: &Key, order: Order, limit: usize) -> Result<History, StoreError> {
-        let txn = self.read_txn()?;
-        let name = Name::new(self, &txn, key)?;
+        self.history_in(&*self.read_txn()?, key, order, limit)
+    }
+
+    /// The same within a transaction.
+    pub(super) fn history_in(
+        &self,
+        txn: &RoTxn<'_>,
+        key: &Key,
+        order: Order,
+        limit: usize,
+    ) -> Result<History, StoreError> {
+        let name = Name::new(self, txn, key)?;
         let (mut history, mut room) = (History::default(), ROOM);
         let mut at = match order {
             Order::OldestFirst { after } => name.last_up_to(after)?,

@@ -4,8 +4,8 @@
 //! `parts.rs` and `share.rs` keep what records have in common, `writer.rs` commits the changes of all callers together,
 //! `history.rs` keeps what was before, `registration.rs` what the registry knows, `commit.rs` ends each transaction, `lock.rs`
 //! lets one process write, `import.rs` writes many records at once (with `gather.rs` and `run.rs`, which sort them),
-//! `folder.rs` keeps folders durable, `verify.rs` reads everything (with `pages.rs`, which reads the engine's own), and
-//! `backup.rs` copies it. The layout is drawn in `docs/storage-format.md`.
+//! `folder.rs` keeps folders durable, `verify.rs` reads everything (with `pages.rs`, which reads the engine's own), `backup.rs`
+//! copies it, and `moving.rs` lets it be moved from and to. The layout is drawn in `docs/storage-format.md`.
 
 mod backup;
 mod checksum;
@@ -17,6 +17,7 @@ pub(crate) mod import;
 pub(crate) mod key;
 mod lock;
 pub(crate) mod log;
+mod moving;
 mod open;
 mod pages;
 mod parts;
@@ -39,10 +40,13 @@ use heed::{Env, RoTxn, RwTxn, WithTls};
 pub use import::{ImportError, Imported, Importer};
 use lock::Lock;
 pub use lock::LockError;
+pub use moving::EmbeddedTarget;
 use open::Databases;
 use parts::Parts;
 use record::{Head, Record};
 pub use verify::Verified;
+#[cfg(feature = "postgres")]
+pub(crate) use verify::disagreement;
 use writer::Writer;
 pub(crate) use writer::check_length;
 
@@ -125,6 +129,7 @@ impl Embedded {
         let databases = databases.ok_or_else(|| OpenError::NoStore { directory: directory.into() })?;
         let tables = Arc::new(Tables { env, databases, parts: Parts::new(), standby: OnceLock::new() });
         tables.check_format(directory)?;
+        tables.check_complete(directory)?;
         Ok(Self { tables, writer: None, _lock: None })
     }
 }
@@ -160,6 +165,13 @@ impl Embedded {
 impl Tables {
     /// Opens the store of a directory for the one who writes.
     fn open(directory: &Path) -> Result<(Arc<Self>, Lock), OpenError> {
+        let (tables, lock) = Self::open_unfinished(directory)?;
+        tables.check_complete(directory)?;
+        Ok((tables, lock))
+    }
+
+    /// The same of one that may be the unfinished copy of another.
+    fn open_unfinished(directory: &Path) -> Result<(Arc<Self>, Lock), OpenError> {
         let failed = |error| OpenError::Failed { directory: directory.into(), error: Box::new(error) };
         let unmade = |error| OpenError::Failed { directory: directory.into(), error: Box::new(error) };
         folder::make(directory).map_err(unmade)?;
@@ -677,6 +689,12 @@ pub enum OpenError {
         directory: PathBuf,
         /// What it says.
         found: String,
+    },
+    /// Another one was being moved here, and that was not finished.
+    #[error("the store in {} is the unfinished copy of another", directory.display())]
+    Unfinished {
+        /// Where it is.
+        directory: PathBuf,
     },
     /// The disk or the engine failed.
     #[error("the store in {} can't be opened: {error}", directory.display())]

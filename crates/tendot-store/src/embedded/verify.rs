@@ -6,7 +6,7 @@ use heed::RoTxn;
 
 use super::open::Bytewise;
 use super::pages::Pages;
-use super::{Embedded, FORMAT, Tables, checksum, history, import, key, log, registration};
+use super::{Embedded, FORMAT, Tables, checksum, history, import, key, log, moving, registration};
 use crate::{EditKind, Entry, Key, Logged, State, StoreError};
 
 /// Entries that are read in one transaction, so that no old page is kept from being used again for long.
@@ -41,7 +41,7 @@ pub struct Verified {
 }
 
 impl Verified {
-    fn damage(&mut self, what: impl ToString) {
+    pub(crate) fn damage(&mut self, what: impl ToString) {
         self.damaged += 1;
         if self.damage.len() < TOLD {
             self.damage.push(what.to_string());
@@ -49,7 +49,7 @@ impl Verified {
     }
 
     /// Keeps what is right, and tells of what is not.
-    fn check<T>(&mut self, result: Result<T, StoreError>) -> Option<T> {
+    pub(crate) fn check<T>(&mut self, result: Result<T, StoreError>) -> Option<T> {
         match result {
             Ok(right) => Some(right),
             Err(StoreError::Damaged { what }) => {
@@ -218,6 +218,7 @@ impl Inspection<'_> {
                 b"revision" | b"sequence" | b"transaction" | history::SINCE => body.len() == 8,
                 b"lineage" => body.len() == 16,
                 import::Interrupted::NAME => log::decode(0, body).is_some(),
+                moving::MARK => moving::decode(body).is_some(),
                 _ => false,
             };
             if !is_right {
@@ -367,7 +368,12 @@ impl Tables {
     }
 }
 
-fn disagreement(line: &Logged, before: Option<&Entry>, after: Option<u64>) -> Option<&'static str> {
+/// What is wrong with a change, by what was there before, and the revision of what was there after it.
+pub(crate) fn disagreement(
+    line: &Logged,
+    before: Option<&Entry>,
+    after: Option<u64>,
+) -> Option<&'static str> {
     if before.is_some_and(|before| before.revision > line.revision) {
         return Some("what was there before came later");
     }

@@ -4,8 +4,8 @@ use std::borrow::Cow;
 
 use super::batch::Batch;
 use super::{row, values};
-use crate::Before;
 use crate::embedded::key::record_key;
+use crate::{Before, Logged};
 
 /// Records that are to be what they are now, column by column, and those that are to be gone.
 #[derive(Default)]
@@ -81,9 +81,9 @@ pub(super) struct Lines<'b> {
 }
 
 impl<'b> Lines<'b> {
-    pub(super) fn new(batch: &'b Batch) -> Self {
+    pub(super) fn new(all: impl IntoIterator<Item = &'b Logged>) -> Self {
         let mut lines = Self::default();
-        for (line, _) in &batch.lines {
+        for line in all {
             lines.sequences.push(row::signed(line.sequence));
             lines.revisions.push(row::signed(line.revision));
             lines.times.push(line.at.cast_signed());

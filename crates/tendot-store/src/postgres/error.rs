@@ -89,6 +89,12 @@ pub enum PostgresError {
         /// What is needed.
         known: u32,
     },
+    /// Another store was being moved here, and that was not finished.
+    #[error("the store in {place} is the unfinished copy of another")]
+    Unfinished {
+        /// Where.
+        place: String,
+    },
     /// Something else went wrong.
     #[error("the database {place} can't be used as a store: {why}")]
     Failed {
@@ -127,6 +133,7 @@ impl PostgresError {
                 "use the newer version of this program, or restore a backup from before the change"
             }
             Self::Older { .. } => "let this program change the tables, once, with a user that may",
+            Self::Unfinished { .. } => crate::moving::UNFINISHED,
             Self::Failed { .. } => "the log of the database server may say more",
         }
     }

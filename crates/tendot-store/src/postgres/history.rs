@@ -74,7 +74,7 @@ impl Postgres {
             for found in &rows {
                 let line = row::logged(found, 0)?;
                 from = row::signed(line.sequence);
-                let before = row::entry(found, 7)?.map_or(Before::Nothing, Before::Record);
+                let before = row::before(found, 7)?;
                 let (past, made) = (Past { line, before }, import(found, 12)?);
                 if is_newest_first {
                     changes.extend([Some(past), made].into_iter().flatten());

@@ -4,9 +4,9 @@
 //! `freshness.rs` knows what has changed. `schema.rs` makes and changes the tables, `read.rs` asks them (single records on the
 //! connections of `shared.rs`; `homed.rs` remembers prefixes), `writer.rs` commits the changes of all callers together, again
 //! where that is right; `transaction.rs` is one try of it, with `batch.rs`, what its changes come to, and `columns.rs`, what is
-//! written. `row.rs` and `values.rs` are what stands in the columns, `error.rs` is what can go wrong. `history.rs` reads what was before, `import.rs` writes many
-//! records at once. The tables are in
-//! `migrations/` and drawn in `docs/storage-format.md`.
+//! written. `row.rs` and `values.rs` are what stands in the columns, `error.rs` is what can go wrong. `history.rs` reads what was
+//! before, `import.rs` writes many records at once, `moving.rs` lets it be moved from and to, `verify.rs` reads everything. The
+//! tables are in `migrations/` and drawn in `docs/storage-format.md`.
 //!
 //! Several processes may write. Who does locks the one row of `tendot_counters` first: from then on, until its transaction has
 //! ended, it alone knows what is there and hands out revisions and sequence numbers. So these have no gaps, and they become
@@ -21,6 +21,7 @@ mod freshness;
 mod history;
 mod homed;
 mod import;
+mod moving;
 mod nodes;
 mod read;
 mod row;
@@ -28,6 +29,7 @@ mod schema;
 mod shared;
 mod transaction;
 mod values;
+mod verify;
 mod watch;
 mod writer;
 
@@ -40,6 +42,7 @@ pub use error::PostgresError;
 use futures_util::future::join_all;
 use homed::Homed;
 pub use import::PostgresImporter;
+pub use moving::PostgresTarget;
 use nodes::{Node, Nodes};
 use watch::Watch;
 use writer::Writer;
@@ -123,6 +126,13 @@ impl Default for PostgresSettings {
 impl Postgres {
     /// Opens the store of a database, within tokio's runtime, and makes its tables if they are not there.
     pub async fn open(address: &str, settings: &PostgresSettings) -> Result<Self, PostgresError> {
+        let store = Self::open_unfinished(address, settings).await?;
+        store.check_complete(address).await?;
+        Ok(store)
+    }
+
+    /// The same of one that may be the unfinished copy of another.
+    async fn open_unfinished(address: &str, settings: &PostgresSettings) -> Result<Self, PostgresError> {
         let address = Address::read(address, settings)?;
         let nodes = Arc::new(Nodes::new(&address, settings)?);
         let failed = |error| PostgresError::new(&address.place, &error);

@@ -362,7 +362,7 @@ impl Postgres {
     }
 
     /// What comes in time: the server ends a statement itself, unless it is no longer there.
-    async fn within<T>(
+    pub(super) async fn within<T>(
         &self,
         asked: impl Future<Output = Result<T, tokio_postgres::Error>>,
     ) -> Result<T, Failure> {
@@ -386,7 +386,7 @@ pub(super) async fn lines(client: &ClientWrapper, after: u64, limit: usize) -> R
     Ok(rows.iter().map(|found| row::logged(found, 0)).collect::<Result<_, _>>()?)
 }
 
-fn failed(doing: &'static str) -> impl Fn(Failure) -> StoreError {
+pub(super) fn failed(doing: &'static str) -> impl Fn(Failure) -> StoreError {
     move |error| error.into_store(doing)
 }
 

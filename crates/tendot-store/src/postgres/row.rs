@@ -4,7 +4,7 @@ use tokio_postgres::Row;
 
 use super::values;
 use crate::embedded::log::KINDS;
-use crate::{EditKind, Entry, Listed, Logged, State, StoreError};
+use crate::{Before, EditKind, Entry, Listed, Logged, State, StoreError};
 
 /// A record from the columns name, revision, state, body and registration, the first of which is `from`; none if there is
 /// no name.
@@ -19,6 +19,18 @@ pub(super) fn entry(row: &Row, from: usize) -> Result<Option<Entry>, StoreError>
         registration: column::<&[u8]>(row, from + 4)?.into(),
     }))
 }
+
+/// What was there before a change, from the same columns; without a name, the state tells whether it is known that nothing was.
+pub(super) fn before(row: &Row, from: usize) -> Result<Before, StoreError> {
+    if let Some(entry) = entry(row, from)? {
+        return Ok(Before::Record(entry));
+    }
+    let is_unknown = column::<Option<i16>>(row, from + 2)? == Some(UNKNOWN);
+    Ok(if is_unknown { Before::Unknown } else { Before::Nothing })
+}
+
+/// The state of what nobody knows any more, in the history alone: it came from a store that once kept none.
+pub(super) const UNKNOWN: i16 = 2;
 
 /// A name in a list, from the columns name and state.
 pub(super) fn listed(row: &Row) -> Result<Listed, StoreError> {

@@ -245,7 +245,7 @@ async fn write_and_commit(
     let (revision, sequence) = (row::signed(batch.revision), row::signed(batch.sequence));
     let forgotten = commit.number - KEPT;
     let records = Records::new(batch);
-    let lines = Lines::new(batch);
+    let lines = Lines::new(batch.lines.iter().map(|(line, _)| line));
     let history = Past::new(batch);
     let is_homed = |prefix: &&Key| batch.homed.contains(*prefix);
     let (homed, unhomed): (Vec<&Key>, Vec<&Key>) = batch.changed_homed.iter().partition(is_homed);

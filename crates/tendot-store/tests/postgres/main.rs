@@ -1,9 +1,12 @@
 //! The store in PostgreSQL, with real servers: Debian's, installed if missing, as an unprivileged user.
 
+#[path = "../chance/mod.rs"]
+mod chance;
 mod clients;
 mod cut;
 mod import;
 mod kill;
+mod moving;
 mod open;
 mod proxy;
 mod standbys;

@@ -11,6 +11,7 @@ pub(crate) mod export;
 pub(crate) mod extract;
 pub(crate) mod import;
 pub(crate) mod man;
+pub(crate) mod migrate;
 pub(crate) mod name;
 pub(crate) mod prefix;
 pub(crate) mod registrant;

@@ -3,12 +3,13 @@
 use std::process::{Command, ExitStatus};
 
 use serde::Serialize;
-use tendot_store::{Embedded, OpenError, Verified};
+use tendot_store::{Embedded, OpenError, PostgresSettings, Verified};
 
 use crate::args::VerifyArguments;
 use crate::failure::{escaped, tell};
+use crate::moving::runtime;
 use crate::output::Output;
-use crate::store::{RECORDS, progress, unopened, unread};
+use crate::store::{Place, RECORDS, open_postgres, progress, unopened, unread};
 use crate::{Answer, Failure};
 
 #[derive(Serialize)]
@@ -48,6 +49,9 @@ impl Summary {
 /// LMDB trusts its own pages, so one that is damaged can end the process that reads it. That has to be told like any
 /// other damage, and so another process reads.
 pub(crate) fn run(arguments: &VerifyArguments) -> Result<Answer, Failure> {
+    if let Place::Database(address) = arguments.store.place()? {
+        return verify_database(arguments, &address);
+    }
     if arguments.in_this_process {
         return verify(arguments);
     }
@@ -110,17 +114,34 @@ fn verify(arguments: &VerifyArguments) -> Result<Answer, Failure> {
         .verify(|verified| bar.set_position(verified.records + verified.tombstones))
         .map_err(|error| unread(&error))?;
     bar.finish_and_clear();
-    let Verified { records, tombstones, damage, damaged, .. } = &verified;
+    tell_verified(&verified, arguments.json)
+}
+
+fn verify_database(arguments: &VerifyArguments, address: &str) -> Result<Answer, Failure> {
+    let settings = PostgresSettings { migrate: false, ..PostgresSettings::default() };
+    let verified = runtime()?.block_on(async {
+        let store = open_postgres(address, &settings).await?;
+        let bar = progress(0, "{human_pos} records  {per_sec}");
+        let verified =
+            store.verify(|verified| bar.set_position(verified.records + verified.tombstones)).await;
+        bar.finish_and_clear();
+        verified.map_err(|error| unread(&error))
+    })?;
+    tell_verified(&verified, arguments.json)
+}
+
+fn tell_verified(verified: &Verified, json: bool) -> Result<Answer, Failure> {
+    let Verified { records, tombstones, damage, damaged, .. } = verified;
     let mut output = Output::new();
     for damage in damage {
-        if arguments.json {
+        if json {
             output.json(&Damage { damage })?;
         } else {
             output.line(escaped(damage))?;
         }
     }
-    if arguments.json {
-        output.json(&Summary::of(&verified))?;
+    if json {
+        output.json(&Summary::of(verified))?;
     }
     output.flush()?;
     if *damaged == 0 {

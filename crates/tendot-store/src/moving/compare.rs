@@ -1,0 +1,222 @@
+//! Comparing: both stores are walked side by side, at the line of the log that the target has come to.
+
+use super::copy::{names_of, records};
+use super::pasts::Pasts;
+use super::side::{Side, TOGETHER, Target};
+use super::state::Then;
+use super::{MoveError, Moved, Mover};
+use crate::embedded::key::record_key;
+use crate::{EditKind, Entry, Key, Store as _};
+
+/// How often it is looked again at what changes meanwhile.
+const TRIES: u32 = 100;
+
+/// A name with what is there now, in the source and in the target.
+struct Pair {
+    key: Key,
+    theirs: Option<Entry>,
+    ours: Option<Entry>,
+}
+
+impl<S: Side, T: Target, P: FnMut(&Moved) + Send> Mover<'_, S, T, P> {
+    /// Compares what has not been compared yet, and notes up to where, if all is the same.
+    pub(super) async fn compare(&mut self) -> Result<(), MoveError> {
+        // What changes from here on is compared the next time, and so again if it is passed meanwhile.
+        let (from, end) = (self.mark.verified, self.mark.followed);
+        let is_all = from == 0 || self.has_import(from, end).await?;
+        self.compare_lines(if is_all { 0 } else { from }, end, is_all).await?;
+        if is_all {
+            self.compare_records().await?;
+        }
+        self.compare_homed().await?;
+        if self.moved.different == 0 {
+            self.mark.verified = end;
+            self.flush().await?;
+        }
+        Ok(())
+    }
+
+    /// Whether lines are of an import: its names are not told.
+    async fn has_import(&self, mut after: u64, end: u64) -> Result<bool, MoveError> {
+        while let Some(lines) = self.lines(after, end).await? {
+            if lines.iter().any(|line| line.kind == EditKind::Import) {
+                return Ok(true);
+            }
+            after = lines.last().map_or(end, |line| line.sequence);
+        }
+        Ok(false)
+    }
+
+    /// Compares lines, and the names that they are about: all, or only those that have no record, since the others come later.
+    async fn compare_lines(&mut self, mut after: u64, end: u64, is_of_gone: bool) -> Result<(), MoveError> {
+        while let Some(theirs) = self.lines(after, end).await? {
+            let ours = self.target.store().changes(after, theirs.len()).await.map_err(MoveError::Target)?;
+            for (number, line) in theirs.iter().enumerate() {
+                if ours.get(number) != Some(line) {
+                    self.differ(format!("line {} of the log", line.sequence));
+                }
+            }
+            let is_wanted = |kind| !is_of_gone || kind == EditKind::Remove;
+            let names = names_of(theirs.iter().filter(|line| is_wanted(line.kind)));
+            self.compare_names(names, is_of_gone).await?;
+            after = theirs.last().map_or(end, |line| line.sequence);
+        }
+        Ok(())
+    }
+
+    /// Compares all records of both, with their histories.
+    async fn compare_records(&mut self) -> Result<(), MoveError> {
+        let mut after: Option<Key> = None;
+        loop {
+            let theirs = records(self.source, after.as_ref()).await.map_err(MoveError::Source)?;
+            let ours = records(self.target.store(), after.as_ref()).await.map_err(MoveError::Target)?;
+            // Up to where both have been read.
+            let last = |entries: &[(Key, Entry)]| entries.last().map(|(key, _)| key.clone());
+            let ends = [last(&theirs), last(&ours)].into_iter().flatten();
+            let Some(end) = ends.min_by(|a, b| record_key(a).cmp(&record_key(b))) else { return Ok(()) };
+            let end_key = record_key(&end).into_owned();
+            // One of them has nothing more, and the other is read to its end.
+            let is_cut = !theirs.is_empty() && !ours.is_empty();
+            let within = |(key, _): &(Key, Entry)| !is_cut || *record_key(key) <= *end_key;
+            let (theirs, ours) = (theirs.into_iter().filter(within), ours.into_iter().filter(within));
+            let pairs = paired(theirs, ours);
+            after = pairs.last().map(|pair| pair.key.clone());
+            self.compare_pairs(pairs).await?;
+        }
+    }
+
+    async fn compare_names(&mut self, names: Vec<Key>, is_of_gone: bool) -> Result<(), MoveError> {
+        let mut rest = names;
+        while !rest.is_empty() {
+            let theirs = self.source.entries(&rest).await.map_err(MoveError::Source)?;
+            let ours = self.target.store().entries(&rest).await.map_err(MoveError::Target)?;
+            let later = rest.split_off(theirs.len().min(ours.len()).clamp(1, rest.len()));
+            let both = rest.into_iter().zip(theirs.into_iter().zip(ours));
+            let pairs = both.map(|(key, (theirs, ours))| Pair { key, theirs, ours });
+            let is_wanted = |pair: &Pair| !is_of_gone || pair.theirs.is_none();
+            self.compare_pairs(pairs.filter(is_wanted).collect()).await?;
+            rest = later;
+        }
+        Ok(())
+    }
+
+    /// Compares names; those whose state cannot be told yet once more, when the target has come further.
+    async fn compare_pairs(&mut self, pairs: Vec<Pair>) -> Result<(), MoveError> {
+        self.moved.compared += pairs.len() as u64;
+        let mut unsettled = self.compare_settled(pairs).await?;
+        for _ in 0..TRIES {
+            if unsettled.is_empty() {
+                (self.progress)(&self.moved);
+                return Ok(());
+            }
+            self.is_unsettled = true;
+            self.follow().await?;
+            let mut again = Vec::new();
+            for key in unsettled {
+                let one = std::slice::from_ref(&key);
+                let theirs = self.source.entries(one).await.map_err(MoveError::Source)?.pop().flatten();
+                let ours = self.target.store().entries(one).await.map_err(MoveError::Target)?.pop().flatten();
+                again.extend(self.compare_settled(vec![Pair { key, theirs, ours }]).await?);
+            }
+            unsettled = again;
+        }
+        Err(MoveError::Restless)
+    }
+
+    /// The same, and gives those whose state cannot be told.
+    async fn compare_settled(&mut self, pairs: Vec<Pair>) -> Result<Vec<Key>, MoveError> {
+        let names: Vec<Key> = pairs.iter().map(|pair| pair.key.clone()).collect();
+        let mut differences = Vec::new();
+        let mut unsettled = Vec::new();
+        let (mut theirs, mut ours) =
+            (Pasts::new(self.source, &names), Pasts::new(self.target.store(), &names));
+        for (number, pair) in pairs.into_iter().enumerate() {
+            let mut later = None;
+            let mut other = None;
+            loop {
+                let past = theirs.next_of(number).await.map_err(MoveError::Source)?;
+                let is_later = past.as_ref().is_some_and(|past| !self.limit.has(past));
+                let our_past = ours.next_of(number).await.map_err(MoveError::Target)?;
+                let expected = if is_later { None } else { past.as_ref() };
+                if expected != our_past.as_ref() && other.is_none() {
+                    other = expected.or(our_past.as_ref()).map(|past| past.line.sequence);
+                }
+                if is_later {
+                    later = past;
+                    break;
+                }
+                if past.is_none() {
+                    break;
+                }
+            }
+            match self.limit.then(pair.theirs, later) {
+                Then::Unsettled => unsettled.push(pair.key),
+                Then::Known(theirs) => {
+                    if let Some(line) = other {
+                        differences.push(format!("the history of `{}`, at line {line} of the log", pair.key));
+                    }
+                    let how = match (theirs, pair.ours) {
+                        (theirs, ours) if theirs == ours => continue,
+                        (Some(_), Some(_)) => "",
+                        (Some(_), None) => ": it is missing",
+                        _ => ": the source has none",
+                    };
+                    differences.push(format!("the record `{}`{how}", pair.key));
+                }
+            }
+        }
+        differences.into_iter().for_each(|what| self.differ(what));
+        Ok(unsettled)
+    }
+
+    /// Compares the homed prefixes; again, if they changed meanwhile.
+    async fn compare_homed(&mut self) -> Result<(), MoveError> {
+        for tries in 1.. {
+            let Some(prefix) = self.other_homed().await? else { break };
+            let end = self.mark.followed;
+            self.follow().await?;
+            if self.mark.followed == end || tries > TRIES {
+                self.differ(format!("whether the prefix `{prefix}` is homed"));
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// The first prefix that is homed on one side only.
+    async fn other_homed(&self) -> Result<Option<Box<str>>, MoveError> {
+        let mut after: Option<Box<str>> = None;
+        loop {
+            let from = after.as_deref().map(str::as_bytes);
+            let theirs = self.source.homed(from, TOGETHER).await.map_err(MoveError::Source)?;
+            let ours = self.target.store().homed(from, TOGETHER).await.map_err(MoveError::Target)?;
+            if theirs != ours {
+                let other = theirs.iter().find(|prefix| !ours.contains(prefix));
+                return Ok(other.or_else(|| ours.iter().find(|prefix| !theirs.contains(prefix))).cloned());
+            }
+            after = theirs.into_iter().last();
+            if after.is_none() {
+                return Ok(None);
+            }
+        }
+    }
+}
+
+/// Both sides by name, in the order of their keys.
+fn paired(theirs: impl Iterator<Item = (Key, Entry)>, ours: impl Iterator<Item = (Key, Entry)>) -> Vec<Pair> {
+    let (mut theirs, mut ours) = (theirs.peekable(), ours.peekable());
+    let mut pairs = Vec::new();
+    loop {
+        let order = match (theirs.peek(), ours.peek()) {
+            (Some((a, _)), Some((b, _))) => record_key(a).cmp(&record_key(b)),
+            (Some(_), None) => std::cmp::Ordering::Less,
+            (None, Some(_)) => std::cmp::Ordering::Greater,
+            (None, None) => return pairs,
+        };
+        let their = if order.is_le() { theirs.next() } else { None };
+        let our = if order.is_ge() { ours.next() } else { None };
+        let key = their.as_ref().or(our.as_ref()).map(|(key, _)| key.clone());
+        let (theirs, ours) = (their.map(|(_, entry)| entry), our.map(|(_, entry)| entry));
+        pairs.extend(key.map(|key| Pair { key, theirs, ours }));
+    }
+}

@@ -1,0 +1,246 @@
+//! Moving from one store to another, while the first one is written.
+//!
+//! `side.rs` is what stores do for it, each in a file `moving.rs` of its own; `mark.rs` is what a target says of itself. `copy.rs`
+//! copies a pass over everything and then what the log says has changed since; `compare.rs` compares both, name by name, line
+//! by line; `notes.rs` does both for notes, which are not in the log. Histories are read by `pasts.rs`, and `state.rs` tells
+//! what a name was at a line of the log, so that neither copies nor comparisons have to wait for those who write: the target is
+//! always brought to the state that the source had at one line, not to any in between.
+//!
+//! How far it has come is written with each piece, in its transaction. So it can be killed at any time and goes on.
+
+mod compare;
+mod copy;
+mod mark;
+mod notes;
+mod pasts;
+pub(crate) mod side;
+mod state;
+
+pub(crate) use mark::Mark;
+use mark::Stage;
+use side::{Piece, Side, Target};
+use state::Limit;
+
+use crate::{Store as _, StoreError};
+
+/// Lines of the log that are left for the next time: somebody writes, and there will always be some.
+const FEW: u64 = 500;
+
+/// What to do about a store that is not whole.
+#[cfg(feature = "postgres")]
+pub(crate) const UNFINISHED: &str = "the same `tendot migrate` again goes on where it was stopped";
+
+/// Differences that are told one by one; the rest is counted.
+const TOLD: usize = 100;
+
+/// Moves all of a store to another: records with their revisions, the log, histories, notes and homed prefixes. Others may
+/// write the source meanwhile. What was interrupted goes on; what was finished is brought up to date, and then only what is new
+/// is compared, unless `compare_all` says otherwise. `progress` is told now and then how far it is.
+///
+/// ```
+/// use tendot_store::{Change, Edit, Embedded, Store, migrate};
+///
+/// # pollster::block_on(async {
+/// let folder = tempfile::tempdir()?;
+/// let source = Embedded::open(&folder.path().join("source"))?;
+/// let home = Edit::Home { prefix: "10.1000".into() };
+/// source.commit(Change { by: "operator".into(), at: 1_700_000_000_000, edits: vec![home] }).await?;
+///
+/// let mut target = Embedded::open_target(&folder.path().join("target"))?;
+/// let moved = migrate(&source, &mut target, false, |_| {}).await?;
+/// assert_eq!((moved.sequence, moved.different), (1, 0));
+/// drop(target);
+/// assert!(Embedded::open(&folder.path().join("target"))?.is_homed(b"10.1000").await?);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # }).unwrap();
+/// ```
+pub async fn migrate<S: Side, T: Target>(
+    source: &S,
+    target: &mut T,
+    compare_all: bool,
+    progress: impl FnMut(&Moved) + Send,
+) -> Result<Moved, MoveError> {
+    let mut mover = Mover::begin(source, target, progress).await?;
+    if compare_all {
+        mover.mark.verified = 0;
+    }
+    mover.copy_all().await?;
+    loop {
+        mover.follow().await?;
+        // What is in notes tells of records: so those come after them.
+        mover.copy_notes().await?;
+        mover.follow().await?;
+        // Comparing everything takes a while, in which much may have changed.
+        let (compared, end) = (mover.mark.verified, mover.mark.followed);
+        mover.compare().await?;
+        let is_near = compared > 0 && end - compared < FEW || end == 0;
+        // While they were compared, some may have been copied once more.
+        if mover.moved.different > 0 || is_near && mover.mark.followed == end {
+            break;
+        }
+    }
+    mover.finish().await
+}
+
+/// What was moved.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Moved {
+    /// Where it began, if not at the beginning.
+    pub resumed: Option<Resumed>,
+    /// The line of the log up to which the target is the source.
+    pub sequence: u64,
+    /// The change that this line belongs to.
+    pub revision: u64,
+    /// Records that were copied, or removed; some perhaps twice, since they changed meanwhile.
+    pub records: u64,
+    /// Lines of the log that were copied.
+    pub lines: u64,
+    /// Changes with what was there before them that were copied.
+    pub history: u64,
+    /// Notes that were copied, or removed.
+    pub notes: u64,
+    /// Names that were compared, with their histories.
+    pub compared: u64,
+    /// Notes that were others once more when they were compared: somebody writes them.
+    pub restless_notes: u64,
+    /// What is not the same though nobody changed it, what and where; at most 100.
+    pub differences: Vec<String>,
+    /// How much that is in all.
+    pub different: u64,
+}
+
+/// Where a move began that was not the first.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Resumed {
+    /// An earlier one was interrupted.
+    Interrupted,
+    /// An earlier one was finished at this line of the log.
+    Finished(u64),
+}
+
+struct Mover<'a, S, T, P> {
+    source: &'a S,
+    target: &'a mut T,
+    mark: Mark,
+    /// Up to where the source is looked at.
+    limit: Limit,
+    /// What waits to be taken.
+    piece: Piece,
+    /// Whether the state of a name could not be told, since there is a later line, or will be.
+    is_unsettled: bool,
+    moved: Moved,
+    progress: P,
+}
+
+impl<'a, S: Side, T: Target, P: FnMut(&Moved) + Send> Mover<'a, S, T, P> {
+    /// Finds out whether the target is empty or was begun by us, from this source.
+    async fn begin(source: &'a S, target: &'a mut T, progress: P) -> Result<Self, MoveError> {
+        let head = source.head().await.map_err(MoveError::Source)?;
+        let found = target.mark().await.map_err(MoveError::Target)?;
+        let (mut moved, is_new) = (Moved::default(), found.is_none());
+        let mark = match found {
+            Some((_, false)) => return Err(MoveError::Written),
+            Some((mut mark, true)) => {
+                let last = target.store().head().await.map_err(MoveError::Target)?.sequence;
+                let ours = target.store().changes(last.saturating_sub(1), 1).await;
+                let theirs = source.changes(last.saturating_sub(1), 1).await.map_err(MoveError::Source)?;
+                let is_same = last == 0 || ours.map_err(MoveError::Target)? == theirs;
+                if !is_same || mark.followed > head.sequence {
+                    return Err(MoveError::OtherSource);
+                }
+                moved.resumed = Some(match mark.stage {
+                    Stage::Complete => Resumed::Finished(mark.followed),
+                    _ => Resumed::Interrupted,
+                });
+                if mark.is_complete() {
+                    mark.stage = Stage::Following;
+                }
+                mark
+            }
+            None if is_empty(target.store()).await.map_err(MoveError::Target)? => {
+                Mark { followed: head.sequence, verified: 0, stage: Stage::Records(None) }
+            }
+            None => return Err(MoveError::Occupied),
+        };
+        let (limit, piece) = (Limit { sequence: 0, revision: 0 }, Piece::default());
+        let mut mover = Self { source, target, mark, limit, piece, is_unsettled: false, moved, progress };
+        if is_new {
+            mover.flush().await?;
+        }
+        Ok(mover)
+    }
+
+    /// Hands over what waits, and how far that is.
+    async fn flush(&mut self) -> Result<(), MoveError> {
+        let piece = std::mem::take(&mut self.piece);
+        self.target.take(&piece, &self.mark).await?;
+        self.moved.lines += piece.lines.len() as u64;
+        self.moved.history += piece.pasts.len() as u64;
+        self.moved.records += piece.records.len() as u64;
+        self.moved.notes += piece.notes.len() as u64;
+        (self.progress)(&self.moved);
+        Ok(())
+    }
+
+    /// Says that the target is whole, if it is.
+    async fn finish(mut self) -> Result<Moved, MoveError> {
+        let theirs = self.source.head().await.map_err(MoveError::Source)?;
+        let ours = self.target.store().head().await.map_err(MoveError::Target)?;
+        if ours.sequence != self.mark.followed
+            || theirs.sequence == ours.sequence && theirs.revision != ours.revision
+        {
+            self.differ(format!("the last numbers: {theirs:?} in the source, {ours:?} in the target"));
+        }
+        (self.moved.sequence, self.moved.revision) = (ours.sequence, ours.revision);
+        if self.moved.different == 0 {
+            self.mark.stage = Stage::Complete;
+            self.flush().await?;
+        }
+        Ok(self.moved)
+    }
+
+    fn differ(&mut self, what: String) {
+        self.moved.different += 1;
+        if self.moved.differences.len() < TOLD {
+            self.moved.differences.push(what);
+        }
+    }
+}
+
+/// Whether there is nothing in a store.
+async fn is_empty(store: &impl Side) -> Result<bool, StoreError> {
+    let mut has_records = false;
+    let seen = |_: &_| {
+        has_records = true;
+        false
+    };
+    store.visit(None, None, seen).await?;
+    Ok(!has_records
+        && store.changes(0, 1).await?.is_empty()
+        && store.notes(b"", None, 1).await?.is_empty()
+        && store.homed(None, 1).await?.is_empty())
+}
+
+/// Why a store was not moved. What is there of it stays, and the same again goes on.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum MoveError {
+    /// There is something in the target.
+    #[error("there is something in the target already")]
+    Occupied,
+    /// Somebody else wrote the target.
+    #[error("the target was written by somebody else since it was copied")]
+    Written,
+    /// The target is a copy of something else.
+    #[error("the target is the copy of another store, or of another state of this one")]
+    OtherSource,
+    /// It cannot be told what some names were at a line of the log.
+    #[error("the source does not come to rest: an import is under way, or was interrupted")]
+    Restless,
+    /// The source could not be read.
+    #[error("the source: {0}")]
+    Source(#[source] StoreError),
+    /// The target could not be read or written.
+    #[error("the target: {0}")]
+    Target(#[source] StoreError),
+}

@@ -1,0 +1,82 @@
+//! Notes: nothing tells when they changed, so all of them are compared, and those that differ are copied.
+
+use std::cmp::Ordering;
+use std::collections::VecDeque;
+
+use super::side::{Side, Target};
+use super::{MoveError, Moved, Mover};
+use crate::{Note, StoreError};
+
+/// How often they are compared: somebody may write them meanwhile.
+const ROUNDS: u32 = 3;
+
+/// Notes that are read together; each may have some megabytes.
+const PAGE: usize = 64;
+
+impl<S: Side, T: Target, P: FnMut(&Moved) + Send> Mover<'_, S, T, P> {
+    /// Makes the target's notes those of the source.
+    pub(super) async fn copy_notes(&mut self) -> Result<(), MoveError> {
+        for _ in 0..ROUNDS {
+            self.moved.restless_notes = self.copy_other_notes().await?;
+            if self.moved.restless_notes == 0 {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Copies the notes that differ, and counts them.
+    async fn copy_other_notes(&mut self) -> Result<u64, MoveError> {
+        let (mut theirs, mut ours) = (Notes::default(), Notes::default());
+        let mut others = 0;
+        loop {
+            theirs.fill(self.source).await.map_err(MoveError::Source)?;
+            ours.fill(self.target.store()).await.map_err(MoveError::Target)?;
+            let order = match (theirs.fetched.front(), ours.fetched.front()) {
+                (None, None) => break,
+                (Some((a, _)), Some((b, _))) => a.cmp(b),
+                (Some(_), None) => Ordering::Less,
+                (None, Some(_)) => Ordering::Greater,
+            };
+            let their = if order.is_le() { theirs.fetched.pop_front() } else { None };
+            let our = if order.is_ge() { ours.fetched.pop_front() } else { None };
+            if their == our {
+                continue;
+            }
+            others += 1;
+            let change = match (their, our) {
+                (Some((key, body)), _) => (key, Some(body)),
+                (None, Some((key, _))) => (key, None),
+                (None, None) => continue,
+            };
+            self.piece.size += change.0.len() + change.1.as_ref().map_or(0, |body| body.len());
+            self.piece.notes.push(change);
+            if self.piece.is_full() {
+                self.flush().await?;
+            }
+        }
+        self.flush().await?;
+        Ok(others)
+    }
+}
+
+/// The notes of one side, fetched as they are wanted.
+#[derive(Default)]
+struct Notes {
+    fetched: VecDeque<Note>,
+    after: Option<Box<[u8]>>,
+    is_done: bool,
+}
+
+impl Notes {
+    /// Sees to it that the next note is there, if there is one.
+    async fn fill(&mut self, side: &impl Side) -> Result<(), StoreError> {
+        if self.fetched.is_empty() && !self.is_done {
+            let notes = side.notes(b"", self.after.as_deref(), PAGE).await?;
+            self.is_done = notes.len() < PAGE;
+            self.after = notes.last().map(|(key, _)| key.clone());
+            self.fetched = notes.into();
+        }
+        Ok(())
+    }
+}

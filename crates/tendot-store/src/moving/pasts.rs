@@ -1,0 +1,41 @@
+//! Histories of many names, one change after the other.
+
+use std::collections::VecDeque;
+
+use super::side::{At, Side};
+use crate::{Key, Past, StoreError};
+
+/// The changes of some names, fetched as they are wanted.
+pub(super) struct Pasts<'a, S> {
+    side: &'a S,
+    names: &'a [Key],
+    fetched: VecDeque<(usize, Past)>,
+    next: Option<At>,
+}
+
+impl<'a, S: Side> Pasts<'a, S> {
+    /// Names whose keys are in order.
+    pub(super) fn new(side: &'a S, names: &'a [Key]) -> Self {
+        let next = (!names.is_empty()).then_some((0, 0));
+        Self { side, names, fetched: VecDeque::new(), next }
+    }
+
+    /// The next change of the name of this number, if there is one. What is left of those before is passed over.
+    pub(super) async fn next_of(&mut self, name: usize) -> Result<Option<Past>, StoreError> {
+        loop {
+            while let Some((of, past)) = self.fetched.pop_front() {
+                if of == name {
+                    return Ok(Some(past));
+                }
+                if of > name {
+                    self.fetched.push_front((of, past));
+                    return Ok(None);
+                }
+            }
+            let Some(at) = self.next.filter(|(of, _)| *of <= name) else { return Ok(None) };
+            let (fetched, next) = self.side.pasts(self.names, at.max((name, 0))).await?;
+            self.fetched.extend(fetched);
+            self.next = next;
+        }
+    }
+}

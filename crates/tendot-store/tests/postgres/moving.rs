@@ -1,0 +1,464 @@
+//! Stores that are moved answer as they did, whatever they are and whatever happens meanwhile.
+
+#![allow(clippy::print_stdout, reason = "the seed is told when a test fails")]
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use tendot_proto::Value;
+use tendot_store::{
+    Change, CommitError, Edit, Embedded, Entry, Expect, Importer, Key, MoveError, Order, Past, Postgres,
+    PostgresError, Resumed, Store, migrate,
+};
+
+use crate::chance::{Chance, seed};
+use crate::{block_on, open, settings};
+
+/// All that can be asked of a store.
+#[derive(Debug, PartialEq)]
+struct Answers {
+    records: Vec<Entry>,
+    lists: Vec<String>,
+    log: Vec<tendot_store::Logged>,
+    histories: Vec<(String, Vec<Past>, Vec<Past>)>,
+    revisions: Vec<String>,
+    homed: Vec<Box<str>>,
+    notes: Vec<tendot_store::Note>,
+}
+
+async fn answers(store: &impl Store) -> Answers {
+    let mut records = Vec::new();
+    let seen = |entry: &Entry| {
+        records.push(entry.clone());
+        true
+    };
+    store.visit(None, None, seen).await.unwrap();
+    let log = store.changes(0, usize::MAX >> 1).await.unwrap();
+    let mut names: Vec<String> = records.iter().map(|entry| entry.name.to_string()).collect();
+    names.extend(log.iter().map(|line| line.name.to_string()));
+    names.sort_by_key(|name| name.to_ascii_uppercase());
+    names.dedup_by(|a, b| a.eq_ignore_ascii_case(b));
+    let (mut histories, mut lists) = (Vec::new(), Vec::new());
+    for name in names {
+        // Of the many that are alike, some will do.
+        let is_one_of_many = name.strip_prefix("10.9/").is_some_and(|number| !number.ends_with("77"));
+        let Some(key) = Key::new(&name).ok().filter(|_| !is_one_of_many) else { continue };
+        lists.push(format!("{:?} {:?}", key, store.get(&key).await.unwrap()));
+        let oldest = history(store, &key, |after| Order::OldestFirst { after }, 0).await;
+        let newest = history(store, &key, |before| Order::NewestFirst { before }, u64::MAX).await;
+        histories.push((name.to_ascii_uppercase(), oldest, newest));
+    }
+    for prefix in ["10.1", "10.2", "10.9"] {
+        lists.push(format!("{:?}", store.list(prefix.as_bytes(), None, 10_000).await.unwrap()));
+        lists.push(format!("{:?}", store.count_under(prefix.as_bytes(), None, 10_000).await.unwrap()));
+    }
+    let last = log.last().map_or(0, |line| line.revision);
+    let mut revisions = Vec::new();
+    for revision in (1..=last).rev().take(50).chain(1..=3) {
+        let piece = store.of_revision(revision, None, 1_000).await.unwrap();
+        revisions.push(format!("{revision} {piece:?}"));
+    }
+    let homed = store.homed(None, 1_000).await.unwrap();
+    let notes = store.notes(b"", None, 10_000).await.unwrap();
+    Answers { records, lists, log, histories, revisions, homed, notes }
+}
+
+/// All of a history, in pieces.
+async fn history(store: &impl Store, key: &Key, order: impl Fn(u64) -> Order, first: u64) -> Vec<Past> {
+    let (mut items, mut next) = (Vec::new(), Some(first));
+    while let Some(at) = next {
+        let history = store.history(key, order(at), 7).await.unwrap();
+        items.extend(history.items);
+        next = history.next;
+    }
+    items
+}
+
+#[track_caller]
+fn same(one: &Answers, other: &Answers) {
+    assert_eq!(one.log, other.log);
+    for (one, other) in one.records.iter().zip(&other.records) {
+        assert_eq!(one, other);
+    }
+    for (one, other) in one.histories.iter().zip(&other.histories) {
+        assert_eq!(one, other);
+    }
+    assert_eq!(one, other);
+}
+
+/// A change of a few names, by chance.
+fn change(chance: &mut Chance) -> Change {
+    let edits = (0..=chance.below(4)).map(|_| edit(chance)).collect();
+    Change { by: format!("user {}", chance.below(3)).into(), at: chance.next() % 1_800_000_000_000, edits }
+}
+
+fn edit(chance: &mut Chance) -> Edit {
+    let long = "x".repeat(2_000);
+    let name = match chance.below(30) {
+        0 => format!("10.1/{long}{}", chance.below(3)),
+        1 => "10.1".into(),
+        n if n < 15 => format!("10.1/Name-{}", chance.below(12)),
+        _ => format!("10.2/{}\u{e9}", chance.below(40)),
+    };
+    let name: Box<str> = if chance.flip() { name.to_uppercase().into() } else { name.into() };
+    let kinds = ["URL", "HS_SECKEY", "EMAIL", "HS_ADMIN"];
+    let values = (1..=chance.below(3) as u32)
+        .map(|index| Value {
+            timestamp: chance.next() as u32,
+            ..Value::new(index, kinds[chance.below(4)], format!("https://example.org/a/{}", chance.below(50)))
+        })
+        .collect();
+    let expect = Expect::Any;
+    match chance.below(12) {
+        0..4 => Edit::Put { name, values, expect },
+        4..8 => {
+            let registration = format!("known {}", chance.below(3)).into_bytes();
+            let registration = if chance.below(5) == 0 { Box::default() } else { registration.into() };
+            Edit::Register { name, values, registration, expect }
+        }
+        8 if chance.below(6) == 0 => Edit::Tombstone { name, expect: Expect::Live },
+        8 => Edit::Remove { name, expect: Expect::Live },
+        9 if chance.flip() => Edit::Home { prefix: format!("10.{}", chance.below(5)).into() },
+        9 => Edit::Unhome { prefix: format!("10.{}", chance.below(5)).into() },
+        10 => {
+            let key = format!("note/{}", chance.below(20)).into_bytes();
+            Edit::PutNote { key: key.into(), body: vec![chance.next() as u8; chance.below(300)].into() }
+        }
+        _ => Edit::RemoveNote { key: format!("note/{}", chance.below(20)).into_bytes().into() },
+    }
+}
+
+async fn make_changes(store: &impl Store, chance: &mut Chance, number: usize) {
+    for _ in 0..number {
+        match store.commit(change(chance)).await {
+            Ok(_) | Err(CommitError::Conflict(_)) => {}
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
+
+/// A store as it may be after some years.
+fn grown(directory: &std::path::Path, chance: &mut Chance) -> Embedded {
+    import(directory, chance, 30);
+    let store = Embedded::open(directory).unwrap();
+    block_on(make_changes(&store, chance, 150));
+    // More edits than are looked through for one of them.
+    let put =
+        |number| Edit::Put { name: format!("10.9/{number}").into(), values: Vec::new(), expect: Expect::Any };
+    let edits = (0..4_300).map(put).collect();
+    block_on(store.commit(Change { by: "many".into(), at: 5, edits })).unwrap();
+    drop(store);
+    import(directory, chance, 40);
+    let store = Embedded::open(directory).unwrap();
+    block_on(make_changes(&store, chance, 100));
+    // Whatever chance has left.
+    let note =
+        |number| Edit::PutNote { key: format!("kept/{number}").into_bytes().into(), body: b"x"[..].into() };
+    let homes = ["10.7", "10.8"].map(|prefix| Edit::Home { prefix: prefix.into() });
+    let edits = (0..4).map(note).chain(homes).collect();
+    block_on(store.commit(Change { by: "keeper".into(), at: 6, edits })).unwrap();
+    store
+}
+
+fn import(directory: &std::path::Path, chance: &mut Chance, records: usize) {
+    let mut importer = Importer::open(directory, "importer", 7).unwrap();
+    importer.home("10.2").unwrap();
+    for number in 0..records {
+        let values = [Value::new(1, "URL", format!("https://example.org/{}", chance.below(9)))];
+        importer.put(format!("10.2/{number}\u{e9}").into(), &values).unwrap();
+    }
+    importer.finish(|_| {}).unwrap();
+}
+
+async fn database() -> String {
+    let server = tokio::task::spawn_blocking(interop_postgres::shared).await.unwrap();
+    server.address(&server.database().await)
+}
+
+/// There and back, and between two of a kind.
+#[test]
+fn all_answers_are_the_same() {
+    let seed = seed();
+    println!("TENDOT_SEED={seed}");
+    let chance = &mut Chance::new(seed);
+    let folder = tempfile::tempdir().unwrap();
+    let first = grown(&folder.path().join("first"), chance);
+    let there = block_on(database());
+    let further = block_on(database());
+    let expected = block_on(answers(&first));
+    assert!(expected.records.len() > 4_300 && expected.notes.len() > 3 && expected.homed.len() > 1);
+    block_on(async {
+        let mut target = Postgres::open_target(&there, &settings()).await.unwrap();
+        let moved = migrate(&first, &mut target, false, |_| {}).await.unwrap();
+        assert_eq!((moved.different, moved.resumed), (0, None), "{:?}", moved.differences);
+        assert_eq!(moved.sequence, expected.log.last().unwrap().sequence);
+        drop(target);
+        let second = open(&there).await;
+        same(&expected, &answers(&second).await);
+        assert_eq!(second.verify(|_| {}).await.unwrap().damage, [""; 0]);
+
+        let mut target = Postgres::open_target(&further, &settings()).await.unwrap();
+        let moved = migrate(&second, &mut target, false, |_| {}).await.unwrap();
+        assert_eq!(moved.different, 0, "{:?}", moved.differences);
+        drop(target);
+        let third = open(&further).await;
+        same(&expected, &answers(&third).await);
+
+        for (number, name) in ["back", "again"].into_iter().enumerate() {
+            let mut target = Embedded::open_target(&folder.path().join(name)).unwrap();
+            let moved = match number {
+                0 => migrate(&third, &mut target, false, |_| {}).await.unwrap(),
+                _ => {
+                    let back = Embedded::open_read_only(&folder.path().join("back")).unwrap();
+                    migrate(&back, &mut target, false, |_| {}).await.unwrap()
+                }
+            };
+            assert_eq!(moved.different, 0, "{:?}", moved.differences);
+            drop(target);
+            let back = Embedded::open(&folder.path().join(name)).unwrap();
+            same(&expected, &answers(&back).await);
+            assert_eq!(back.verify(|_| {}).unwrap().damage, [""; 0]);
+        }
+        // What an import made may have no row in a database, as in an embedded store.
+        let server = interop_postgres::shared();
+        let database = further.rsplit('/').next().unwrap();
+        let sql = "delete from tendot_history h using tendot_log l \
+                   where l.sequence = h.sequence and l.kind = 7 and h.name is null";
+        server.execute(database, sql).await;
+        let without = folder.path().join("without");
+        let moved =
+            migrate(&third, &mut Embedded::open_target(&without).unwrap(), false, |_| {}).await.unwrap();
+        assert_eq!(moved.different, 0, "{:?}", moved.differences);
+        same(&expected, &answers(&Embedded::open_read_only(&without).unwrap()).await);
+
+        // What is changed next is the same in all of them, too.
+        let stores = (Embedded::open(&folder.path().join("again")).unwrap(), second);
+        let state = chance.next();
+        make_changes(&stores.0, &mut Chance::new(state), 40).await;
+        make_changes(&stores.1, &mut Chance::new(state), 40).await;
+        same(&answers(&stores.0).await, &answers(&stores.1).await);
+        assert_eq!(stores.0.verify(|_| {}).unwrap().damage, [""; 0]);
+    });
+}
+
+/// Somebody writes the source all the time; when they have stopped, a last run makes both the same.
+async fn beside<S: Store + 'static>(
+    source: Arc<S>,
+    chance: &mut Chance,
+    mut run: impl AsyncFnMut() -> tendot_store::Moved,
+) {
+    let is_over = Arc::new(AtomicBool::new(false));
+    let state = chance.next();
+    let writing = tokio::spawn({
+        let (source, is_over) = (Arc::clone(&source), Arc::clone(&is_over));
+        async move {
+            let mut chance = Chance::new(state);
+            let mut changes = 0;
+            while !is_over.load(Ordering::SeqCst) {
+                make_changes(&*source, &mut chance, 1).await;
+                changes += 1;
+                tokio::time::sleep(std::time::Duration::from_micros(300)).await;
+            }
+            changes
+        }
+    });
+    for number in 0..3 {
+        let moved = run().await;
+        assert_eq!(moved.different, 0, "{:?}", moved.differences);
+        assert_eq!(matches!(moved.resumed, Some(Resumed::Finished(_))), number > 0, "{:?}", moved.resumed);
+    }
+    is_over.store(true, Ordering::SeqCst);
+    assert!(writing.await.unwrap() > 20);
+    let moved = run().await;
+    assert_eq!((moved.different, moved.restless_notes), (0, 0));
+    let moved = run().await;
+    assert_eq!((moved.records, moved.lines, moved.history, moved.notes, moved.compared), (0, 0, 0, 0, 0));
+}
+
+#[test]
+fn while_the_source_is_written() {
+    let seed = seed();
+    println!("TENDOT_SEED={seed}");
+    let chance = &mut Chance::new(seed);
+    let folder = tempfile::tempdir().unwrap();
+    let source = Arc::new(grown(&folder.path().join("first"), chance));
+    block_on(async {
+        let address = database().await;
+        beside(Arc::clone(&source), chance, async || {
+            let mut target = Postgres::open_target(&address, &settings()).await.unwrap();
+            // A process of its own would read as this does.
+            migrate(&*source, &mut target, false, |_| {}).await.unwrap()
+        })
+        .await;
+        let second = Arc::new(open(&address).await);
+        same(&answers(&*source).await, &answers(&*second).await);
+        let back = folder.path().join("back");
+        beside(Arc::clone(&second), chance, async || {
+            let mut target = Embedded::open_target(&back).unwrap();
+            migrate(&*second, &mut target, false, |_| {}).await.unwrap()
+        })
+        .await;
+        let back = Embedded::open(&back).unwrap();
+        same(&answers(&*second).await, &answers(&back).await);
+        assert_eq!(back.verify(|_| {}).unwrap().damage, [""; 0]);
+    });
+}
+
+/// Whatever is changed in a target by others is found; and nothing is written over what somebody else keeps.
+#[test]
+fn differences_and_refusals() {
+    let chance = &mut Chance::new(7);
+    let folder = tempfile::tempdir().unwrap();
+    let source = grown(&folder.path().join("first"), chance);
+    let other = grown(&folder.path().join("other"), chance);
+    block_on(async {
+        let server = tokio::task::spawn_blocking(interop_postgres::shared).await.unwrap();
+        let database = server.database().await;
+        let address = server.address(&database);
+        let run = async |compare_all| {
+            let mut target = Postgres::open_target(&address, &settings()).await.unwrap();
+            migrate(&source, &mut target, compare_all, |_| {}).await
+        };
+        assert_eq!(run(false).await.unwrap().different, 0);
+        let undo = "update tendot_records set revision = revision - 1 where name = '10.9/77'";
+        let cases = [
+            ("update tendot_records set revision = revision + 1 where name = '10.9/77'", undo, "`10.9/77`"),
+            (
+                "update tendot_log set made_by = made_by || 'x'::bytea where sequence = 9",
+                "update tendot_log set made_by = substr(made_by, 1, length(made_by) - 1) where sequence = 9",
+                "line 9 of the log",
+            ),
+            (
+                "insert into tendot_records select 'A'::bytea, 'a'::bytea, 1, 0, body, registration \
+                 from tendot_records where name = '10.9/78'",
+                "delete from tendot_records where name = 'a'",
+                "`A`: the source has none",
+            ),
+            (
+                "create table kept as select * from tendot_records where name = '10.9/79'; \
+                 delete from tendot_records where name = '10.9/79'",
+                "insert into tendot_records select * from kept",
+                "`10.9/79`: it is missing",
+            ),
+            (
+                "create table past as select * from tendot_history where name_key = '10.9/80'; \
+                 delete from tendot_history where name_key = '10.9/80'",
+                "insert into tendot_history select * from past",
+                "history of `10.9/80`",
+            ),
+            (
+                "insert into tendot_homed values ('10.77')",
+                "delete from tendot_homed where name_key = '10.77'",
+                "prefix `10.77`",
+            ),
+        ];
+        for (sql, undo, told) in cases {
+            server.execute(&database, sql).await;
+            let moved = run(true).await.unwrap();
+            assert!(moved.differences.iter().any(|what| what.contains(told)), "{sql}: {moved:?}");
+            // It is not whole now, and is not served.
+            let refused = Postgres::open(&address, &settings()).await.unwrap_err();
+            assert!(matches!(refused, PostgresError::Unfinished { .. }), "{refused}");
+            server.execute(&database, undo).await;
+        }
+        assert_eq!(run(true).await.unwrap().different, 0);
+
+        // Another store is not the one that this is a copy of.
+        let mut target = Postgres::open_target(&address, &settings()).await.unwrap();
+        let refused = migrate(&other, &mut target, false, |_| {}).await.unwrap_err();
+        assert!(matches!(refused, MoveError::OtherSource), "{refused}");
+        drop(target);
+        // Once it is used, it is nobody's copy any more; be it only by a note.
+        let store = open(&address).await;
+        let note = Edit::PutNote { key: b"new"[..].into(), body: b"x"[..].into() };
+        store.commit(Change { by: "somebody".into(), at: 1, edits: vec![note.clone()] }).await.unwrap();
+        assert!(matches!(run(false).await.unwrap_err(), MoveError::Written));
+        // The same of one in a directory.
+        let to = folder.path().join("to");
+        let into = async || migrate(&source, &mut Embedded::open_target(&to).unwrap(), false, |_| {}).await;
+        into().await.unwrap();
+        into().await.unwrap();
+        let store = Embedded::open(&to).unwrap();
+        store.commit(Change { by: "somebody".into(), at: 1, edits: vec![note] }).await.unwrap();
+        drop(store);
+        assert!(matches!(into().await.unwrap_err(), MoveError::Written));
+        let mut target = Embedded::open_target(&folder.path().join("other-to")).unwrap();
+        migrate(&other, &mut target, false, |_| {}).await.unwrap();
+        assert!(matches!(migrate(&source, &mut target, false, |_| {}).await, Err(MoveError::OtherSource)));
+        // And one that has ever been something else.
+        drop(other);
+        let mut target = Embedded::open_target(&folder.path().join("other")).unwrap();
+        assert!(matches!(migrate(&source, &mut target, false, |_| {}).await, Err(MoveError::Occupied)));
+    });
+}
+
+/// What nobody knows any more, since the store once kept no history, stays unknown.
+#[test]
+fn unknown_pasts() {
+    let folder = tempfile::tempdir().unwrap();
+    block_on(async {
+        let server = tokio::task::spawn_blocking(interop_postgres::shared).await.unwrap();
+        let database = server.database().await;
+        let address = server.address(&database);
+        let store = open(&address).await;
+        let put = |data: &str| crate::put("10.1/a", data, Expect::Any);
+        for data in ["1", "2", "3", "4"] {
+            crate::commit(&store, vec![put(data), crate::put("10.1/b", data, Expect::Any)]).await.unwrap();
+        }
+        let sql = "delete from tendot_history where sequence < 3; update tendot_history \
+                   set name = null, revision = null, state = 2, body = null, registration = null where sequence in (3, 4)";
+        server.execute(&database, sql).await;
+        let expected = answers(&store).await;
+        assert!(format!("{:?}", expected.histories).contains("Unknown"));
+        let back = folder.path().join("back");
+        migrate(&store, &mut Embedded::open_target(&back).unwrap(), false, |_| {}).await.unwrap();
+        let back = Embedded::open(&back).unwrap();
+        same(&expected, &answers(&back).await);
+        assert_eq!(back.verify(|_| {}).unwrap().damage, [""; 0]);
+        let again = server.address(&server.database().await);
+        let mut target = Postgres::open_target(&again, &settings()).await.unwrap();
+        migrate(&back, &mut target, false, |_| {}).await.unwrap();
+        drop(target);
+        same(&expected, &answers(&open(&again).await).await);
+    });
+}
+
+/// What is damaged in a database is told.
+#[test]
+fn verify_tells_damage() {
+    block_on(async {
+        let server = tokio::task::spawn_blocking(interop_postgres::shared).await.unwrap();
+        let cases = [
+            ("select 1", ""),
+            ("update tendot_records set body = substr(body, 2) where name = '10.1/a'", "record `10.1/A`"),
+            ("update tendot_records set name = 'other' where name = '10.1/a'", "another name"),
+            ("update tendot_records set revision = 99 where name = '10.1/a'", "has not been given"),
+            ("update tendot_records set state = 7 where name = '10.1/a'", "state 7"),
+            ("delete from tendot_records where name = '10.1/a'", "not there"),
+            ("update tendot_records set revision = 1 where name = '10.1/a'", "came earlier"),
+            ("delete from tendot_log where sequence = 2", "2 is missing"),
+            ("update tendot_log set kind = 99 where sequence = 2", "kind 99"),
+            ("update tendot_log set name = 'x' where sequence = 2", "about another name"),
+            ("delete from tendot_log where sequence = 4", "last line of the log should be 4"),
+            ("update tendot_counters set revision = 9", "of change 9"),
+            ("update tendot_history set body = '' where sequence = 3", "values"),
+            ("update tendot_history set sequence = 9 where sequence = 3", "no such line"),
+            ("insert into tendot_homed values ('a')", "prefix `a`"),
+            ("insert into tendot_notes values (repeat('x', 600)::bytea, '')", "a key that is not kept"),
+        ];
+        for (sql, told) in cases {
+            let database = server.database().await;
+            let store = open(&server.address(&database)).await;
+            for data in ["1", "2"] {
+                let edits =
+                    vec![crate::put("10.1/a", data, Expect::Any), crate::put("10.1/b", data, Expect::Any)];
+                crate::commit(&store, edits).await.unwrap();
+            }
+            server.execute(&database, sql).await;
+            let verified = store.verify(|_| {}).await.unwrap();
+            let is_told = verified.damage.iter().any(|damage| damage.contains(told));
+            assert_eq!(is_told, !told.is_empty(), "{sql}: {:?}", verified.damage);
+            assert_eq!(verified.damaged > 0, !told.is_empty(), "{sql}");
+        }
+    });
+}

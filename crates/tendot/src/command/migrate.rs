@@ -1,0 +1,82 @@
+//! `tendot migrate`
+
+use std::time::Instant;
+
+use serde::Serialize;
+use tendot_store::{Moved, Resumed};
+
+use crate::args::MigrateArguments;
+use crate::failure::{escaped, tell};
+use crate::output::Output;
+use crate::store::Place;
+use crate::{Answer, Failure, moving};
+
+#[derive(Serialize)]
+struct Summary<'a> {
+    resumed: Option<&'static str>,
+    revision: u64,
+    sequence: u64,
+    records: u64,
+    lines: u64,
+    history: u64,
+    notes: u64,
+    compared: u64,
+    notes_changing: u64,
+    different: u64,
+    differences: &'a [String],
+    seconds: f64,
+}
+
+pub(crate) fn run(arguments: &MigrateArguments) -> Result<Answer, Failure> {
+    let from = Place::read("--from", &arguments.from)?;
+    let to = Place::read("--to", &arguments.to)?;
+    let start = Instant::now();
+    let moved = moving::migrate(&from, &to, arguments.compare_all)?;
+    let Moved { revision, sequence, records, lines, history, notes, compared, different, .. } = moved;
+    let mut output = Output::new();
+    if arguments.json {
+        let resumed = moved.resumed.map(|resumed| match resumed {
+            Resumed::Interrupted => "interrupted",
+            Resumed::Finished(_) => "finished",
+        });
+        output.json(&Summary {
+            resumed,
+            revision,
+            sequence,
+            records,
+            lines,
+            history,
+            notes,
+            compared,
+            notes_changing: moved.restless_notes,
+            different,
+            differences: &moved.differences,
+            seconds: start.elapsed().as_secs_f64(),
+        })?;
+    } else {
+        moved
+            .differences
+            .iter()
+            .try_for_each(|what| output.line(format_args!("differs: {}", escaped(what))))?;
+    }
+    output.flush()?;
+    tell(format_args!(
+        "copied: {records} records, {history} changes of them, {lines} lines of the log, {notes} notes; \
+         compared: {compared} names"
+    ));
+    if different > 0 {
+        tell(format_args!(
+            "{different} differences were found that no change of the source explains; the target is not whole, and is \
+             refused by other commands"
+        ));
+        return Ok(Answer::No);
+    }
+    tell(format_args!("the target is the source up to change {revision}, line {sequence} of the log"));
+    if moved.restless_notes > 0 {
+        tell(format_args!("{} notes changed while they were copied", moved.restless_notes));
+    }
+    tell(
+        "when the source's server has been stopped, give the same command once more; then start the target's",
+    );
+    Ok(Answer::Yes)
+}
