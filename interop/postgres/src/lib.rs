@@ -231,6 +231,16 @@ impl Server {
         self.restart();
     }
 
+    /// Starts a primary that was killed as a standby of another, with all that it alone had: it cannot follow, but can be asked.
+    pub fn return_astray(&self, primary: &Self) {
+        let primary = format!("host=127.0.0.1 port={} user=postgres application_name=astray", primary.port);
+        configure(&self.folder, self.port, &format!("primary_conninfo = '{primary}'"));
+        let signal = self.folder.join("data/standby.signal");
+        std::fs::write(&signal, "").unwrap();
+        give(&signal);
+        self.restart();
+    }
+
     /// Where its files are.
     pub fn folder(&self) -> &Path {
         &self.folder

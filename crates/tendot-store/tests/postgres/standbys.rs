@@ -234,3 +234,49 @@ fn fail_over() {
         .await;
     });
 }
+
+/// A primary that was lost with a change that nobody else had, and comes back as a standby by itself, is not asked: it knows another
+/// history. And what was kept of that change is not kept any more.
+#[test]
+fn a_standby_astray() {
+    let cluster = Arc::new(Cluster::start());
+    block_on(async {
+        let store = open(&cluster, "").await;
+        let other = "10.1000/2";
+        commit(&store, vec![put(NAME, "first", Expect::Absent), put(other, "first", Expect::Absent)])
+            .await
+            .unwrap();
+        until("all is level", async || store.hosts().iter().all(|host| host.behind == Some(0))).await;
+        // Nobody follows, and nobody is waited for.
+        wait(&cluster, |cluster| {
+            cluster.standbys.iter().for_each(Server::kill);
+            cluster.primary.psql("alter system set synchronous_standby_names = ''");
+            cluster.primary.psql("select pg_reload_conf()");
+        })
+        .await;
+        for round in 0..5 {
+            commit(&store, vec![put(NAME, &format!("lost {round}"), Expect::Any)]).await.unwrap();
+        }
+        let (versions, key) = (store.versions().unwrap(), Key::new(NAME).unwrap());
+        assert_eq!(recent(url(&store, NAME)).await.as_deref(), Some("lost 4"));
+        let version = versions.of(&key).unwrap();
+        wait(&cluster, |cluster| {
+            cluster.primary.kill();
+            cluster.standbys.iter().for_each(Server::restart);
+            let new = cluster.promote();
+            cluster.primary.return_astray(new);
+        })
+        .await;
+        until("changes are taken", async || {
+            commit(&store, vec![put(other, "second", Expect::Any)]).await.is_ok()
+        })
+        .await;
+        assert!(!versions.is_current(version), "what was made of the lost change is not right any more");
+        until("it is there", async || roles(&store)[0] == HostRole::Standby).await;
+        for _ in 0..200 {
+            assert_eq!(recent(url(&store, other)).await.as_deref(), Some("second"));
+            assert_eq!(recent(url(&store, NAME)).await.as_deref(), Some("first"));
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    });
+}
