@@ -229,7 +229,8 @@ impl Failure {
         let of_server =
             [SqlState::READ_ONLY_SQL_TRANSACTION, SqlState::DISK_FULL, SqlState::INSUFFICIENT_PRIVILEGE];
         match self {
-            Self::TooMuch => true,
+            // What was read makes no sense.
+            Self::TooMuch | Self::Unread(_) => true,
             Self::Server(error) => {
                 error.code().is_some_and(|code| !of_server.contains(code)) && !self.is_passing()
             }

@@ -1,9 +1,11 @@
 //! What is asked of the tables. Each answer is one statement's, or one transaction's, and so one state.
 
 use std::pin::pin;
+use std::time::{Duration, Instant};
 
 use deadpool_postgres::{ClientWrapper, Object};
 use futures_util::TryStreamExt as _;
+use tokio::time::sleep;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{IsolationLevel, Row};
 
@@ -16,6 +18,10 @@ use crate::{Counted, Entry, Key, Listed, Logged, Note, Piece, StoreError};
 
 /// How often is asked again when the way to the server breaks: reading twice does no harm.
 const TRIES: u32 = 3;
+
+/// How long is waited for a server that was lost just now, and between two looks.
+const MOMENT: Duration = Duration::from_secs(1);
+const PAUSE: Duration = Duration::from_millis(20);
 
 /// Records of one page: when a visitor has seen enough, the rest of it has come for nothing.
 const PAGE: usize = 256;
@@ -341,8 +347,14 @@ impl Postgres {
         F: Future<Output = Result<T, Failure>>,
     {
         let (mut tried, mut rounds, mut why) = (0, 1, Failure::Gone);
+        let begun = Instant::now();
         loop {
             let Some(Picked { node, is_sure }) = self.nodes.pick(read, &mut tried) else {
+                // One that was lost a moment ago may be back in another.
+                if tried == 0 && !self.nodes.lacks_primary() && begun.elapsed() < MOMENT {
+                    sleep(PAUSE).await;
+                    continue;
+                }
                 if rounds >= TRIES || tried == 0 {
                     return Err(why);
                 }

@@ -71,21 +71,8 @@ pub(super) struct Done {
 pub(super) enum Trouble {
     /// Nothing was done.
     Undone(Failure),
-    /// Nothing was done: what was read makes no sense.
-    Damaged(StoreError),
     /// All may have been done, or nothing.
     Unknown { commit: Commit, done: Done, why: Failure },
-}
-
-impl Trouble {
-    /// Whether it may be about one change of many.
-    pub(super) fn is_of_one(&self) -> bool {
-        match self {
-            Self::Damaged(_) => true,
-            Self::Undone(why) => why.is_of_question(),
-            Self::Unknown { .. } => false,
-        }
-    }
 }
 
 impl From<Failure> for Trouble {
@@ -102,7 +89,7 @@ impl From<Error> for Trouble {
 
 impl From<StoreError> for Trouble {
     fn from(error: StoreError) -> Self {
-        Self::Damaged(error)
+        Self::Undone(error.into())
     }
 }
 

@@ -119,17 +119,7 @@ impl Writing {
             let changing = self.nodes.freshness.versions.changing(changes.iter().copied());
             let why = match self.attempt(changes).await {
                 Ok(done) => return self.known(changes, done),
-                // Others need not suffer from what is wrong with one.
-                Err(trouble) if changes.len() > 1 && trouble.is_of_one() => {
-                    drop(changing);
-                    let mut results = Vec::with_capacity(changes.len());
-                    for change in changes {
-                        results.append(&mut Box::pin(self.commit(&[change], deadline)).await);
-                    }
-                    return results;
-                }
                 Err(Trouble::Undone(why)) => why,
-                Err(Trouble::Damaged(error)) => return vec![Err(error.into())],
                 Err(Trouble::Unknown { commit, done, why }) => match self.find_out(&commit).await {
                     Ok(true) => return self.known(changes, done),
                     Ok(false) => why,
@@ -144,6 +134,14 @@ impl Writing {
             };
             // Here it is known that nothing was done, and what is there may be judged anew.
             drop(changing);
+            // Others need not suffer from what is wrong with one.
+            if changes.len() > 1 && why.is_of_question() {
+                let mut results = Vec::with_capacity(changes.len());
+                for change in changes {
+                    results.append(&mut Box::pin(self.commit(&[change], deadline)).await);
+                }
+                return results;
+            }
             if !why.is_passing() || Instant::now() + pause > deadline || self.nodes.lacks_primary() {
                 return refused(changes, why);
             }
@@ -202,6 +200,7 @@ fn refused(changes: &[&Change], why: Failure) -> Results {
     let again = |error: &StoreError| match error {
         StoreError::ReadOnly { why } => StoreError::ReadOnly { why: why.clone() },
         StoreError::Full { doing, error } => StoreError::Full { doing, error: error.clone() },
+        StoreError::Damaged { what } => StoreError::Damaged { what: what.clone() },
         StoreError::Unreachable { doing, why } => StoreError::Unreachable { doing, why: why.clone() },
         _ => StoreError::Failed { doing: DOING, error: told.clone().into() },
     };

@@ -1,5 +1,6 @@
 //! What the server says no to, for a while or for good.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tendot_store::{CommitError, Expect, Key, Postgres, PostgresSettings, Store as _, StoreError};
@@ -63,6 +64,34 @@ fn other_failures_are_not() {
             assert_eq!(logged(&store).await, [""; 0]);
             commit(&store, vec![put("10.1000/1", "x", Expect::Absent)]).await.unwrap();
         }
+    });
+}
+
+/// What is wrong with one change is not told to those that are committed together with it.
+#[test]
+fn one_of_many() {
+    block_on(async {
+        let (store, server, database) = failing("22000", 0).await;
+        let sql = "create or replace function fail() returns trigger language plpgsql as $$ begin \
+             if new.name = convert_to('10.1000/7', 'UTF8') then raise exception 'not this' using errcode = '22000'; end if; \
+             return new; end $$";
+        server.execute(&database, sql).await;
+        let store = Arc::new(store);
+        let committing: Vec<_> = (0..32)
+            .map(|number| {
+                let (store, name) = (Arc::clone(&store), format!("10.1000/{number}"));
+                tokio::spawn(async move { commit(&store, vec![put(&name, "x", Expect::Absent)]).await })
+            })
+            .collect();
+        for (number, committed) in committing.into_iter().enumerate() {
+            match committed.await.unwrap() {
+                Err(refused) => {
+                    assert!(number == 7 && refused.to_string().contains("not this"), "{number}: {refused}");
+                }
+                Ok(_) => assert_ne!(number, 7),
+            }
+        }
+        assert_eq!(logged(&store).await.len(), 31);
     });
 }
 
