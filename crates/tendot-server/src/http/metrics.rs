@@ -188,15 +188,18 @@ impl Metrics {
     }
 }
 
-/// Numbers, and a label and its value for each that is not alone.
-type Numbers = Vec<(Option<(&'static str, String)>, f64)>;
-
 /// A number of another part of the program, or several of a kind.
 pub(super) struct Figure {
     name: &'static str,
     about: &'static str,
-    is_counter: bool,
-    read: Box<dyn Fn() -> Numbers + Send + Sync>,
+    read: Reading,
+}
+
+enum Reading {
+    Counter(Box<dyn Fn() -> Option<f64> + Send + Sync>),
+    Gauge(Box<dyn Fn() -> Option<f64> + Send + Sync>),
+    /// Each with the value of a label.
+    Gauges(&'static str, Box<dyn Fn() -> Vec<(String, f64)> + Send + Sync>),
 }
 
 impl Figure {
@@ -207,8 +210,8 @@ impl Figure {
         is_counter: bool,
         read: impl Fn() -> Option<f64> + Send + Sync + 'static,
     ) -> Self {
-        let read = Box::new(move || read().map(|number| (None, number)).into_iter().collect());
-        Self { name, about, is_counter, read }
+        let read = Box::new(read);
+        Self { name, about, read: if is_counter { Reading::Counter(read) } else { Reading::Gauge(read) } }
     }
 
     /// Several numbers of a kind, told apart by a label.
@@ -218,12 +221,21 @@ impl Figure {
         label: &'static str,
         read: impl Fn() -> Vec<(String, f64)> + Send + Sync + 'static,
     ) -> Self {
-        let labelled = move |(value, number)| (Some((label, value)), number);
-        Self {
-            name,
-            about,
-            is_counter: false,
-            read: Box::new(move || read().into_iter().map(labelled).collect()),
+        Self { name, about, read: Reading::Gauges(label, Box::new(read)) }
+    }
+
+    fn encode(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let Self { name, about, read } = self;
+        match read {
+            Reading::Counter(read) => read().map_or(Ok(()), |number| counter(encoder, name, about, number)),
+            Reading::Gauge(read) => read().map_or(Ok(()), |number| gauge(encoder, name, about, number)),
+            Reading::Gauges(label, read) => {
+                let mut family = encoder.encode_descriptor(name, about, None, MetricType::Gauge)?;
+                for (value, number) in read() {
+                    ConstGauge::new(number).encode(family.encode_family(&[(*label, value)])?)?;
+                }
+                Ok(())
+            }
         }
     }
 }
@@ -286,23 +298,7 @@ impl Collector for Collected {
         ] {
             counter(&mut encoder, name, about, read(number) as f64)?;
         }
-        for figure in figures.iter() {
-            let numbers = (figure.read)();
-            if numbers.is_empty() {
-                continue;
-            }
-            let kind = if figure.is_counter { MetricType::Counter } else { MetricType::Gauge };
-            let mut family = encoder.encode_descriptor(figure.name, figure.about, None, kind)?;
-            for (label, number) in &numbers {
-                let labels: Vec<_> = label.iter().map(|(name, value)| (*name, value.as_str())).collect();
-                let one = family.encode_family(&labels)?;
-                if figure.is_counter {
-                    ConstCounter::new(*number).encode(one)?;
-                } else {
-                    ConstGauge::new(*number).encode(one)?;
-                }
-            }
-        }
+        figures.iter().try_for_each(|figure| figure.encode(&mut encoder))?;
 
         let (name, about) = ("tendot_http_requests", "Requests that were answered.");
         let mut family = encoder.encode_descriptor(name, about, None, MetricType::Counter)?;
