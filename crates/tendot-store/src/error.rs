@@ -33,7 +33,7 @@ pub enum StoreError {
         why: String,
     },
     /// The database is not reached at present, or has no time. What was to be done was not, and may be later.
-    #[error("{doing}: the database does not do it at present: {why}")]
+    #[error("{doing}: the database is not reached, or does not do it now: {why}")]
     Unreachable {
         /// What was being done.
         doing: &'static str,

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tendot_registry::Registry;
-use tendot_store::{Store, Versions};
+use tendot_store::Store;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::sleep;
 
@@ -19,10 +19,8 @@ const ANONYMOUS: usize = 192;
 /// Those of them who read at the same time what was there before.
 const TURNS: usize = 2;
 
-/// How often the store is looked at: others may write there, too, who tell nobody. One that is elsewhere, with many servers that
-/// look, is less often.
+/// How often the store is looked at: others may write there, too, who tell nobody.
 const PAUSE: Duration = Duration::from_millis(10);
-const PAUSE_ELSEWHERE: Duration = Duration::from_millis(100);
 
 /// After this a store that failed is looked at again.
 const LONG_PAUSE: Duration = Duration::from_secs(1);
@@ -81,8 +79,6 @@ impl Followers {
     /// Looks at the store as long as somebody wants to know.
     async fn look<S: Store>(self, registry: Arc<Registry<S>>) {
         let mut is_told = false;
-        let is_elsewhere = registry.store().versions().is_none_or(Versions::is_shared);
-        let pause = if is_elsewhere { PAUSE_ELSEWHERE } else { PAUSE };
         loop {
             {
                 let mut is_watched = self.is_watched.lock().unwrap_or_else(PoisonError::into_inner);
@@ -96,7 +92,7 @@ impl Followers {
                 Ok(last) => {
                     is_told = false;
                     self.last.send_if_modified(|known| std::mem::replace(known, last) != last);
-                    sleep(pause).await;
+                    sleep(PAUSE).await;
                 }
                 Err(error) => {
                     if !std::mem::replace(&mut is_told, true) {
