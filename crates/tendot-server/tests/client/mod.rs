@@ -63,6 +63,13 @@ impl<S: Store + 'static> Client<S> {
         head += &format!("Content-Length: {length}\r\n\r\n");
         let mut stream = self.service.connect();
         stream.write_all(head.as_bytes()).unwrap();
+        // What has come would be lost with a connection that is cut while something is sent.
+        let mut answering = stream.try_clone().unwrap();
+        let reading = std::thread::spawn(move || {
+            let mut answer = Vec::new();
+            let _ = answering.read_to_end(&mut answer);
+            answer
+        });
         for (number, piece) in body.iter().enumerate() {
             if number > 0 {
                 std::thread::sleep(PAUSE);
@@ -71,8 +78,7 @@ impl<S: Store + 'static> Client<S> {
                 break;
             }
         }
-        let mut answer = Vec::new();
-        let _ = stream.read_to_end(&mut answer);
+        let answer = reading.join().unwrap();
         if !answer.windows(4).any(|four| four == b"\r\n\r\n") {
             return Found { status: 0, head: String::new(), body: Vec::new() };
         }
