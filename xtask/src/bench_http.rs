@@ -14,11 +14,11 @@ use anyhow::{Context as _, Result, ensure};
 use crate::java::JavaServer;
 use crate::process::{Server, install, is_there, output, run};
 use crate::root;
+use crate::wrk::{SCRIPT, SECONDS, measure, median};
 
 pub(crate) const RECORDS: &str = "1000000";
 const NAMES: usize = 10_000;
 pub(crate) const ROUNDS: usize = 5;
-pub(crate) const SECONDS: f64 = 4.0;
 const TENDOT: &str = "127.0.0.1:18080";
 const NGINX: &str = "127.0.0.1:18081";
 const JAVA: &str = "127.0.0.1:18083";
@@ -60,7 +60,7 @@ pub(crate) fn bench_http() -> Result<()> {
     fs::write(&script, lua(&names, "/"))?;
     // Until its code is compiled.
     for _ in 0..ROUNDS {
-        wrk(JAVA, &script)?;
+        measure(JAVA, &script)?;
     }
 
     for (what, prefix) in [("redirect", "/"), ("JSON", "/api/handles/")] {
@@ -72,11 +72,11 @@ pub(crate) fn bench_http() -> Result<()> {
         let (mut our_time, mut java_time) = (0.0, 0.0);
         for _ in 0..ROUNDS {
             let before = processor_time(&server)?;
-            ours.push(wrk(TENDOT, &script)?);
+            ours.push(measure(TENDOT, &script)?);
             our_time += processor_time(&server)? - before;
-            nginx.push(wrk(NGINX, &fixed)?);
+            nginx.push(measure(NGINX, &fixed)?);
             let before = processor_time(&java_server)?;
-            java.push(wrk(JAVA, &script)?);
+            java.push(measure(JAVA, &script)?);
             java_time += processor_time(&java_server)? - before;
         }
         our_time /= ours.iter().map(|round| round.requests).sum::<f64>();
@@ -101,8 +101,8 @@ pub(crate) fn bench_http() -> Result<()> {
         fs::write(&fixed, lua(&one, "/") + PAUSE)?;
         let (mut ours, mut nginx) = (Vec::new(), Vec::new());
         for _ in 0..ROUNDS {
-            ours.push(wrk(TENDOT, &script)?);
-            nginx.push(wrk(NGINX, &fixed)?);
+            ours.push(measure(TENDOT, &script)?);
+            nginx.push(measure(NGINX, &fixed)?);
         }
         let (ours, theirs) = (median(ours), median(nginx));
         tell(
@@ -131,7 +131,7 @@ pub(crate) fn bench_http() -> Result<()> {
     for _ in 0..MEMORY_STEPS {
         let mut asked = 0.0;
         while asked < MEMORY_STEP {
-            asked += wrk(TENDOT, &script)?.rate * SECONDS;
+            asked += measure(TENDOT, &script)?.rate * SECONDS;
         }
         grown.push(memory(server.process.id())?);
     }
@@ -247,42 +247,8 @@ fn lua(names: &[String], prefix: &str) -> String {
     for name in names {
         let _ = writeln!(script, "{:?},", format!("{prefix}{name}"));
     }
-    script += "}\nlocal at, requests = 0, {}\ninit = function()\n  for i = 1, #paths do requests[i] = wrk.format('GET', paths[i]) end\nend\n\
-               request = function()\n  at = at % #requests + 1\n  return requests[at]\nend\n\
-               done = function(summary, latency)\n  io.write(string.format('measured %d %f %f %d\\n', summary.requests, \
-               summary.requests / summary.duration * 1e6, latency:percentile(99), \
-               summary.errors.connect + summary.errors.read + summary.errors.write + summary.errors.timeout + summary.errors.status))\nend\n";
-    script
-}
-
-#[derive(Clone, Copy)]
-pub(crate) struct Measured {
-    pub(crate) requests: f64,
-    pub(crate) rate: f64,
-    pub(crate) p99: f64,
-}
-
-fn wrk(address: &str, script: &Path) -> Result<Measured> {
-    let said = output(
-        Command::new("taskset")
-            .args(["-c", "1", "wrk", "-t1", "-c32", &format!("-d{SECONDS}s"), "-s"])
-            .arg(script)
-            .arg(format!("http://{address}/")),
-    )?;
-    let line =
-        said.lines().find_map(|line| line.strip_prefix("measured ")).context("wrk measured nothing")?;
-    let numbers: Vec<f64> = line.split(' ').map(str::parse).collect::<Result<_, _>>()?;
-    let &[requests, rate, p99, errors] = &numbers[..] else { anyhow::bail!("`{line}`") };
-    ensure!(errors == 0.0, "{errors} requests failed");
-    Ok(Measured { requests, rate, p99 })
-}
-
-/// The median of the rates, and that of the times.
-pub(crate) fn median(mut all: Vec<Measured>) -> Measured {
-    all.sort_by(|one, two| one.rate.total_cmp(&two.rate));
-    let Measured { requests, rate, .. } = all[all.len() / 2];
-    all.sort_by(|one, two| one.p99.total_cmp(&two.p99));
-    Measured { requests, rate, p99: all[all.len() / 2].p99 }
+    script += "}\nlocal at, requests = 0, {}\ninit = function()\n  for i = 1, #paths do requests[i] = wrk.format('GET', paths[i]) end\nend\n";
+    script + SCRIPT
 }
 
 /// Seconds that the process has had of a core, with all its threads.

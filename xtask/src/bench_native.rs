@@ -8,10 +8,11 @@ use std::process::Command;
 
 use anyhow::{Context as _, Result, ensure};
 
-use crate::bench_http::{Measured, RECORDS, ROUNDS, SECONDS, median, processor_time, records, tell};
+use crate::bench_http::{RECORDS, ROUNDS, processor_time, records, tell};
 use crate::java::JavaServer;
 use crate::process::{Server, output, run};
 use crate::root;
+use crate::wrk::{Measured, SECONDS, median};
 
 const TENDOT: &str = "127.0.0.1:18090";
 const PLAIN: &str = "127.0.0.1:18091";

@@ -6,13 +6,14 @@
 use std::fs;
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result};
 
-use crate::bench_http::{Measured, ROUNDS, SECONDS, median, records, tell};
+use crate::bench_http::{ROUNDS, records, tell};
 use crate::process::{Server, install, output, run};
 use crate::root;
+use crate::wrk::{SCRIPT, answered, ask, measure, median};
 
 /// Requests of one round of a script, before it begins again.
 const REQUESTS: usize = 200_000;
@@ -254,34 +255,9 @@ fn script<'n>(folder: &Path, name: &str, names: impl Iterator<Item = &'n str>) -
     fs::write(&paths, names.take(REQUESTS).map(|name| format!("/{name}\n")).collect::<String>())?;
     let text = format!(
         "local at, requests = 0, {{}}\n\
-         init = function()\n  for path in io.lines({:?}) do requests[#requests + 1] = wrk.format('GET', path) end\nend\n\
-         request = function()\n  at = at % #requests + 1\n  return requests[at]\nend\n\
-         done = function(summary, latency)\n  io.write(string.format('measured %d %f %f %d\\n', summary.requests, \
-         summary.requests / summary.duration * 1e6, latency:percentile(99), \
-         summary.errors.connect + summary.errors.read + summary.errors.write + summary.errors.timeout + summary.errors.status))\nend\n",
+         init = function()\n  for path in io.lines({:?}) do requests[#requests + 1] = wrk.format('GET', path) end\nend\n{SCRIPT}",
         paths.display().to_string()
     );
     fs::write(&script, text)?;
     Ok(script)
-}
-
-fn measure(address: &str, script: &Path) -> Result<Measured> {
-    answered(ask(address, script, &["taskset", "-c", "1"])?)
-}
-
-fn ask(address: &str, script: &Path, before: &[&str]) -> Result<Child> {
-    let mut words = before.iter().copied().chain(["wrk"]);
-    let mut command = Command::new(words.next().unwrap_or("wrk"));
-    command.args(words).args(["-t1", "-c32", &format!("-d{SECONDS}s"), "-s"]).arg(script);
-    Ok(command.arg(format!("http://{address}/")).stdout(Stdio::piped()).spawn()?)
-}
-
-fn answered(asking: Child) -> Result<Measured> {
-    let said = String::from_utf8(asking.wait_with_output()?.stdout)?;
-    let line =
-        said.lines().find_map(|line| line.strip_prefix("measured ")).context("wrk measured nothing")?;
-    let numbers: Vec<f64> = line.split(' ').map(str::parse).collect::<Result<_, _>>()?;
-    let &[requests, rate, p99, errors] = &numbers[..] else { anyhow::bail!("`{line}`") };
-    ensure!(errors == 0.0, "{errors} requests failed");
-    Ok(Measured { requests, rate, p99 })
 }

@@ -15,6 +15,7 @@ mod java;
 mod process;
 mod test;
 mod unicode;
+mod wrk;
 
 use std::path::Path;
 
