@@ -135,7 +135,7 @@ impl<S: Store> Registry<S> {
                 .hint("register it at `/api/v1/dois`, or reserve it there first");
             return Err(refused(refusal));
         }
-        match self.room(&allocation, at).await.map_err(refused)? {
+        match self.room(&allocation, at, 1).await.map_err(refused)? {
             Some(0) => Err(refused(reached(&allocation))),
             _ => Ok(()),
         }

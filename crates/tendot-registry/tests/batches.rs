@@ -201,14 +201,16 @@ fn quota(stage: &impl Stage) {
 fn attack_d9_quota_at_once() {
     at_once(&InMemory.scene(), 60);
     at_once(&OnDisk::new().scene(), 5);
-    at_once(&InDatabase::new().scene(), 5);
+    at_once(&InDatabase::new().scene(), 20);
 }
 
 fn at_once<S: Store>(scene: &Scene<S>, rounds: u64) {
     const THREADS: u64 = 8;
     let (one, registry) = (&scene.caller('1'), &scene.registry);
     for round in 1..=rounds {
-        // Room for one more than the last time, and a crowd that wants it.
+        // Room for one more than the last time, and a crowd that wants it; every other time long after, so that the names are
+        // counted while they come.
+        let at = NOW + round / 2 * 60_000;
         let policy = Some(Policy { quota: Some(round), ..Policy::default() });
         scene.done(&PrefixChange { prefix: OTHER.into(), policy, expect: None });
         let start = &Barrier::new(usize::try_from(THREADS).unwrap());
@@ -220,11 +222,11 @@ fn at_once<S: Store>(scene: &Scene<S>, rounds: u64) {
                         start.wait();
                         if thread.is_multiple_of(2) {
                             let lines = lines(vec![draft]);
-                            let batch = registry.deposit(&lines, one, NOW, false, |_| Vec::new());
+                            let batch = registry.deposit(&lines, one, at, false, |_| Vec::new());
                             return letter(&block_on(batch).unwrap().remove(0).result);
                         }
                         let new = tendot_registry::doi::NewName { draft, random: [0; 16] };
-                        letter(&block_on(registry.carry_out(&new, one, NOW, &mut work())))
+                        letter(&block_on(registry.carry_out(&new, one, at, &mut work())))
                     })
                 })
                 .collect();

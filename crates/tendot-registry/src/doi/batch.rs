@@ -153,6 +153,7 @@ impl<S: Store> Registry<S> {
             registry: self,
             standing: &standing,
             at,
+            lines: lines.len(),
             allocations: HashMap::new(),
             owners: HashMap::new(),
             rooms: HashMap::new(),
@@ -239,6 +240,8 @@ struct Batch<'a, S> {
     registry: &'a Registry<S>,
     standing: &'a Standing,
     at: u64,
+    /// How many lines there are: no more names are made.
+    lines: usize,
     allocations: HashMap<Box<str>, Option<Allocation>>,
     owners: HashMap<Box<str>, Registrant>,
     rooms: HashMap<Box<str>, Room>,
@@ -364,7 +367,7 @@ impl<S: Store> Batch<'_, S> {
         if there.is_none() {
             let room = match self.rooms.get_mut(prefix) {
                 Some(room) => Some(room),
-                None => match self.judge.room(allocation, self.at).await? {
+                None => match self.judge.room(allocation, self.at, self.lines).await? {
                     Some(left) => Some(self.rooms.entry(prefix.into()).or_insert(Room { left, taken: 0 })),
                     None => None,
                 },

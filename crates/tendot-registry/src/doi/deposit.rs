@@ -73,7 +73,7 @@ impl Plan for NewName {
         if let Some(entry) = judge.get(&name, work).await? {
             return Err(taken(&entry)?);
         }
-        if judge.room(&allocation, at).await? == Some(0) {
+        if judge.room(&allocation, at, 1).await? == Some(0) {
             return Err(quota::reached(&allocation));
         }
         let notes = judge.new_name(&name, &allocation, work).await?;

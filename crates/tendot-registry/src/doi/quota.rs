@@ -1,9 +1,10 @@
 //! How many names there are under prefixes that may only have so many.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tendot_store::{Edit, Expect, Key, Store};
+use tokio::sync::Notify;
 
 use crate::party::Allocation;
 use crate::refusal::Reason;
@@ -18,151 +19,247 @@ const PIECE: usize = 100_000;
 /// What was counted, of prefixes that have a quota. Counting takes the time of walking over all names, so what comes and goes
 /// is added and taken off.
 #[derive(Debug, Default)]
-pub(crate) struct Quotas(Mutex<Counts>);
+pub(crate) struct Quotas {
+    tallies: Mutex<Tallies>,
+    /// A change that was under way has ended.
+    ended: Notify,
+}
 
 #[derive(Debug, Default)]
-struct Counts {
-    prefixes: HashMap<Box<str>, Counted>,
-    /// Changes that were committed; what was counted while one was is not sure.
-    commits: u64,
+struct Tallies {
+    prefixes: HashMap<Box<str>, Tally>,
+    /// The number of the next claim.
+    next: u64,
+}
+
+/// Of a prefix that is counted, has been, or has changes under way.
+#[derive(Debug, Default)]
+struct Tally {
+    counted: Option<Counted>,
+    /// Names that are about to come.
+    coming: u64,
+    /// Names that have come, ever since this tally is kept.
+    came: u64,
+    /// Claims of changes that are being committed; what is counted meanwhile may have them in it or not.
+    under_way: BTreeSet<u64>,
+    /// The number after that of the last claim.
+    next: u64,
+    /// How many are counting.
+    counting: u32,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Counted {
+    /// As many as there may be at the most; exactly so many if nothing was under way.
     names: u64,
-    /// Names that are about to come.
-    claimed: u64,
+    is_exact: bool,
+    /// Claims from this one on are surely not in it.
+    next: u64,
     quota: u64,
     at: u64,
 }
 
-impl Quotas {
-    fn lock(&self) -> MutexGuard<'_, Counts> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+impl Tallies {
+    fn of(&mut self, prefix: &str) -> &mut Tally {
+        self.prefixes.entry(prefix.into()).or_default()
     }
 
-    /// How many names there are or are about to come, if that is known; and how many changes there were.
-    fn get(&self, prefix: &str, quota: u64, at: u64) -> (Option<u64>, u64) {
-        let mut counts = self.lock();
-        let commits = counts.commits;
-        let counted = counts.prefixes.get_mut(prefix).filter(|counted| at.abs_diff(counted.at) < HOLDS);
-        let names = counted.map(|counted| {
-            counted.quota = quota;
-            counted.names.saturating_add(counted.claimed)
-        });
-        (names, commits)
+    /// What nobody needs is not kept.
+    fn tidy(&mut self, prefix: &str) {
+        let is_idle =
+            |tally: &Tally| tally.counted.is_none() && tally.under_way.is_empty() && tally.counting == 0;
+        if self.prefixes.get(prefix).is_some_and(is_idle) {
+            self.prefixes.remove(prefix);
+        }
+    }
+}
+
+impl Quotas {
+    fn lock(&self) -> MutexGuard<'_, Tallies> {
+        self.tallies.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How many more names there may be, if that is known, or at least that there is room for those that are wanted.
+    fn room(&self, prefix: &str, quota: u64, at: u64, wanted: u64) -> Option<u64> {
+        let mut tallies = self.lock();
+        let tally = tallies.prefixes.get_mut(prefix)?;
+        let counted = tally.counted.as_mut().filter(|counted| at.abs_diff(counted.at) < HOLDS)?;
+        counted.quota = quota;
+        let room = quota.saturating_sub(counted.names.saturating_add(tally.coming));
+        (counted.is_exact || room >= wanted).then_some(room)
     }
 
     /// A prefix may have as many names as it likes.
     fn forget(&self, prefix: &str) {
-        self.lock().prefixes.remove(prefix);
+        let mut tallies = self.lock();
+        if let Some(tally) = tallies.prefixes.get_mut(prefix) {
+            tally.counted = None;
+            tallies.tidy(prefix);
+        }
     }
 
-    /// What was counted since there had been so many changes, unless there were more.
-    fn set(&self, prefix: &str, names: u64, quota: u64, at: u64, commits: u64) -> bool {
-        let mut counts = self.lock();
-        let is_sure = counts.commits == commits;
-        if is_sure {
-            let claimed = counts.prefixes.get(prefix).map_or(0, |counted| counted.claimed);
-            counts.prefixes.insert(prefix.into(), Counted { names, claimed, quota, at });
+    /// Somebody begins to count.
+    fn count<'q>(&'q self, prefix: &'q str) -> Counting<'q> {
+        let mut tallies = self.lock();
+        let next = tallies.next;
+        let tally = tallies.of(prefix);
+        tally.counting += 1;
+        Counting { quotas: self, prefix, next, came: tally.came, is_quiet: tally.under_way.is_empty() }
+    }
+
+    /// Waits until the changes that are under way have ended, well or badly.
+    async fn settle(&self, prefix: &str) {
+        let next = self.lock().next;
+        loop {
+            let ended = self.ended.notified();
+            let first = self.lock().prefixes.get(prefix).and_then(|tally| tally.under_way.first().copied());
+            if first.is_none_or(|first| first >= next) {
+                return;
+            }
+            ended.await;
         }
-        is_sure
     }
 
     /// Room for the names that a change makes, before it is committed; none if there is not enough.
     pub(crate) fn claim(&self, edits: &[Edit]) -> Option<Claim<'_>> {
-        let mut claim = Claim { quotas: self, come: HashMap::new(), gone: HashMap::new() };
-        let mut counts = self.lock();
-        if counts.prefixes.is_empty() {
-            return Some(claim);
-        }
+        let mut moves: HashMap<&str, Moves> = HashMap::new();
         for edit in edits {
             let Some((prefix, _)) = edit.name().split_once('/') else { continue };
-            if !counts.prefixes.contains_key(prefix) {
-                continue;
-            }
             match edit {
                 Edit::Put { expect: Expect::Absent, .. } | Edit::Register { expect: Expect::Absent, .. } => {
-                    *claim.come.entry(prefix.into()).or_default() += 1;
+                    moves.entry(prefix).or_default().come += 1;
                 }
-                Edit::Tombstone { .. } | Edit::Remove { .. } => {
-                    *claim.gone.entry(prefix.into()).or_default() += 1;
-                }
+                Edit::Tombstone { .. } | Edit::Remove { .. } => moves.entry(prefix).or_default().gone += 1,
                 _ => {}
             }
         }
-        let has_room = |(prefix, come): (&str, u64)| {
-            counts.prefixes.get(prefix).is_none_or(|counted| {
-                counted.names.saturating_add(counted.claimed).saturating_add(come) <= counted.quota
-            })
+        let mut tallies = self.lock();
+        let has_room = |(prefix, moves): (&&str, &Moves)| {
+            let Some(tally) = tallies.prefixes.get(*prefix) else { return true };
+            let names =
+                |counted: Counted| counted.names.saturating_add(tally.coming).saturating_add(moves.come);
+            moves.come == 0 || tally.counted.is_none_or(|counted| names(counted) <= counted.quota)
         };
-        if !claim.come.iter().map(|(prefix, come)| (&**prefix, *come)).all(has_room) {
-            // Nothing was claimed: nothing is to be given back.
-            claim.come.clear();
+        if !moves.iter().all(has_room) {
             return None;
         }
-        for (prefix, come) in &claim.come {
-            if let Some(counted) = counts.prefixes.get_mut(prefix) {
-                counted.claimed += come;
-            }
+        let number = tallies.next;
+        tallies.next += 1;
+        for (prefix, moves) in &moves {
+            let tally = tallies.of(prefix);
+            tally.coming += moves.come;
+            tally.under_way.insert(number);
+            tally.next = number + 1;
         }
-        Some(claim)
+        let moves = moves.into_iter().map(|(prefix, moves)| (prefix.into(), moves)).collect();
+        Some(Claim { quotas: self, moves, number, is_kept: false })
     }
+}
+
+/// Names of a prefix that are being counted.
+#[derive(Debug)]
+struct Counting<'q> {
+    quotas: &'q Quotas,
+    prefix: &'q str,
+    /// As they were when it began.
+    next: u64,
+    came: u64,
+    is_quiet: bool,
+}
+
+impl Counting<'_> {
+    /// So many were found. Those that came meanwhile may have been found or not: they are added, so that there are never more
+    /// than there may be.
+    fn found(self, names: u64, quota: u64, at: u64) {
+        let mut tallies = self.quotas.lock();
+        let next = tallies.next;
+        let tally = tallies.of(self.prefix);
+        let is_exact = self.is_quiet && tally.next <= self.next;
+        let names = names + (tally.came - self.came);
+        tally.counted = Some(Counted { names, is_exact, next, quota, at });
+    }
+}
+
+impl Drop for Counting<'_> {
+    fn drop(&mut self) {
+        let mut tallies = self.quotas.lock();
+        tallies.of(self.prefix).counting -= 1;
+        tallies.tidy(self.prefix);
+    }
+}
+
+/// Names of a prefix that come and go with a change.
+#[derive(Clone, Copy, Debug, Default)]
+struct Moves {
+    come: u64,
+    gone: u64,
 }
 
 /// Room that is kept for names until they are there; it is given back if they do not come.
 #[derive(Debug)]
 pub(crate) struct Claim<'q> {
     quotas: &'q Quotas,
-    come: HashMap<Box<str>, u64>,
-    gone: HashMap<Box<str>, u64>,
+    moves: Vec<(Box<str>, Moves)>,
+    number: u64,
+    is_kept: bool,
 }
 
 impl Claim<'_> {
     /// The names are there.
-    pub(crate) fn keep(self) {
-        let mut counts = self.quotas.lock();
-        counts.commits += 1;
-        for (prefix, come) in &self.come {
-            if let Some(counted) = counts.prefixes.get_mut(prefix) {
-                counted.names += come;
-            }
-        }
-        for (prefix, gone) in &self.gone {
-            if let Some(counted) = counts.prefixes.get_mut(prefix) {
-                counted.names = counted.names.saturating_sub(*gone);
-            }
-        }
+    pub(crate) fn keep(mut self) {
+        self.is_kept = true;
     }
 }
 
 impl Drop for Claim<'_> {
     fn drop(&mut self) {
-        if self.come.is_empty() {
-            return;
-        }
-        let mut counts = self.quotas.lock();
-        for (prefix, come) in &self.come {
-            if let Some(counted) = counts.prefixes.get_mut(prefix) {
-                counted.claimed = counted.claimed.saturating_sub(*come);
+        let mut tallies = self.quotas.lock();
+        for (prefix, Moves { come, gone }) in &self.moves {
+            let tally = tallies.of(prefix);
+            tally.coming -= come;
+            tally.under_way.remove(&self.number);
+            if self.is_kept {
+                tally.came += come;
+                if let Some(counted) = &mut tally.counted {
+                    counted.names += come;
+                    // What was counted while they went may be without them already.
+                    if self.number >= counted.next {
+                        counted.names = counted.names.saturating_sub(*gone);
+                    }
+                }
             }
+            tallies.tidy(prefix);
         }
+        drop(tallies);
+        self.quotas.ended.notify_waiters();
     }
 }
 
 impl<S: Store> Registry<S> {
-    /// How many more names there may be under a prefix; none if that does not matter.
-    pub(crate) async fn room(&self, allocation: &Allocation, at: u64) -> Result<Option<u64>, Refusal> {
+    /// How many more names there may be under a prefix, for somebody who wants so many; none if that does not matter.
+    pub(crate) async fn room(
+        &self,
+        allocation: &Allocation,
+        at: u64,
+        wanted: usize,
+    ) -> Result<Option<u64>, Refusal> {
         let prefix = &allocation.prefix.prefix;
         let Some(quota) = allocation.prefix.policy.quota else {
             self.quotas.forget(prefix);
             return Ok(None);
         };
+        let wanted = u64::try_from(wanted).unwrap_or(u64::MAX);
+        let known = || self.quotas.room(prefix, quota, at, wanted);
         for _ in 0..TRIES {
-            let (known, commits) = self.quotas.get(prefix, quota, at);
-            if let Some(names) = known {
-                return Ok(Some(quota.saturating_sub(names)));
+            if let Some(room) = known() {
+                return Ok(Some(room));
             }
+            self.quotas.settle(prefix).await;
+            // Others have waited, too, and may have counted.
+            if let Some(room) = known() {
+                return Ok(Some(room));
+            }
+            let counting = self.quotas.count(prefix);
             let (mut after, mut names): (Option<Key>, u64) = (None, 0);
             loop {
                 let counted = self.store.count_under(prefix.as_bytes(), after.as_ref(), PIECE).await?;
@@ -172,11 +269,10 @@ impl<S: Store> Registry<S> {
                     break;
                 }
             }
-            if self.quotas.set(prefix, names, quota, at, commits) {
-                return Ok(Some(quota.saturating_sub(names)));
-            }
+            counting.found(names, quota, at);
         }
-        Err(Refusal::new(Reason::Busy, "contended", "names come faster than they are counted"))
+        let busy = || Refusal::new(Reason::Busy, "contended", "names come faster than they are counted");
+        known().map(Some).ok_or_else(busy)
     }
 }
 
@@ -188,4 +284,95 @@ pub(crate) fn reached(allocation: &Allocation) -> Refusal {
     let quota = allocation.prefix.policy.quota.unwrap_or_default();
     let detail = format!("there may be {quota} names under {}, and there are", allocation.prefix.prefix);
     Refusal::new(Reason::Full, "quota", detail).hint("the agency can give more room")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PREFIX: &str = "10.1";
+
+    fn claim(quotas: &Quotas) -> Option<Claim<'_>> {
+        quotas.claim(&[Edit::Put { name: "10.1/a".into(), values: Vec::new(), expect: Expect::Absent }])
+    }
+
+    fn end(quotas: &Quotas) -> Claim<'_> {
+        quotas.claim(&[Edit::Tombstone { name: "10.1/a".into(), expect: Expect::Live }]).unwrap()
+    }
+
+    /// How many more there may be for somebody who wants so many, if there may be ten.
+    fn room(quotas: &Quotas, wanted: u64) -> Option<u64> {
+        quotas.room(PREFIX, 10, 0, wanted)
+    }
+
+    fn found(quotas: &Quotas, names: u64) {
+        quotas.count(PREFIX).found(names, 10, 0);
+    }
+
+    #[test]
+    fn what_comes_and_goes() {
+        let quotas = Quotas::default();
+        assert_eq!(room(&quotas, 0), None);
+        found(&quotas, 8);
+        assert_eq!(room(&quotas, 5), Some(2));
+        let kept = claim(&quotas).unwrap();
+        let given_back = claim(&quotas).unwrap();
+        assert_eq!(room(&quotas, 5), Some(0));
+        assert!(claim(&quotas).is_none());
+        drop(given_back);
+        assert_eq!(room(&quotas, 5), Some(1));
+        kept.keep();
+        assert_eq!(room(&quotas, 5), Some(1));
+        end(&quotas).keep();
+        assert_eq!(room(&quotas, 5), Some(2));
+        drop(end(&quotas));
+        assert_eq!(room(&quotas, 5), Some(2));
+        assert_eq!(quotas.room(PREFIX, 10, HOLDS, 0), None);
+        quotas.forget(PREFIX);
+        assert!(quotas.lock().prefixes.is_empty());
+    }
+
+    /// A name that was counted, and only then is known to have come, is not taken for two.
+    #[test]
+    fn a_name_that_comes_while_it_is_counted() {
+        for begins_before in [true, false] {
+            let quotas = Quotas::default();
+            let (counting, kept);
+            if begins_before {
+                kept = claim(&quotas).unwrap();
+                counting = quotas.count(PREFIX);
+            } else {
+                counting = quotas.count(PREFIX);
+                kept = claim(&quotas).unwrap();
+            }
+            counting.found(9, 10, 0);
+            kept.keep();
+            assert_eq!(room(&quotas, 1), None, "it has to be counted again");
+            found(&quotas, 9);
+            assert_eq!(room(&quotas, 1), Some(1));
+        }
+    }
+
+    /// While names come there may be too many in what was counted, never too few; where there is enough room that is enough.
+    #[test]
+    fn counting_while_names_come_and_go() {
+        let quotas = Quotas::default();
+        let counting = quotas.count(PREFIX);
+        let gone = end(&quotas);
+        claim(&quotas).unwrap().keep();
+        counting.found(5, 10, 0);
+        gone.keep();
+        assert_eq!((room(&quotas, 4), room(&quotas, 5)), (Some(4), None));
+        end(&quotas).keep();
+        assert_eq!(room(&quotas, 5), Some(5));
+    }
+
+    #[test]
+    fn nothing_is_kept_of_prefixes_without_quota() {
+        let quotas = Quotas::default();
+        claim(&quotas).unwrap().keep();
+        drop(end(&quotas));
+        drop(quotas.count(PREFIX));
+        assert!(quotas.lock().prefixes.is_empty());
+    }
 }
