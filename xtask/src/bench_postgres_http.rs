@@ -70,7 +70,7 @@ fn against_embedded(
     let (embedded, database) = ("127.0.0.1:18090", "127.0.0.1:18091");
     let data = format!("embedded:{}", folder.join("data").display());
     let own = tempfile::tempdir()?;
-    for kept in ["256MiB", "16MiB"] {
+    for kept in ["auto", "256MiB", "16MiB"] {
         let start = |at: &str, store: &str| {
             let mut command = Command::new("taskset");
             command.args(["-c", "0"]).arg(tendot).args(["serve", "--native", "off", "--http", at]);
@@ -89,7 +89,7 @@ fn against_embedded(
         }
         let (ours, theirs) = (median(ours), median(theirs));
         let about = format!(
-            "- Redirects, names as often as 1/rank (Zipf; {REQUESTS} questions, then the same again), answers kept in {kept}, server on \
+            "- Redirects, names as often as 1/rank (Zipf; {REQUESTS} questions, then the same again), `http.kept` {kept}, server on \
              one core, `wrk` with 32 connections and the database on the other: {:.2} × the embedded store ({:.0}/s and {:.0}/s), \
              p99 {:.2} × ({:.0} µs and {:.0} µs).",
             ours.rate / theirs.rate,

@@ -126,7 +126,7 @@ async fn serve<S: Store + 'static>(
         .trust(settings.trust())
         .body_time(settings.body_time)
         .search_time(settings.search_time)
-        .keeps(usize::try_from(settings.kept.0).unwrap_or(usize::MAX))
+        .keeps(settings.kept.bytes(&settings.store))
         .metrics_for(settings.metrics_for.clone())
         .logs_requests(settings.log_requests)
         .figure("tendot_log_dropped", "Lines of the log that were lost.", true, move || {
@@ -272,7 +272,7 @@ fn native<S: Store + 'static>(
     let mut native = Native::new(Arc::clone(registry), site)
         .small_group(settings.small_group)
         .tally(Arc::clone(tally))
-        .keeps(usize::try_from(settings.native_kept.0).unwrap_or(usize::MAX))
+        .keeps(settings.native_kept.bytes(&settings.store))
         .logs_requests(settings.log_requests);
     if let Some(rates) = settings.native_rates() {
         native = native.rates(rates);

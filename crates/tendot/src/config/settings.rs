@@ -13,7 +13,7 @@ use tendot_server::{Tally, Upkeep, native};
 use tendot_store::PostgresSettings;
 use tracing::Level;
 
-use super::value::{Days, Form, LogFormat, Memory, Setting, Size, StoreSetting, UpstreamSetting};
+use super::value::{Days, Form, Kept, LogFormat, Memory, Setting, Size, StoreSetting, UpstreamSetting};
 use super::{Origin, Problem, Said, secret};
 
 /// A setting that there is.
@@ -88,8 +88,8 @@ settings! {
         "Whether passwords and tokens are taken from this machine without TLS.";
     metrics_for: Vec<IpNet> = "http.metrics_for", "",
         "Networks that may see /metrics, beside this machine.";
-    kept: Memory = "http.kept", "16MiB",
-        "Memory for answers that are given again as long as their records are the same.";
+    kept: Kept = "http.kept", "auto",
+        "Memory for answers that are given again as long as their records are the same; `auto` is 16MiB, and 256MiB if they are in a database.";
     certificate: Option<PathBuf> = "http.tls.certificate", "",
         "The certificate, with those between it and the root, as PEM. It is read again when it changes.";
     key: Option<PathBuf> = "http.tls.key", "",
@@ -130,8 +130,8 @@ settings! {
         "The record of a site of several servers, as `tendot site join` makes it; our key says which of them we are. Without a word, we are a site of our own.";
     small_group: bool = "native.small_group", "true",
         "Whether sessions are made in the group of 1024 bits, the only one that clients of Handle.Net 9 know.";
-    native_kept: Memory = "native.kept", "16MiB",
-        "Memory for answers that are given again as long as their records are the same.";
+    native_kept: Kept = "native.kept", "auto",
+        "Memory for answers that are given again as long as their records are the same; `auto` is 16MiB, and 256MiB if they are in a database.";
     native_connections: u32 = "native.limits.connections", "10000",
         "Connections at the same time; those that ask nothing go when others have no room.";
     native_connections_per_client: u32 = "native.limits.connections_per_client", "100",

@@ -232,6 +232,36 @@ impl Setting for Memory {
     }
 }
 
+/// Memory for answers that are given again.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Kept {
+    /// As the store needs.
+    Auto,
+    Memory(Memory),
+}
+
+impl Kept {
+    /// What is not kept costs a question to a database, but next to nothing with records that are on this machine.
+    pub(crate) fn bytes(self, store: &StoreSetting) -> usize {
+        let bytes = match (self, store) {
+            (Self::Memory(Memory(bytes)), _) => bytes,
+            (Self::Auto, StoreSetting::Postgres(_)) => 256 << 20,
+            (Self::Auto, StoreSetting::Embedded(_) | StoreSetting::Memory) => 16 << 20,
+        };
+        usize::try_from(bytes).unwrap_or(usize::MAX)
+    }
+}
+
+impl Setting for Kept {
+    fn read(text: &str) -> Result<Self, String> {
+        if text == "auto" {
+            return Ok(Self::Auto);
+        }
+        number_and_unit(text).ok_or("a size is written as `64KiB` or `1MiB`, or as `auto`")?;
+        Memory::read(text).map(Self::Memory)
+    }
+}
+
 fn bytes(text: &str) -> Result<u64, String> {
     match number_and_unit(text) {
         Some((number, "B")) => Ok(number),
@@ -293,5 +323,20 @@ impl Setting for LogFormat {
 impl Setting for Level {
     fn read(text: &str) -> Result<Self, String> {
         text.parse().map_err(|_| "it is `error`, `warn`, `info`, `debug` or `trace`".into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_for_answers() {
+        let stores = ["embedded:", "memory:", "postgres://a/b"].map(|text| StoreSetting::read(text).unwrap());
+        let bytes = |text: &str| stores.each_ref().map(|store| Kept::read(text).unwrap().bytes(store) >> 20);
+        assert_eq!(bytes("auto"), [16, 16, 256]);
+        assert_eq!(bytes("2MiB"), [2, 2, 2]);
+        assert_eq!(Kept::read("0B"), Err("it is from 1MiB to 1024GiB".into()));
+        assert_eq!(Kept::read("much"), Err("a size is written as `64KiB` or `1MiB`, or as `auto`".into()));
     }
 }
