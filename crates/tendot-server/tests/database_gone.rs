@@ -19,6 +19,7 @@ use tendot_proto::crypto::AwsLc;
 use tendot_proto::endpoint::Transport;
 use tendot_proto::wire::List;
 use tendot_proto::{Handle, Message, Opcode, Request};
+use tendot_registry::OUTCOME_UNKNOWN;
 use tendot_store::{Postgres, PostgresSettings};
 
 const DATABASE: &str = "directory";
@@ -204,23 +205,10 @@ fn what_nobody_knows() {
     let scene = client.scene();
     let (token, key) = (&scene.tokens[0], "Idempotency-Key: lost");
     let body = json!({"name": "10.70000/lost", "url": "https://example.org/"});
-    // Its commit waits for a standby that never comes, so that it is durable here, and not known to be.
-    block_on(server.execute("postgres", "alter system set synchronous_standby_names = 'nobody'"));
-    block_on(server.execute("postgres", "select pg_reload_conf()"));
-    thread::sleep(Duration::from_millis(300));
-    let told = thread::scope(|scope| {
-        let asked = scope.spawn(|| client.told("POST", "/dois", token, &[key], &body));
-        thread::sleep(Duration::from_millis(500));
-        server.kill();
-        asked.join().unwrap()
-    });
+    let told = lost(&server, || client.told("POST", "/dois", token, &[key], &body));
     check_later(&told.head, Some("outcome-unknown"));
     let detail = told.json["detail"].as_str().unwrap();
     assert!(detail.contains("it is not known whether") && detail.contains("ask for the name"), "{detail}");
-
-    let conf = server.folder().join("data/postgresql.auto.conf");
-    std::fs::write(conf, "").unwrap();
-    server.restart();
     let told = again(|| {
         let told = client.told("POST", "/dois", token, &[key], &body);
         (told.status != 503).then_some(told)
@@ -228,4 +216,50 @@ fn what_nobody_knows() {
     assert_eq!(told.status, 201, "{}", told.json);
     assert_eq!(client.leads("10.70000/lost").0, 302);
     client.check("POST", "/dois", token, &body, (409, "already-registered"));
+
+    let values = br#"{"values":[{"index":1,"type":"URL","data":"https://example.org/2"}]}"#;
+    let put = || client.send("PUT", "/api/handles/10.70000/lost?index=1", TOKEN, &[], values);
+    let found = lost(&server, put);
+    check_later(&found, None);
+    let json: Json = serde_json::from_slice(&found.body).unwrap();
+    assert_eq!((&json["responseCode"], &json["message"]), (&json!(2), &json!(OUTCOME_UNKNOWN)));
+    again(|| (client.leads("10.70000/lost").1.as_deref() == Some("https://example.org/2")).then_some(()));
+    assert_eq!(put().status, 200);
+}
+
+#[test]
+fn what_nobody_knows_natively() {
+    let (server, store) = database();
+    let service = start_over(store, Setting::default());
+    let key = native::private_key("admpriv.bin").signing_key(&AwsLc).unwrap();
+    let values = [native::url(1, "https://example.org/"), native::admin(100, 0xfff, "300:0.NA/10.5555")];
+    let request = Request::Values { handle: Handle::from("10.5555/lost"), values: List::from(&values[..]) };
+    let create = Message::request(Opcode::CREATE_HANDLE, request, 7, native::now());
+    let prove = || service.proved(&create, "300:0.NA/10.5555", Credentials::PrivateKey(&*key));
+    let answer = lost(&server, prove);
+    assert_eq!((native::code(&answer), &*words(&answer)), (2, OUTCOME_UNKNOWN));
+    again(|| {
+        let answer = service.ask(Transport::Tcp, &resolution("10.5555/lost").to_bytes().unwrap()).remove(0);
+        (native::code(&answer) == 1).then_some(())
+    });
+    assert_eq!(native::code(&prove()), 101, "it is there already");
+}
+
+/// What is answered to a change that is durable while nobody is told so, since its commit waits for a standby that never comes;
+/// the database is killed then, and is there again.
+fn lost<T: Send>(server: &Server, ask: impl FnOnce() -> T + Send) -> T {
+    block_on(server.execute("postgres", "alter system set synchronous_standby_names = 'nobody'"));
+    block_on(server.execute("postgres", "select pg_reload_conf()"));
+    let is_set = || block_on(server.ask("postgres", "show synchronous_standby_names")) == "nobody";
+    again(|| is_set().then_some(()));
+    let told = thread::scope(|scope| {
+        let asked = scope.spawn(ask);
+        let waiting = "select count(*) from pg_stat_activity where wait_event = 'SyncRep'";
+        again(|| (block_on(server.ask("postgres", waiting)) != "0").then_some(()));
+        server.kill();
+        asked.join().unwrap()
+    });
+    std::fs::write(server.folder().join("data/postgresql.auto.conf"), "").unwrap();
+    server.restart();
+    told
 }

@@ -247,12 +247,17 @@ impl<S: Store> Service<S> {
 
     /// The code of the answer once who asks has proved to be `who` by these credentials.
     pub(crate) fn prove(&self, request: &Message<'_>, who: &str, credentials: Credentials<'_>) -> u32 {
+        code(&self.proved(request, who, credentials))
+    }
+
+    /// The same, and the whole answer.
+    pub(crate) fn proved(&self, request: &Message<'_>, who: &str, credentials: Credentials<'_>) -> Vec<u8> {
         let request = request.to_bytes().unwrap();
         let challenge = self.ask(Transport::Tcp, &request).remove(0);
         if code(&challenge) != ResponseCode::AUTHENTICATION_NEEDED.0 {
-            return code(&challenge);
+            return challenge;
         }
-        code(&self.ask(Transport::Tcp, &answer_to(&request, &challenge, who, credentials, 99)).remove(0))
+        self.ask(Transport::Tcp, &answer_to(&request, &challenge, who, credentials, 99)).remove(0)
     }
 }
 
