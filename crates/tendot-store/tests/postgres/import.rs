@@ -318,7 +318,7 @@ fn cut_after_any_bytes() {
         let [to_server, to_client] = proxy.take_passed();
         let all = (0..to_server).step_by(to_server / 20).map(|bytes| (Direction::ToServer, bytes));
         // What is heard last, that it was committed, has a few bytes only.
-        let heard = (0..to_client / 2).step_by(to_client / 10).chain((to_client / 2..to_client).step_by(15));
+        let heard = (0..to_client / 2).step_by(to_client / 10).chain((to_client / 2..to_client).step_by(6));
         let all = all.chain(heard.map(|bytes| (Direction::ToClient, bytes)));
         let (mut unknown, mut failed) = (0, 0);
         for (number, (direction, bytes)) in all.enumerate() {
