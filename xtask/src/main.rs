@@ -12,6 +12,7 @@ mod bench_store;
 mod fuzz;
 mod interop;
 mod java;
+mod postgres_versions;
 mod process;
 mod test;
 mod unicode;
@@ -35,6 +36,7 @@ usage: cargo xtask COMMAND
   bench-postgres-http     measure redirects from PostgreSQL against the embedded store, and from two servers against one
   bench-native            measure the native protocol against plain servers and Handle.Net's
   fail-over               kill the primary of a database under three services, promote a standby, and tell what was lost
+  postgres-versions       test with PostgreSQL 16 and 18, which Debian does not have
   interop [TENDOT]        have Handle.Net's client ask this program, and its own server, the same
   unicode                 make the table of characters anew";
 
@@ -63,6 +65,7 @@ fn main() -> anyhow::Result<()> {
         ["bench-postgres-http"] => bench_postgres_http::bench_postgres_http(),
         ["bench-native"] => bench_native::bench_native(),
         ["fail-over"] => test::fail_over(),
+        ["postgres-versions"] => postgres_versions::postgres_versions(),
         ["interop"] => interop::interop(None),
         ["interop", tendot] => interop::interop(Some(tendot)),
         ["unicode"] => unicode::unicode(),

@@ -1,5 +1,5 @@
-//! PostgreSQL's servers for tests and measurements: Debian's, installed if missing, as an unprivileged user, each on a spare
-//! port and in a folder that is gone with it.
+//! PostgreSQL's servers for tests and measurements: Debian's, installed if missing, or those whose programs are in the folder
+//! `POSTGRESQL_PROGRAMS`; as an unprivileged user, each on a spare port and in a folder that is gone with it.
 //!
 //! Whatever goes wrong here ends the test.
 
@@ -371,7 +371,8 @@ fn stat(pid: u32) -> Vec<String> {
 pub fn program(name: &str) -> Command {
     static PROGRAMS: OnceLock<PathBuf> = OnceLock::new();
     let path = PROGRAMS.get_or_init(|| {
-        newest().unwrap_or_else(|| {
+        let given = std::env::var_os("POSTGRESQL_PROGRAMS").map(PathBuf::from);
+        given.or_else(newest).unwrap_or_else(|| {
             run(Command::new("apt-get")
                 .args(["install", "-y", "-q", "postgresql"])
                 .env("DEBIAN_FRONTEND", "noninteractive"));
