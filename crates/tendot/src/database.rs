@@ -48,7 +48,7 @@ fn number(is: bool) -> f64 {
 }
 
 fn readiness(hosts: &[DatabaseHost]) -> Readiness {
-    let has = |role| hosts.iter().any(|host| host.role == role);
+    let has = |role| hosts.iter().any(|host| host.role == role && host.is_asked);
     if has(HostRole::Primary) {
         Readiness::Ready
     } else if has(HostRole::Standby) {
@@ -70,12 +70,16 @@ mod tests {
         check(&[Unreachable, Standby, Primary], Readiness::Ready);
         check(&[Unreachable, Standby], Readiness::ReadOnly);
         check(&[Unreachable, Unreachable], Readiness::Unreachable);
+        let astray = DatabaseHost { is_asked: false, ..host(&Standby) };
+        assert_eq!(readiness(&[astray]), Readiness::Unreachable);
+    }
+
+    fn host(role: &HostRole) -> DatabaseHost {
+        DatabaseHost { place: "a:1".into(), role: *role, is_asked: true, behind: None, lag: None }
     }
 
     #[track_caller]
     fn check(roles: &[HostRole], expected: Readiness) {
-        let host =
-            |role: &HostRole| DatabaseHost { place: "a:1".into(), role: *role, behind: None, lag: None };
         assert_eq!(readiness(&roles.iter().map(host).collect::<Vec<_>>()), expected, "{roles:?}");
     }
 }

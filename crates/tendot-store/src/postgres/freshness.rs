@@ -69,10 +69,15 @@ impl Freshness {
         self.known.fetch_max(line.sequence, Ordering::SeqCst);
     }
 
-    /// Anything may have changed, and the log is at this line, whatever was known before.
-    pub(super) fn changed(&self, last: u64) {
+    /// Anything may have changed, and the log is at this line, whatever was known before; unless it is still the same log: then it
+    /// may be further already by what was committed here meanwhile.
+    pub(super) fn changed(&self, last: u64, is_same: bool) {
         for line in self.names.iter().chain([&self.prefixes, &self.everything, &self.known]) {
-            line.store(last, Ordering::SeqCst);
+            if is_same {
+                line.fetch_max(last, Ordering::SeqCst);
+            } else {
+                line.store(last, Ordering::SeqCst);
+            }
         }
         self.versions.count_all();
     }
@@ -128,8 +133,11 @@ mod tests {
         assert_eq!(freshness.of_name(&Key::new("10.1/A").unwrap()), 5);
         assert_eq!(freshness.of_name(&Key::new("10.1/b").unwrap()), 0);
         assert_eq!((freshness.of_prefixes(), freshness.known()), (0, 5));
+        freshness.changed(4, true);
+        assert_eq!(freshness.of_name(&Key::new("10.1/A").unwrap()), 5);
+        assert_eq!(freshness.of_name(&Key::new("10.1/b").unwrap()), 4);
         // The log was lost in part.
-        freshness.changed(3);
+        freshness.changed(3, false);
         assert_eq!(freshness.of_name(&Key::new("10.1/A").unwrap()), 3);
         assert_eq!(freshness.known(), 3);
     }

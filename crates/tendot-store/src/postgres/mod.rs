@@ -80,6 +80,8 @@ pub struct DatabaseHost {
     pub place: String,
     /// What it is.
     pub role: HostRole,
+    /// Whether it is asked: not a standby that may have another history than the primary, nor any if the address says so.
+    pub is_asked: bool,
     /// Lines of the log that are known here and not there; none if it is not reached.
     pub behind: Option<u64>,
     /// For how long it has not known all that is known here; none if it is not reached.

@@ -1,11 +1,13 @@
 //! The servers of a database: which of them takes changes, how far the others have come, and who is asked.
 
+use std::future::Future;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use deadpool_postgres::{Object, Pool};
 use tokio::sync::Notify;
+use tokio::time::timeout;
 
 use super::connect::{Address, Host};
 use super::error::Failure;
@@ -42,6 +44,8 @@ pub(super) struct Nodes {
     /// Whose turn it is among the standbys.
     turn: AtomicUsize,
     lead: Mutex<Lead>,
+    /// The primary is another one, or was lost.
+    led_anew: Notify,
     /// Whether the primary may be another one than before, or was out of sight: what was known of it may not be so any more.
     pub(super) is_anew: AtomicBool,
     pub(super) freshness: Freshness,
@@ -58,6 +62,7 @@ struct Lead {
 /// One server.
 #[derive(Debug)]
 pub(super) struct Node {
+    number: usize,
     pub(super) place: String,
     /// Connections for what takes longer, each for one at a time.
     readers: Pool,
@@ -70,6 +75,8 @@ pub(super) struct Node {
     seen: Mutex<Seen>,
     /// Wakes who watches it.
     pub(super) wake: Notify,
+    /// Nobody is to wait for it any longer.
+    given_up: Notify,
 }
 
 /// What was last seen of a server.
@@ -81,6 +88,8 @@ struct Seen {
     /// The last transaction that a standby knows, which the primary has to know, too, before the standby is asked.
     commit: Option<Commit>,
     is_confirmed: bool,
+    /// The last one that a primary knew, too: while there is none, a standby that was away and still has it is asked again.
+    confirmed: Option<Commit>,
 }
 
 /// The number of a transaction, and by what it is told from others of this number.
@@ -103,29 +112,34 @@ pub(super) struct Told {
     pub(super) takes_changes: bool,
     pub(super) line: u64,
     pub(super) commit: Option<Commit>,
+    /// Whether it knows a transaction of the last primary that was seen.
+    pub(super) is_confirmed: bool,
 }
 
 impl Nodes {
     pub(super) fn new(address: &Address, settings: &PostgresSettings) -> Result<Self, PostgresError> {
-        let node = |host: &Host| {
+        let node = |(number, host): (usize, &Host)| {
             let half = settings.connections.div_ceil(2);
             let pool = |most| address.pool(host, most, settings);
             let (state, level) = (State::Unsure, Instant::now());
             Ok(Node {
+                number,
                 place: host.place.clone(),
                 readers: pool(half)?,
                 shared: Shared::new(pool(half)?, half, settings.patience),
                 writing: pool(1)?,
                 watching: pool(1)?,
-                seen: Mutex::new(Seen { state, level, commit: None, is_confirmed: false }),
+                seen: Mutex::new(Seen { state, level, commit: None, is_confirmed: false, confirmed: None }),
                 wake: Notify::new(),
+                given_up: Notify::new(),
             })
         };
         Ok(Self {
-            all: address.hosts.iter().map(node).collect::<Result<_, PostgresError>>()?,
+            all: address.hosts.iter().enumerate().map(node).collect::<Result<_, PostgresError>>()?,
             asks_standbys: address.asks_standbys,
             turn: AtomicUsize::new(0),
             lead: Mutex::new(Lead { number: None, lost: None }),
+            led_anew: Notify::new(),
             is_anew: AtomicBool::new(true),
             freshness: Freshness::new(),
         })
@@ -162,6 +176,9 @@ impl Nodes {
         if let Some(lead) = lead.filter(|number| tried & (1 << number) == 0) {
             return Some((lead, true));
         }
+        if !self.asks_standbys {
+            return None;
+        }
         let most = left().filter_map(|(number, node)| Some((node.standby()?, number))).max();
         match (read, most) {
             // The primary is not there, or did not answer just now: better an older answer than none.
@@ -170,7 +187,8 @@ impl Nodes {
             (Read::Current, Some((known, number))) if lead.is_none() && known >= self.freshness.known() => {
                 return Some((number, true));
             }
-            _ => {}
+            (Read::Current, _) => return None,
+            (Read::Since(_), None) => {}
         }
         left().find(|(_, node)| node.seen().state == State::Unsure).map(|(number, _)| (number, false))
     }
@@ -178,6 +196,11 @@ impl Nodes {
     /// The server that takes changes.
     pub(super) fn primary(&self) -> Result<&Node, Failure> {
         self.lead().number.and_then(|number| self.get(number)).ok_or(Failure::NoPrimary)
+    }
+
+    /// The same, to be asked so long as it does, and for no longer than this.
+    pub(super) fn leading(&self, time: Duration) -> Result<Leading<'_>, Failure> {
+        Ok(Leading { nodes: self, node: self.primary()?, time })
     }
 
     /// Whether there has been none for so long that nobody should wait.
@@ -200,12 +223,13 @@ impl Nodes {
                 tracing::info!(host = %node.place, "this server of the database takes changes now");
             }
             lead.number = Some(number);
+            self.led_anew.notify_waiters();
             // What standbys know is to be held against what this one knows.
             self.all.iter().for_each(|node| node.seen().is_confirmed = false);
             self.is_anew.store(true, Ordering::SeqCst);
         } else if !told.takes_changes && lead.number == Some(number) {
             tracing::warn!(host = %node.place, "this server of the database takes no more changes");
-            *lead = Lead { number: None, lost: Some(Instant::now()) };
+            self.lose(&mut lead);
         }
         let (is_lead, is_led) = (lead.number == Some(number), lead.number.is_some());
         drop(lead);
@@ -220,7 +244,10 @@ impl Nodes {
         seen.state = if told.takes_changes { State::Primary(told.line) } else { State::Standby(told.line) };
         seen.commit.clone_from(&told.commit);
         // Where nothing was ever committed there is nothing to be held against.
-        seen.is_confirmed |= told.commit.is_none();
+        seen.is_confirmed |= told.commit.is_none() || !is_led && told.is_confirmed;
+        if seen.is_confirmed && told.commit.is_some() {
+            seen.confirmed.clone_from(&told.commit);
+        }
         if told.takes_changes || told.line >= self.freshness.known() {
             seen.level = Instant::now();
         }
@@ -240,7 +267,20 @@ impl Nodes {
     /// The primary knows the transaction, too.
     pub(super) fn confirm(&self, number: usize, commit: &Commit) {
         let Some(mut seen) = self.get(number).map(Node::seen) else { return };
-        seen.is_confirmed |= seen.commit.as_ref() == Some(commit);
+        if seen.commit.as_ref() == Some(commit) {
+            seen.is_confirmed = true;
+            seen.confirmed = Some(commit.clone());
+        }
+    }
+
+    /// What a standby and a primary both knew.
+    pub(super) fn confirmed(&self, number: usize) -> Option<Commit> {
+        self.get(number)?.seen().confirmed.clone()
+    }
+
+    fn lose(&self, lead: &mut Lead) {
+        *lead = Lead { number: None, lost: Some(Instant::now()) };
+        self.led_anew.notify_waiters();
     }
 
     /// A server was asked whether it is there, and did not answer.
@@ -248,7 +288,7 @@ impl Nodes {
         let Some(node) = self.get(number) else { return };
         let mut lead = self.lead();
         if lead.number == Some(number) {
-            *lead = Lead { number: None, lost: Some(Instant::now()) };
+            self.lose(&mut lead);
         }
         drop(lead);
         let mut seen = node.seen();
@@ -257,12 +297,15 @@ impl Nodes {
             tracing::warn!(host = %node.place, %why, "a server of the database is not reached");
         }
         (seen.state, seen.is_confirmed) = (State::Gone, false);
+        drop(seen);
+        node.given_up.notify_waiters();
     }
 
     /// What is known of each, for people.
     pub(super) fn hosts(&self) -> Vec<DatabaseHost> {
-        let known = self.freshness.known();
+        let (known, lead) = (self.freshness.known(), self.lead().number);
         let host = |node: &Node| {
+            let is_asked = lead == Some(node.number) || self.asks_standbys && node.standby().is_some();
             let seen = node.seen();
             let (role, behind) = match seen.state {
                 State::Unsure | State::Gone => (HostRole::Unreachable, None),
@@ -270,9 +313,37 @@ impl Nodes {
                 State::Primary(_) => (HostRole::Primary, Some(0)),
             };
             let lag = behind.map(|behind| if behind == 0 { Duration::ZERO } else { seen.level.elapsed() });
-            DatabaseHost { place: node.place.clone(), role, behind, lag }
+            DatabaseHost { place: node.place.clone(), role, is_asked, behind, lag }
         };
         self.all.iter().map(host).collect()
+    }
+}
+
+/// A server that takes changes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Leading<'n> {
+    nodes: &'n Nodes,
+    pub(super) node: &'n Node,
+    time: Duration,
+}
+
+impl Leading<'_> {
+    /// What comes in time; nobody waits for one that takes no more changes.
+    pub(super) async fn within<T>(&self, asked: impl Future<Output = T>) -> Result<T, Failure> {
+        let deposed = async {
+            loop {
+                let anew = self.nodes.led_anew.notified();
+                if self.nodes.lead().number != Some(self.node.number) {
+                    return;
+                }
+                anew.await;
+            }
+        };
+        tokio::select! {
+            biased;
+            answer = timeout(self.time, asked) => answer.map_err(|_| Failure::Silent),
+            () = deposed => Err(Failure::Silent),
+        }
     }
 }
 
@@ -287,6 +358,22 @@ impl Node {
         match seen.state {
             State::Standby(line) if seen.is_confirmed => Some(line),
             _ => None,
+        }
+    }
+
+    /// What it answers, in time and unless it is given up.
+    pub(super) async fn within<T, E>(
+        &self,
+        time: Duration,
+        asked: impl Future<Output = Result<T, E>>,
+    ) -> Result<T, Failure>
+    where
+        Failure: From<E>,
+    {
+        tokio::select! {
+            biased;
+            answer = timeout(time, asked) => Ok(answer.map_err(|_| Failure::Silent)??),
+            () = self.given_up.notified() => Err(Failure::Silent),
         }
     }
 

@@ -14,6 +14,7 @@ use super::nodes::{Node, Picked, Read};
 use super::{Postgres, row};
 use crate::embedded::key::record_key;
 use crate::recent::{is_recent_enough, remember, remembered};
+use crate::versions::is_of_prefix_record;
 use crate::{Counted, Entry, Key, Listed, Logged, Note, Piece, StoreError};
 
 /// How often is asked again when the way to the server breaks: reading twice does no harm.
@@ -98,7 +99,8 @@ impl Postgres {
         let (found, is_sure) = self.one("reading a record", GET, &&*record_key(key), read).await?;
         if !is_sure {
             // Whatever is made of it is not kept.
-            self.nodes.freshness.versions.count(Some(key), false);
+            let is_of_prefix = std::str::from_utf8(key.as_bytes()).is_ok_and(is_of_prefix_record);
+            self.nodes.freshness.versions.count(Some(key), is_of_prefix);
         }
         let entry = found.map(|found| row::entry(&found, 0)).transpose()?.flatten();
         // Two long names could have the same key; then only one of them is here.
@@ -296,7 +298,7 @@ impl Postgres {
         parameters: Parameters<'_>,
     ) -> Result<Vec<Row>, Failure> {
         let client = node.reader().await?;
-        let rows = self.within(ask(&client, sql, parameters)).await;
+        let rows = node.within(self.time(), ask(&client, sql, parameters)).await;
         if rows.is_err() {
             // Whatever is wrong with it, the next one is asked on another.
             drop(Object::take(client));
@@ -321,10 +323,10 @@ impl Postgres {
         sql: &str,
         key: &(dyn ToSql + Sync),
     ) -> Result<Option<Row>, Failure> {
-        let client = node.shared.get().await?;
         // What is short is not waited for as long as what may take its time.
-        let asked = tokio::time::timeout(self.settings.patience, ask(&client, sql, &[key])).await;
-        let rows = asked.map_err(|_| Failure::Silent).and_then(|rows| Ok(rows?));
+        let patience = self.settings.patience;
+        let client = node.within(patience, node.shared.get()).await?;
+        let rows = node.within(patience, ask(&client, sql, &[key])).await;
         if rows.is_err() {
             node.shared.forget(&client);
         }
@@ -373,13 +375,16 @@ impl Postgres {
         }
     }
 
+    fn time(&self) -> Duration {
+        self.settings.statement + self.settings.patience
+    }
+
     /// What comes in time: the server ends a statement itself, unless it is no longer there.
     pub(super) async fn within<T>(
         &self,
         asked: impl Future<Output = Result<T, tokio_postgres::Error>>,
     ) -> Result<T, Failure> {
-        let time = self.settings.statement + self.settings.patience;
-        Ok(tokio::time::timeout(time, asked).await.map_err(|_| Failure::Silent)??)
+        Ok(tokio::time::timeout(self.time(), asked).await.map_err(|_| Failure::Silent)??)
     }
 }
 

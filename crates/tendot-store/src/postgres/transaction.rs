@@ -2,18 +2,17 @@
 //! the second of which all is written and committed.
 
 use std::pin::pin;
-use std::time::Duration;
 
 use deadpool_postgres::{ClientWrapper, Object};
 use futures_util::TryStreamExt as _;
 use futures_util::future::{BoxFuture, join_all, join5, try_join_all};
-use tokio::time::timeout;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Error, Row, Statement};
 
 use super::batch::{Batch, Wanted};
 use super::columns::{Lines, Past, Records};
 use super::error::Failure;
+use super::nodes::Leading;
 use super::row;
 use crate::embedded::key::record_key;
 use crate::{Change, CommitError, Committed, Key, StoreError};
@@ -107,7 +106,11 @@ pub(super) async fn probe(client: &Object) -> Result<(), Error> {
 }
 
 /// Tries to carry out changes, each whole or not at all. After trouble the connection is of no more use.
-pub(super) async fn attempt(client: &Object, changes: &[&Change], time: Duration) -> Result<Done, Trouble> {
+pub(super) async fn attempt(
+    client: &Object,
+    changes: &[&Change],
+    leading: &Leading<'_>,
+) -> Result<Done, Trouble> {
     let loading = async {
         let read = prepare(client, READ.iter().chain([&LOCK])).await?;
         let write = prepare(client, WRITE.iter()).await?;
@@ -115,15 +118,14 @@ pub(super) async fn attempt(client: &Object, changes: &[&Change], time: Duration
         Ok::<_, Trouble>((write, loaded))
     };
     // The lock is not let go before the server has noticed that nobody wants it, but nothing has been written.
-    let (write, (mut batch, commit)) = timeout(time, loading).await.map_err(|_| Failure::Silent)??;
+    let (write, (mut batch, commit)) = leading.within(loading).await??;
     let results = changes.iter().map(|change| batch.apply(change)).collect();
     let done = Done { results, last: batch.sequence };
     if batch.is_nothing() {
-        timeout(time, client.batch_execute("rollback")).await.map_err(|_| Failure::Silent)??;
+        leading.within(client.batch_execute("rollback")).await??;
         return Ok(done);
     }
-    let written = timeout(time, write_and_commit(client, &write, &batch, &commit)).await;
-    match written.map_err(|_| Failure::Silent).flatten() {
+    match leading.within(write_and_commit(client, &write, &batch, &commit)).await.flatten() {
         Ok(()) => Ok(done),
         Err(why) => Err(Trouble::Unknown { commit, done, why }),
     }

@@ -20,6 +20,9 @@ const PAUSE: Duration = Duration::from_millis(200);
 /// Between two looks that follow each other because somebody got no answer.
 const SHORT_PAUSE: Duration = Duration::from_millis(20);
 
+/// Who has not answered then is not there.
+const LONGEST_LOOK: Duration = Duration::from_secs(2);
+
 /// Lines of the log that are read together, and how often in a row; after more, everything may have changed.
 const LINES: usize = 1_000;
 const PAGES: usize = 20;
@@ -28,6 +31,7 @@ const LOOK: &str = "\
     select current_setting('transaction_read_only'), c.sequence, c.commits, \
         (select id from tendot_commits where number = c.commits), \
         (select id from tendot_commits where number = $1), \
+        (select id from tendot_commits where number = $2), \
         (select compatible from tendot_schema where id = 1) \
     from tendot_counters c where c.id = 1";
 
@@ -57,7 +61,7 @@ struct Watching {
 impl Watch {
     /// Begins to watch, when all servers have been looked at once.
     pub(super) async fn start(nodes: &Arc<Nodes>, settings: &PostgresSettings) -> Self {
-        let time = settings.patience / 2;
+        let time = LONGEST_LOOK.min(settings.patience / 2);
         let watching = Arc::new(Watching { nodes: Arc::clone(nodes), followed: Mutex::new(None), time });
         let mut first = JoinSet::new();
         let mut tasks = JoinSet::new();
@@ -86,12 +90,14 @@ impl Watching {
     async fn look(&self, number: usize) {
         let Some(node) = self.nodes.get(number) else { return };
         let commit = self.followed().as_ref().and_then(|followed| followed.commit.clone());
-        let mut asked = self.ask(node, commit.as_ref()).await;
+        let commits = [commit, self.nodes.confirmed(number)];
+        let known = self.nodes.freshness.known();
+        let mut asked = self.ask(node, &commits).await;
         // A connection that is broken tells nothing of the server, but another that cannot be made does. Who answers on it may
         // be another one, where something in between hands connections on.
         let is_other = matches!(asked, Err(Failure::Server(_)));
         if is_other {
-            asked = self.ask(node, commit.as_ref()).await;
+            asked = self.ask(node, &commits).await;
         }
         let (client, told, is_same) = match asked {
             Ok(asked) => asked,
@@ -103,24 +109,28 @@ impl Watching {
         if told.takes_changes && (is_other || !is_same) {
             self.nodes.is_anew.store(true, Ordering::SeqCst);
         }
+        // What was known before it was asked is known there, too, if the history is the same.
+        let begin = || self.begin_at(&told, is_same && told.line >= known);
         // Whether the server is there tells the next look.
-        match self.within(self.follow(&client, &told)).await {
+        match self.within(self.follow(&client, &told, begin)).await {
             Ok(()) => {}
             Err(Failure::Unread(error)) => {
                 tracing::error!(host = %node.place, %error, "a line of the log can't be read; nothing is kept");
-                self.begin_at(&told);
+                begin();
             }
             Err(_) => drop(Object::take(client)),
         }
     }
 
-    /// What a server says of itself, and whether it knows the transaction that was last seen.
-    async fn ask(&self, node: &Node, last: Option<&Commit>) -> Result<(Object, Told, bool), Failure> {
+    /// What a server says of itself, and whether it knows the transaction that was last seen. The other one is what it was last
+    /// known to share with a primary.
+    async fn ask(&self, node: &Node, commits: &[Option<Commit>; 2]) -> Result<(Object, Told, bool), Failure> {
         let client = self.within(node.watching()).await?;
-        let number = last.map_or(0, |(number, _)| *number);
+        let [last, shared] =
+            commits.each_ref().map(|commit| commit.as_ref().map_or(0, |(number, _)| *number));
         let asked = async {
             let statement = client.prepare_cached(LOOK).await?;
-            Ok(client.query_one(&statement, &[&number]).await?)
+            Ok(client.query_one(&statement, &[&last, &shared]).await?)
         };
         let row = match self.within(asked).await {
             Ok(row) => row,
@@ -129,23 +139,27 @@ impl Watching {
                 return Err(why);
             }
         };
-        let compatible: Option<i32> = row::column(&row, 5)?;
+        let compatible: Option<i32> = row::column(&row, 6)?;
         if compatible.is_some_and(|compatible| compatible > schema::known()) {
             return Err(Failure::Newer);
         }
         let commit = row::column::<i64>(&row, 2)?;
+        let knows = |commit: &Option<Commit>, column| {
+            let known: Option<&str> = row::column(&row, column)?;
+            Ok::<_, Failure>(commit.as_ref().map(|(_, id)| known == Some(id)))
+        };
+        let [last, shared] = [knows(&commits[0], 4)?, knows(&commits[1], 5)?];
         let told = Told {
             takes_changes: row::column::<&str>(&row, 0)? == "off",
             line: row::number(row::column(&row, 1)?),
             commit: row::column::<Option<String>>(&row, 3)?.map(|id| (commit, id)),
+            is_confirmed: last == Some(true) || shared == Some(true),
         };
-        let known: Option<&str> = row::column(&row, 4)?;
-        let is_same = last.is_none_or(|(_, id)| known == Some(id));
-        Ok((client, told, is_same))
+        Ok((client, told, last.unwrap_or(true)))
     }
 
     /// Reads what is new in the log.
-    async fn follow(&self, client: &Object, told: &Told) -> Result<(), Failure> {
+    async fn follow(&self, client: &Object, told: &Told, begin: impl Fn()) -> Result<(), Failure> {
         if told.takes_changes {
             self.confirm(client).await?;
         }
@@ -154,7 +168,7 @@ impl Watching {
             // A standby may simply not have come so far.
             !told.takes_changes || *line <= told.line && !self.nodes.is_anew.load(Ordering::SeqCst)
         }) else {
-            self.begin_at(told);
+            begin();
             return Ok(());
         };
         for _ in 0..PAGES {
@@ -172,16 +186,16 @@ impl Watching {
                 followed.line = followed.line.max(line);
             }
         }
-        self.begin_at(told);
+        begin();
         Ok(())
     }
 
-    /// Follows from here on: anything may have changed before.
-    fn begin_at(&self, told: &Told) {
+    /// Follows from here on: anything may have changed before, and the history may be another.
+    fn begin_at(&self, told: &Told, is_same: bool) {
         if told.takes_changes {
             self.nodes.is_anew.store(false, Ordering::SeqCst);
         }
-        self.nodes.freshness.changed(told.line);
+        self.nodes.freshness.changed(told.line, is_same);
         *self.followed() = Some(Followed { line: told.line, commit: told.commit.clone() });
     }
 

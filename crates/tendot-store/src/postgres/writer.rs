@@ -1,6 +1,8 @@
 //! Changes, committed together: while one transaction is made durable, the next ones wait and then share one.
 
+use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use deadpool_postgres::Object;
@@ -26,6 +28,9 @@ const WAITING: usize = 64 << 20;
 const FIRST_PAUSE: Duration = Duration::from_millis(5);
 const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 
+/// How often who waits for a change looks whether it is worth it.
+const BETWEEN_LOOKS: Duration = Duration::from_millis(250);
+
 const DOING: &str = "committing changes";
 
 /// The way to the task that writes, which ends when this is dropped and all that was sent is done.
@@ -34,12 +39,15 @@ pub(super) struct Writer {
     jobs: UnboundedSender<Job>,
     room: Arc<Semaphore>,
     nodes: Arc<Nodes>,
+    patience: Duration,
 }
 
 #[derive(Debug)]
 struct Job {
     change: Change,
     came: Instant,
+    /// Set by whoever is first: the writer, who carries it out, or who waits for it and gives it up.
+    is_taken: Arc<AtomicBool>,
     reply: oneshot::Sender<Result<Committed, CommitError>>,
     /// Given back when it is done, also if nobody waits for it any more.
     _room: OwnedSemaphorePermit,
@@ -48,26 +56,53 @@ struct Job {
 impl Writer {
     pub(super) fn start(nodes: Arc<Nodes>, settings: PostgresSettings) -> Self {
         let (jobs, inbox) = unbounded_channel();
+        let patience = settings.patience;
         tokio::spawn(Writing { nodes: Arc::clone(&nodes), settings }.run(inbox));
-        Self { jobs, room: Arc::new(Semaphore::new(WAITING)), nodes }
+        Self { jobs, room: Arc::new(Semaphore::new(WAITING)), nodes, patience }
     }
 
     pub(super) async fn commit(&self, change: Change) -> Result<Committed, CommitError> {
         let gone = || StoreError::ReadOnly { why: "its writer has stopped".into() };
-        if self.nodes.lacks_primary() {
-            return Err(Failure::NoPrimary.into_store(DOING).into());
-        }
+        let came = Instant::now();
+        self.check_patience(came)?;
         let size = change.size().min(WAITING) as u32;
-        let Ok(room) = Arc::clone(&self.room).acquire_many_owned(size).await else {
-            return Err(gone().into());
+        let mut room = pin!(Arc::clone(&self.room).acquire_many_owned(size));
+        let room = loop {
+            match timeout(BETWEEN_LOOKS, &mut room).await {
+                Ok(Ok(room)) => break room,
+                Ok(Err(_)) => return Err(gone().into()),
+                Err(_) => self.check_patience(came)?,
+            }
         };
-        let (reply, answer) = oneshot::channel();
-        if self.jobs.send(Job { change, came: Instant::now(), reply, _room: room }).is_err() {
+        let (reply, mut answer) = oneshot::channel();
+        let is_taken = Arc::new(AtomicBool::new(false));
+        let job = Job { change, came, is_taken: Arc::clone(&is_taken), reply, _room: room };
+        if self.jobs.send(job).is_err() {
             return Err(gone().into());
         }
         // It may have been sent to the database already.
         let unheard = |_| StoreError::Unknown { why: "the writer was stopped".into() };
-        answer.await.map_err(unheard)?
+        loop {
+            if let Ok(answer) = timeout(BETWEEN_LOOKS, &mut answer).await {
+                return answer.map_err(unheard)?;
+            }
+            // What is being carried out ends by itself; of the others nothing was done.
+            if let Err(why) = self.check_patience(came)
+                && !is_taken.swap(true, Ordering::SeqCst)
+            {
+                return Err(why.into());
+            }
+        }
+    }
+
+    /// Nobody waits for a writer that is held up, or for a primary that is not there.
+    fn check_patience(&self, came: Instant) -> Result<(), StoreError> {
+        let why = match () {
+            () if self.nodes.lacks_primary() => Failure::NoPrimary,
+            () if came.elapsed() > self.patience => Failure::Busy,
+            () => return Ok(()),
+        };
+        Err(why.into_store(DOING))
     }
 }
 
@@ -87,6 +122,9 @@ impl Writing {
                     None => return,
                 },
             };
+            if !first.take() {
+                continue;
+            }
             let (mut edits, mut bytes) = (first.change.edits.len(), first.change.size());
             let mut jobs = vec![first];
             while jobs.len() < TOGETHER
@@ -99,7 +137,9 @@ impl Writing {
                     held = Some(job);
                     break;
                 }
-                jobs.push(job);
+                if job.take() {
+                    jobs.push(job);
+                }
             }
             let changes: Vec<&Change> = jobs.iter().map(|job| &job.change).collect();
             let deadline = jobs.first().map_or_else(Instant::now, |job| job.came) + self.settings.patience;
@@ -157,9 +197,11 @@ impl Writing {
     }
 
     async fn attempt(&self, changes: &[&Change]) -> Result<Done, Trouble> {
-        let node = self.nodes.primary()?;
-        let client = node.writing().await.inspect_err(|_| node.suspect())?;
-        let tried = transaction::attempt(&client, changes, self.time()).await;
+        // After this time the server will not answer any more.
+        let leading = self.nodes.leading(self.settings.statement + self.settings.patience)?;
+        let node = leading.node;
+        let client = leading.within(node.writing()).await.flatten().inspect_err(|_| node.suspect())?;
+        let tried = transaction::attempt(&client, changes, &leading).await;
         if tried.is_err() {
             node.suspect();
             // The server ends the transaction when the connection is gone, and nobody gets one that is within.
@@ -174,12 +216,15 @@ impl Writing {
         let mut pause = FIRST_PAUSE;
         loop {
             let asked = async {
-                // Never given back: whoever gives up in the middle leaves it within a transaction.
-                let client = Object::take(self.nodes.primary()?.writing().await?);
-                transaction::was_committed(&client, commit).await
+                let leading = self.nodes.leading(self.settings.patience)?;
+                let asked = async {
+                    // Never given back: whoever gives up in the middle leaves it within a transaction.
+                    let client = Object::take(leading.node.writing().await?);
+                    transaction::was_committed(&client, commit).await
+                };
+                leading.within(asked).await.flatten()
             };
-            let found = timeout(self.time(), asked).await.unwrap_or(Err(Failure::Silent));
-            match found {
+            match asked.await {
                 Ok(found) => return Ok(found),
                 // Whatever it is, nothing else tells: also a standby may yet become the primary.
                 Err(error) if Instant::now() + pause > deadline => return Err(error),
@@ -188,10 +233,12 @@ impl Writing {
             pause = (pause * 2).min(LONGEST_PAUSE);
         }
     }
+}
 
-    /// After which the server will not answer any more.
-    fn time(&self) -> Duration {
-        self.settings.statement + self.settings.patience
+impl Job {
+    /// Whether somebody still waits for it, who now has to wait until it is done.
+    fn take(&self) -> bool {
+        !self.is_taken.swap(true, Ordering::SeqCst)
     }
 }
 

@@ -280,3 +280,111 @@ fn a_standby_astray() {
         }
     });
 }
+
+/// Without a primary, standbys that were away for a moment are asked again: they have what was known of them, or all that was known.
+#[test]
+fn standbys_that_come_back_without_a_primary() {
+    let cluster = Arc::new(Cluster::start());
+    block_on(async {
+        let store = open(&cluster, "").await;
+        commit(&store, vec![put(NAME, "first", Expect::Absent)]).await.unwrap();
+        until("all is level", async || store.hosts().iter().all(|host| host.behind == Some(0))).await;
+        // It starts from here.
+        wait(&cluster, |cluster| cluster.primary.psql("checkpoint")).await;
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        wait(&cluster, |cluster| {
+            cluster.standbys[1].psql("checkpoint");
+            cluster.standbys[1].psql("alter system set recovery_min_apply_delay = '1h'");
+            cluster.standbys[1].psql("select pg_reload_conf()");
+        })
+        .await;
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        commit(&store, vec![put(NAME, "second", Expect::Any)]).await.unwrap();
+        until("one is level", async || store.hosts()[1].behind == Some(0)).await;
+        assert_eq!(store.hosts()[2].behind, Some(1), "the other one waits");
+        let answer = async |store: &Postgres| {
+            let entry = recent(store.get(&Key::new(NAME).unwrap())).await.ok()??;
+            Some(String::from_utf8_lossy(&entry.values[0].data).into_owned())
+        };
+        wait(&cluster, |cluster| {
+            cluster.primary.kill();
+            cluster.standbys.iter().for_each(Server::kill);
+        })
+        .await;
+        until("nobody is there", async || answer(&store).await.is_none()).await;
+        let asked = || store.hosts().iter().map(|host| host.is_asked).collect::<Vec<_>>();
+        wait(&cluster, |cluster| cluster.standbys[1].restart()).await;
+        until("an older answer is better than none", async || {
+            answer(&store).await.as_deref() == Some("first")
+        })
+        .await;
+        assert_eq!(asked(), [false, false, true]);
+        wait(&cluster, |cluster| cluster.standbys[0].restart()).await;
+        until("who knows all is asked", async || asked() == [false, true, true]).await;
+        for _ in 0..20 {
+            assert_eq!(answer(&store).await.as_deref(), Some("second"));
+        }
+    });
+}
+
+/// Servers that are silent, though nobody refuses a connection: others are asked, changes that wait are refused soon, and after a
+/// promotion all goes on.
+#[test]
+fn silence() {
+    let cluster = Arc::new(Cluster::start());
+    block_on(async {
+        // Nobody waits as long as they might.
+        let settings = PostgresSettings::default();
+        let store = Postgres::open(&cluster.address("postgres", ""), &settings).await.unwrap();
+        let store = Arc::new(store);
+        commit(&store, vec![put(NAME, "first", Expect::Absent)]).await.unwrap();
+        until("all is level", async || store.hosts().iter().all(|host| host.behind == Some(0))).await;
+        assert_eq!(recent(url(&store, NAME)).await.as_deref(), Some("first"));
+
+        wait(&cluster, |cluster| cluster.standbys[0].signal("STOP")).await;
+        let (stopped, mut slowest) = (Instant::now(), Duration::ZERO);
+        while stopped.elapsed() < Duration::from_secs(3) {
+            let asked = Instant::now();
+            assert_eq!(recent(url(&store, NAME)).await.as_deref(), Some("first"));
+            slowest = slowest.max(asked.elapsed());
+        }
+        assert!(slowest < Duration::from_secs(4), "answered after {slowest:?}");
+        assert_eq!(roles(&store)[1], HostRole::Unreachable);
+        wait(&cluster, |cluster| cluster.standbys[0].signal("CONT")).await;
+        until("all is level", async || store.hosts().iter().all(|host| host.behind == Some(0))).await;
+
+        wait(&cluster, |cluster| cluster.primary.signal("STOP")).await;
+        let waiting: Vec<_> = (0..4)
+            .map(|number| {
+                let store = Arc::clone(&store);
+                tokio::spawn(async move {
+                    // The first is sent, the others wait behind it.
+                    tokio::time::sleep(Duration::from_millis(50 * number)).await;
+                    let asked = Instant::now();
+                    let name = format!("10.1000/waiting-{number}");
+                    (commit(&store, vec![put(&name, "x", Expect::Absent)]).await, asked.elapsed())
+                })
+            })
+            .collect();
+        for waiting in waiting {
+            let (refused, time) = waiting.await.unwrap();
+            let refused = refused.unwrap_err();
+            assert!(matches!(refused, CommitError::Store(StoreError::ReadOnly { .. })), "{refused}");
+            assert!(time < Duration::from_secs(7), "refused after {time:?}");
+        }
+        assert_eq!(recent(url(&store, NAME)).await.as_deref(), Some("first"));
+
+        wait(&cluster, |cluster| {
+            cluster.promote();
+        })
+        .await;
+        let promoted = Instant::now();
+        until("changes are taken", async || {
+            commit(&store, vec![put(NAME, "second", Expect::Any)]).await.is_ok()
+        })
+        .await;
+        assert!(promoted.elapsed() < Duration::from_secs(3), "after {:?}", promoted.elapsed());
+        wait(&cluster, |cluster| cluster.primary.kill()).await;
+        assert_eq!(crate::logged(&store).await.len(), 2);
+    });
+}
