@@ -363,7 +363,8 @@ impl Postgres {
                 (tried, rounds) = (0, rounds + 1);
                 continue;
             };
-            match ask(node).await {
+            // On the heap: as part of all the futures that wait for it, it is deeper than the compiler goes.
+            match Box::pin(ask(node)).await {
                 Err(error) if error.is_passing() || error.is_of_server() => {
                     if error.is_of_server() {
                         node.suspect();
