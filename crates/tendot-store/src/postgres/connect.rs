@@ -7,6 +7,7 @@ use deadpool_postgres::{Hook, HookError, Manager, ManagerConfig, Pool, Recycling
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::{ClientConfig, RootCertStore};
+use tokio::time::timeout;
 use tokio_postgres::{Config, config as driver};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
@@ -98,9 +99,14 @@ impl Address {
         let recycling = ManagerConfig { recycling_method: RecyclingMethod::Fast };
         let manager = Manager::from_config(host.config.clone(), self.tls.clone(), recycling);
         let begin: Arc<str> = begin(settings).into();
+        let patience = settings.patience;
+        // The time for making a connection has ended by then.
         let prepare = Hook::async_fn(move |client, _| {
             let begin = Arc::clone(&begin);
-            Box::pin(async move { client.batch_execute(&begin).await.map_err(HookError::Backend) })
+            Box::pin(async move {
+                let begun = timeout(patience, client.batch_execute(&begin)).await;
+                begun.map_err(|_| HookError::message("silent"))?.map_err(HookError::Backend)
+            })
         });
         Pool::builder(manager)
             .max_size(most.max(1))

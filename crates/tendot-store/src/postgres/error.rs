@@ -192,7 +192,8 @@ impl From<PoolError> for Failure {
                 Self::Server(error)
             }
             PoolError::Timeout(TimeoutType::Wait) => Self::Busy,
-            PoolError::Timeout(_) => Self::Silent,
+            // The first statement of a connection says so itself.
+            PoolError::Timeout(_) | PoolError::PostCreateHook(HookError::Message(_)) => Self::Silent,
             _ => Self::Closed,
         }
     }
