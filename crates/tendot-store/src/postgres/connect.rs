@@ -75,9 +75,9 @@ impl Address {
             config.keepalives_idle(settings.patience.max(Duration::from_secs(1)));
         }
         // What was sent and is not acknowledged in time will not be: a server that vanished is noticed.
-        if config.get_tcp_user_timeout().is_none() {
-            config.tcp_user_timeout(settings.patience);
-        }
+        // The driver takes the number for seconds, while everybody else has milliseconds there.
+        let acknowledged = config.get_tcp_user_timeout().map(|time| Duration::from_millis(time.as_secs()));
+        config.tcp_user_timeout(acknowledged.unwrap_or(settings.patience));
         let asks_standbys =
             asks_standbys && config.get_target_session_attrs() == driver::TargetSessionAttrs::Any;
         let hosts = split(&config);
@@ -270,6 +270,17 @@ mod tests {
         check("mysql://user@host/d", Err("address"));
         check("postgres://u@h/d?sslrootcert=%2Fnot%2Fthere.pem", Err("/not/there.pem"));
         check("postgres://u@h/d?sslrootcert=/dev/null", Err("there is none in it"));
+    }
+
+    #[test]
+    fn times() {
+        let acknowledged = |address| {
+            let read = Address::read(address, &PostgresSettings::default()).unwrap();
+            *read.hosts[0].config.get_tcp_user_timeout().unwrap()
+        };
+        assert_eq!(acknowledged("postgres://u@h/d"), Duration::from_secs(10));
+        assert_eq!(acknowledged("postgres://u@h/d?tcp_user_timeout=1500"), Duration::from_millis(1500));
+        assert_eq!(acknowledged("host=h user=u tcp_user_timeout=1500"), Duration::from_millis(1500));
     }
 
     #[track_caller]
