@@ -45,6 +45,9 @@ impl Address {
     /// Several hosts are the servers of one database. `target_session_attrs` says who is asked: `any` or `prefer-standby`
     /// standbys where that is right, which is so without a word; `read-write` or `primary` only the one that takes changes.
     pub(super) fn read(address: &str, settings: &PostgresSettings) -> Result<Self, PostgresError> {
+        if is_torn(address) {
+            return Err(PostgresError::Address { why: "an `@` in a password is written as %40".into() });
+        }
         let (address, certificates) = take_option(address, "sslrootcert");
         let (mut address, target) = take_option(&address, "target_session_attrs");
         let asks_standbys = match target.as_deref() {
@@ -130,6 +133,14 @@ fn begin(settings: &PostgresSettings) -> String {
          set idle_in_transaction_session_timeout = {patience}; \
          select set_config('synchronous_commit', 'on', false) where current_setting('synchronous_commit') = 'off'"
     )
+}
+
+/// Whether there is another `@` behind the one that ends the password: then the rest of the password would be taken for a host,
+/// and be told.
+fn is_torn(address: &str) -> bool {
+    let schemes = ["postgres://", "postgresql://"];
+    let hosts = schemes.iter().find_map(|scheme| address.strip_prefix(scheme)?.split_once('@'));
+    hosts.is_some_and(|(_, hosts)| hosts.split('?').next().is_some_and(|hosts| hosts.contains('@')))
 }
 
 /// Takes an option away that the driver does not know, or not all of.
@@ -265,6 +276,12 @@ mod tests {
         check("postgres://u@a,a,a,a,a,a,a,a,a,a,a,a,a,a,a,a,a/d", Err("16 hosts"));
         check("postgres://u@%2Frun%2Fpostgresql/d", Ok("/run/postgresql:5432/d"));
         check("postgres:///d", Err("names no host"));
+        check("postgres://u:p@secret@h/d", Err("written as %40"));
+        check("postgres://u:p@secret:secret@h/d", Err("written as %40"));
+        check("postgres://u:p@secret/secret@h/d", Err("written as %40"));
+        check("postgres://u:p?x@secret@h/d", Err("written as %40"));
+        check("postgres://u:p%40secret@h/d?application_name=a@b", Ok("h:5432/d"));
+        check("host=h user=u password=p@ss://@x@y dbname=d", Ok("h:5432/d"));
         check("", Err("names no host"));
         check("postgres://user@host/d?colour=red", Err("colour"));
         check("mysql://user@host/d", Err("address"));
