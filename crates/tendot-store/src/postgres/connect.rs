@@ -69,8 +69,9 @@ impl Address {
         if config.get_hosts().len().max(config.get_hostaddrs().len()) > MOST_HOSTS {
             return Err(PostgresError::Address { why: format!("it names more than {MOST_HOSTS} hosts") });
         }
+        // Of each address that a host has: if the first is not reached, there is time for others.
         if config.get_connect_timeout().is_none() {
-            config.connect_timeout(settings.patience);
+            config.connect_timeout((settings.patience / 4).max(Duration::from_secs(1)));
         }
         config.application_name("tendot");
         // The driver has a time of its own, which is long.
@@ -291,10 +292,14 @@ mod tests {
 
     #[test]
     fn times() {
-        let acknowledged = |address| {
+        let config = |address| {
             let read = Address::read(address, &PostgresSettings::default()).unwrap();
-            *read.hosts[0].config.get_tcp_user_timeout().unwrap()
+            read.hosts[0].config.clone()
         };
+        let acknowledged = |address| *config(address).get_tcp_user_timeout().unwrap();
+        let connect = |address| *config(address).get_connect_timeout().unwrap();
+        assert_eq!(connect("postgres://u@h/d"), Duration::from_millis(2500));
+        assert_eq!(connect("postgres://u@h/d?connect_timeout=7"), Duration::from_secs(7));
         assert_eq!(acknowledged("postgres://u@h/d"), Duration::from_secs(10));
         assert_eq!(acknowledged("postgres://u@h/d?tcp_user_timeout=1500"), Duration::from_millis(1500));
         assert_eq!(acknowledged("host=h user=u tcp_user_timeout=1500"), Duration::from_millis(1500));
