@@ -49,6 +49,7 @@ impl Address {
             return Err(PostgresError::Address { why: "an `@` in a password is written as %40".into() });
         }
         let (address, certificates) = take_option(address, "sslrootcert");
+        let (address, hosts) = take_option(&address, "host");
         let (mut address, target) = take_option(&address, "target_session_attrs");
         let asks_standbys = match target.as_deref() {
             None | Some("any" | "prefer-standby") => true,
@@ -63,6 +64,10 @@ impl Address {
         }
         let unread = |error: tokio_postgres::Error| PostgresError::Address { why: told(&error) };
         let mut config: Config = address.parse().map_err(unread)?;
+        // The driver takes what stands in an option for one host.
+        for host in hosts.iter().flat_map(|hosts| hosts.split(',')) {
+            config.host(host);
+        }
         if config.get_hosts().is_empty() && config.get_hostaddrs().is_empty() {
             return Err(PostgresError::Address { why: "it names no host".into() });
         }
@@ -209,6 +214,10 @@ fn split(config: &Config) -> Vec<Host> {
             #[cfg(unix)]
             Some(driver::Host::Unix(path)) => {
                 one.host_path(path);
+                // There is no TLS on this machine's own sockets, and nobody needs it there.
+                if addresses.is_empty() {
+                    one.ssl_mode(driver::SslMode::Disable);
+                }
                 name = path.display().to_string();
             }
             None => {}
@@ -276,6 +285,9 @@ mod tests {
         check("postgres://u@a,b/d?target_session_attrs=standby", Err("target_session_attrs"));
         check("postgres://u@a,a,a,a,a,a,a,a,a,a,a,a,a,a,a,a,a/d", Err("16 hosts"));
         check("postgres://u@%2Frun%2Fpostgresql/d", Ok("/run/postgresql:5432/d"));
+        check("postgres:///d?user=u&host=a,b&port=1,2", Ok("a:1,b:2/d"));
+        check("postgres:///d?host=%2Frun%2Fa,/run/b,c", Ok("/run/a:5432,/run/b:5432,c:5432/d"));
+        check("postgres://u@a,a,a,a,a,a,a,a,a,a,a,a,a,a,a,a/d?host=a,a", Err("16 hosts"));
         check("postgres:///d", Err("names no host"));
         check("postgres://u:p@secret@h/d", Err("written as %40"));
         check("postgres://u:p@secret:secret@h/d", Err("written as %40"));

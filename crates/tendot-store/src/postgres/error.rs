@@ -153,7 +153,9 @@ impl PostgresError {
                 Self::Unreachable { place, why }
             }
             Some(_) => Self::Failed { place, why },
-            None if why.contains("password missing") => Self::Login { place, why },
+            None if why.contains("password missing") || why.contains("authentication error") => {
+                Self::Login { place, why }
+            }
             None if why.contains("TLS") => Self::Untrusted { place, why },
             None => Self::Unreachable { place, why },
         }

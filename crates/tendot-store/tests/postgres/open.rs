@@ -66,6 +66,8 @@ fn what_cannot_be_opened() {
         )
         .await;
         check(&format!("{}?sslmode=require", at("postgres", &empty)), "no trusted connection").await;
+        let bound = at("locked:right", &empty);
+        check(&format!("{bound}?channel_binding=require"), "refuses the user or the password").await;
         assert_eq!(server.ask(&empty, TABLES).await, "0", "nothing was made");
 
         // Tables that are newer, but have all that is needed.
@@ -125,6 +127,21 @@ fn whole_or_not() {
         other.batch_execute("rollback").await.unwrap();
         assert_eq!(server.ask(&database, TABLES).await, "0");
         commit(&open(&address).await, vec![put("10.1000/1", "x", Expect::Absent)]).await.unwrap();
+    });
+}
+
+/// On the machine's own socket, where nothing is encrypted whatever is said; and with the host among the options.
+#[test]
+fn sockets() {
+    block_on(async {
+        let server = server().await;
+        let database = server.database().await;
+        let (folder, port) = (server.folder().display(), server.port);
+        for mode in ["prefer", "require", "verify-full"] {
+            let address =
+                format!("postgres:///{database}?user=postgres&host={folder}&port={port}&sslmode={mode}");
+            commit(&open(&address).await, vec![put("10.1000/1", "x", Expect::Any)]).await.unwrap();
+        }
     });
 }
 
