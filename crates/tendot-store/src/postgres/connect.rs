@@ -130,14 +130,16 @@ impl Address {
 }
 
 /// What every connection begins with. A transaction whose client has vanished must end: it may hold the lock that all who
-/// write need. And what is committed has to be durable, whatever the database's default is.
+/// write need. And what is committed has to be durable, here and where standbys are waited for, whatever the database's default
+/// is.
 fn begin(settings: &PostgresSettings) -> String {
     let milliseconds = |time: Duration| time.as_millis().clamp(1, i32::MAX as u128);
     let (patience, statement) = (milliseconds(settings.patience), milliseconds(settings.statement));
     format!(
         "set statement_timeout = {statement}; set lock_timeout = {patience}; \
          set idle_in_transaction_session_timeout = {patience}; \
-         select set_config('synchronous_commit', 'on', false) where current_setting('synchronous_commit') = 'off'"
+         select set_config('synchronous_commit', 'on', false) \
+         where current_setting('synchronous_commit') in ('off', 'local')"
     )
 }
 

@@ -1,6 +1,7 @@
 //! A primary and its standbys: who is asked, and what happens when the primary goes.
 
 use std::collections::HashMap;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -136,6 +137,31 @@ fn a_standby_that_lags() {
         .await;
         cluster.standbys[0].execute("postgres", "select pg_wal_replay_resume()").await;
         until("it is level again", async || store.hosts()[1].behind == Some(0)).await;
+    });
+}
+
+/// What is acknowledged is on a standby, too, if these are waited for, whatever the database's own default is.
+#[test]
+fn standbys_are_waited_for() {
+    let server = Server::start("");
+    block_on(async {
+        for default in ["off", "local"] {
+            let database = server.database().await;
+            let sql = format!("alter database {database} set synchronous_commit = {default}");
+            server.execute("postgres", &sql).await;
+            let store = crate::open(&server.address(&database)).await;
+            server.psql("alter system set synchronous_standby_names = 'nobody'");
+            server.psql("select pg_reload_conf()");
+            until("it is known", async || server.psql("show synchronous_standby_names") == "nobody").await;
+            // Those who are connected already hear of it a moment later.
+            tokio::time::sleep(Duration::from_millis(300)).await;
+            let mut committing = pin!(commit(&store, vec![put(NAME, "x", Expect::Absent)]));
+            let early = tokio::time::timeout(Duration::from_secs(1), &mut committing).await;
+            assert!(early.is_err(), "{default}: acknowledged before a standby has it");
+            server.psql("alter system reset synchronous_standby_names");
+            server.psql("select pg_reload_conf()");
+            committing.await.unwrap();
+        }
     });
 }
 
