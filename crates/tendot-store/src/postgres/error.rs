@@ -141,7 +141,9 @@ impl PostgresError {
     /// What an error means that was met while opening.
     pub(super) fn new(place: &str, error: &Failure) -> Self {
         let (place, why) = (place.to_owned(), error.to_string());
-        let Failure::Server(error) = error else { return Self::Unreachable { place, why } };
+        let (Failure::Server(error) | Failure::Refused(error)) = error else {
+            return Self::Unreachable { place, why };
+        };
         match error.code() {
             Some(&SqlState::INVALID_PASSWORD | &SqlState::INVALID_AUTHORIZATION_SPECIFICATION) => {
                 Self::Login { place, why }
@@ -167,6 +169,9 @@ impl PostgresError {
 pub(super) enum Failure {
     #[error("{}", told(.0))]
     Server(#[from] tokio_postgres::Error),
+    /// It takes no connection, and will not soon: whatever it says is of this server and not of what was to be asked.
+    #[error("{}", told(.0))]
+    Refused(tokio_postgres::Error),
     #[error("no connection was free in time")]
     Busy,
     #[error("there was no answer in time")]
@@ -191,7 +196,7 @@ impl From<PoolError> for Failure {
     fn from(error: PoolError) -> Self {
         match error {
             PoolError::Backend(error) | PoolError::PostCreateHook(HookError::Backend(error)) => {
-                Self::Server(error)
+                if may_pass(&error) { Self::Server(error) } else { Self::Refused(error) }
             }
             PoolError::Timeout(TimeoutType::Wait) => Self::Busy,
             // The first statement of a connection says so itself.
@@ -204,27 +209,11 @@ impl From<PoolError> for Failure {
 impl Failure {
     /// Whether the same may succeed if it is done again. Only right for what was not done.
     pub(super) fn is_passing(&self) -> bool {
-        let error = match self {
-            Self::Server(error) => error,
-            Self::Silent | Self::NoPrimary => return true,
-            _ => return false,
-        };
-        let Some(code) = error.code() else {
-            // Neither the server nor what was asked is at fault, but the way between.
-            return error.is_closed() || source_is_io(error);
-        };
-        // Conflicts of transactions, connections that were lost, servers that go or come.
-        let class = code.code().get(..2).unwrap_or_default();
-        matches!(class, "40" | "08")
-            || [
-                SqlState::ADMIN_SHUTDOWN,
-                SqlState::CRASH_SHUTDOWN,
-                SqlState::CANNOT_CONNECT_NOW,
-                SqlState::LOCK_NOT_AVAILABLE,
-                SqlState::TOO_MANY_CONNECTIONS,
-                SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT,
-            ]
-            .contains(code)
+        match self {
+            Self::Server(error) => may_pass(error),
+            Self::Silent | Self::NoPrimary => true,
+            _ => false,
+        }
     }
 
     /// Whether what was asked may be at fault, and not the server.
@@ -249,7 +238,7 @@ impl Failure {
     /// Whether somebody else may answer: the server is at fault, or the way to it.
     pub(super) fn is_of_server(&self) -> bool {
         let is_conflict = matches!(self, Self::Server(error) if error.code().is_some_and(|code| code.code().starts_with("40")));
-        self.is_passing() && !is_conflict || matches!(self, Self::Busy)
+        self.is_passing() && !is_conflict || matches!(self, Self::Busy | Self::Refused(_))
     }
 
     /// The same for those who use the store.
@@ -268,6 +257,25 @@ impl Failure {
             _ => StoreError::Failed { doing, error: Box::new(self) },
         }
     }
+}
+
+fn may_pass(error: &tokio_postgres::Error) -> bool {
+    let Some(code) = error.code() else {
+        // Neither the server nor what was asked is at fault, but the way between.
+        return error.is_closed() || source_is_io(error);
+    };
+    // Conflicts of transactions, connections that were lost, servers that go or come.
+    let class = code.code().get(..2).unwrap_or_default();
+    matches!(class, "40" | "08")
+        || [
+            SqlState::ADMIN_SHUTDOWN,
+            SqlState::CRASH_SHUTDOWN,
+            SqlState::CANNOT_CONNECT_NOW,
+            SqlState::LOCK_NOT_AVAILABLE,
+            SqlState::TOO_MANY_CONNECTIONS,
+            SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT,
+        ]
+        .contains(code)
 }
 
 fn source_is_io(error: &tokio_postgres::Error) -> bool {
