@@ -89,6 +89,12 @@ pub enum PostgresError {
         /// What is needed.
         known: u32,
     },
+    /// The tables are to be changed, and somebody else changes or uses them for longer than is waited.
+    #[error("the tables in {place} have to be changed, and others do not let go of them")]
+    Locked {
+        /// Where.
+        place: String,
+    },
     /// Another store was being moved here, and that was not finished.
     #[error("the store in {place} is the unfinished copy of another")]
     Unfinished {
@@ -133,6 +139,9 @@ impl PostgresError {
                 "use the newer version of this program, or restore a backup from before the change"
             }
             Self::Older { .. } => "let this program change the tables, once, with a user that may",
+            Self::Locked { .. } => {
+                "another server may be changing them just now: wait until it is ready and start this one again"
+            }
             Self::Unfinished { .. } => crate::moving::UNFINISHED,
             Self::Failed { .. } => "the log of the database server may say more",
         }

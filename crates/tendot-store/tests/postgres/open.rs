@@ -130,6 +130,29 @@ fn whole_or_not() {
     });
 }
 
+/// Who comes while another server changes the tables waits for it, also for longer than for other locks, but not for ever.
+#[test]
+fn others_change_the_tables() {
+    block_on(async {
+        let server = server().await;
+        let database = server.database().await;
+        let address = server.address(&database);
+        drop(open(&address).await);
+        let other = server.connect(&database).await;
+        server.execute(&database, "update tendot_schema set version = 1").await;
+        let settings = PostgresSettings { patience: Duration::from_millis(300), ..settings() };
+        other.batch_execute("begin; select 1 from tendot_schema for update").await.unwrap();
+        let refused = Postgres::open(&address, &settings).await.unwrap_err();
+        assert!(matches!(refused, PostgresError::Locked { .. }), "{refused}");
+        let end = async {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            other.batch_execute("commit").await.unwrap();
+        };
+        let (opened, ()) = tokio::join!(Postgres::open(&address, &settings), end);
+        commit(&opened.unwrap(), vec![put("10.1000/1", "x", Expect::Absent)]).await.unwrap();
+    });
+}
+
 /// On the machine's own socket, where nothing is encrypted whatever is said; and with the host among the options.
 #[test]
 fn sockets() {
