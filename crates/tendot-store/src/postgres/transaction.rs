@@ -55,6 +55,17 @@ const WRITE: [&str; 11] = [
     "delete from tendot_notes where note_key = any($1)",
 ];
 
+/// The first right that is missing of those that a server needs.
+const MISSING: &str = "select n.privilege || ' on ' || n.name from (values \
+     (1, 'tendot_records', 'select'), (2, 'tendot_records', 'insert'), (3, 'tendot_records', 'update'), \
+     (4, 'tendot_records', 'delete'), (5, 'tendot_log', 'select'), (6, 'tendot_log', 'insert'), \
+     (7, 'tendot_history', 'select'), (8, 'tendot_history', 'insert'), (9, 'tendot_homed', 'select'), \
+     (10, 'tendot_homed', 'insert'), (11, 'tendot_homed', 'delete'), (12, 'tendot_notes', 'select'), \
+     (13, 'tendot_notes', 'insert'), (14, 'tendot_notes', 'update'), (15, 'tendot_notes', 'delete'), \
+     (16, 'tendot_counters', 'update'), (17, 'tendot_commits', 'select'), (18, 'tendot_commits', 'insert'), \
+     (19, 'tendot_commits', 'delete'), (20, 'tendot_moving', 'select')) n (number, name, privilege) \
+     where not has_table_privilege(n.name, n.privilege) order by n.number limit 1";
+
 const WHICH: &str = "select id from tendot_commits where number = $1";
 
 /// What became of each change.
@@ -99,11 +110,13 @@ pub(super) struct Commit {
     id: String,
 }
 
-/// Whether whoever is connected may write here.
-pub(super) async fn probe(client: &Object) -> Result<(), Error> {
+/// Whether whoever is connected may write here; else what right is missing.
+pub(super) async fn probe(client: &Object) -> Result<Option<String>, Error> {
     client.batch_execute("begin").await?;
     client.query_opt(LOCK, &[]).await?;
-    client.batch_execute("rollback").await
+    let missing = client.query_opt(MISSING, &[]).await?;
+    client.batch_execute("rollback").await?;
+    missing.map(|missing| missing.try_get(0)).transpose()
 }
 
 /// Tries to carry out changes, each whole or not at all. After trouble the connection is of no more use.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tendot_store::{Expect, Postgres, PostgresError, PostgresSettings};
+use tendot_store::{Edit, Expect, Postgres, PostgresError, PostgresSettings};
 
 use crate::{block_on, commit, open, put, settings};
 use interop_postgres::Server;
@@ -86,6 +86,60 @@ fn what_cannot_be_opened() {
         commit(&open(&at("locked:right", &empty)).await, vec![put("10.1000/1", "x", Expect::Absent)])
             .await
             .unwrap();
+    });
+}
+
+/// Whatever right a server needs is missed at its start, and named.
+#[test]
+fn each_right() {
+    const RIGHTS: &[(&str, &[&str])] = &[
+        ("records", &["select", "insert", "update", "delete"]),
+        ("log", &["select", "insert"]),
+        ("history", &["select", "insert"]),
+        ("homed", &["select", "insert", "delete"]),
+        ("notes", &["select", "insert", "update", "delete"]),
+        ("counters", &["select", "update"]),
+        ("commits", &["select", "insert", "delete"]),
+        ("moving", &["select"]),
+        ("schema", &["select"]),
+    ];
+    block_on(async {
+        let server = server().await;
+        let database = server.database().await;
+        drop(open(&server.address(&database)).await);
+        server.execute("postgres", "create role writer login").await;
+        let address = server.address(&database).replace("//postgres@", "//writer@");
+        for (table, rights) in RIGHTS {
+            let grant = format!("grant {} on tendot_{table} to writer", rights.join(", "));
+            server.execute(&database, &grant).await;
+        }
+        for (table, rights) in RIGHTS {
+            for right in *rights {
+                server.execute(&database, &format!("revoke {right} on tendot_{table} from writer")).await;
+                check(&address, "has not the rights").await;
+                check(&address, &format!("tendot_{table}")).await;
+                server.execute(&database, &format!("grant {right} on tendot_{table} to writer")).await;
+            }
+        }
+        // And no more than these are needed.
+        let store = open(&address).await;
+        let edits = || {
+            vec![
+                put("10.1000/1", "x", Expect::Any),
+                Edit::Home { prefix: "10.1000".into() },
+                Edit::PutNote { key: b"note"[..].into(), body: b"x"[..].into() },
+            ]
+        };
+        let undone = || {
+            vec![
+                Edit::Remove { name: "10.1000/1".into(), expect: Expect::Any },
+                Edit::Unhome { prefix: "10.1000".into() },
+                Edit::RemoveNote { key: b"note"[..].into() },
+            ]
+        };
+        for edits in [edits(), edits(), undone()] {
+            commit(&store, edits).await.unwrap();
+        }
     });
 }
 
