@@ -19,7 +19,7 @@ use crate::embedded::key::record_key;
 use crate::{Change, CommitError, Committed, Key, StoreError};
 
 /// Numbers of transactions that are kept, to be told by: far more than there are until one has been asked for.
-const KEPT: i64 = 100_000;
+pub(super) const KEPT: i64 = 100_000;
 
 /// Bytes of what is there before changes that are judged together.
 const ROOM: usize = 256 << 20;
@@ -54,6 +54,15 @@ const WRITE: [&str; 11] = [
      on conflict (note_key) do update set body = excluded.body",
     "delete from tendot_notes where note_key = any($1)",
 ];
+
+/// Gives a transaction that has raised the counter its number, for who does not need to be told afterwards: servers see by it
+/// that this history is still there after a fail-over.
+pub(super) const NUMBER: &str = "insert into tendot_commits (number, id) \
+     select commits, gen_random_uuid()::text from tendot_counters where id = 1";
+
+/// Forgets the number that is too old by then; how many are kept is the parameter.
+pub(super) const FORGET_NUMBER: &str = "delete from tendot_commits where number = \
+     (select commits - $1::bigint from tendot_counters where id = 1)";
 
 /// The first right that is missing of those that a server needs.
 const MISSING: &str = "select n.privilege || ' on ' || n.name from (values \
