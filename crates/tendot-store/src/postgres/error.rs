@@ -130,8 +130,8 @@ impl PostgresError {
                 "make it with `createdb`, or name another one at the end of the address"
             }
             Self::Rights { .. } => {
-                "let the user own the database, or grant it to create tables in the schema; once they are there, `select, \
-                 insert, update, delete` on all of them are enough"
+                "let the user own the database, or grant it to create tables in the schema and to change them: `select, \
+                 insert, update, delete` are enough once they are there"
             }
             Self::ReadOnly { .. } => {
                 "name the primary, too: an address may have several hosts, as in `postgres://user@one,two,three/database`"
