@@ -121,6 +121,7 @@ fn what_is_wrong_with_a_database() {
         "can't be read",
         "postgres://user:password@host:5432/database",
     );
+    check("postgres://u:p@not-to-be-told@host/d", "written as %40", "postgres://user:password@host");
     check(
         "postgres://u:not-to-be-told@host/d?colour=red",
         "`colour`",
@@ -139,6 +140,8 @@ fn what_is_wrong_with_a_database() {
     Service::start(&mut serve(&server.address(&full))).end();
     run(&full, "grant select on all tables in schema public to poor");
     check(&at("poor", &full), "has not the rights", "to change them");
+    run(&full, "grant update on all tables in schema public to poor");
+    check(&at("poor", &full), "insert on tendot_records is missing", "to change them");
 
     run("postgres", &format!("alter database {empty} set default_transaction_read_only = on"));
     check(&at("postgres:not-to-be-told", &empty), "can only be read", "primary");

@@ -7,6 +7,7 @@ use deadpool_postgres::{Hook, HookError, Manager, ManagerConfig, Pool, Recycling
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::{ClientConfig, RootCertStore};
+use tokio::time::timeout;
 use tokio_postgres::{Config, config as driver};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
@@ -44,7 +45,11 @@ impl Address {
     /// Several hosts are the servers of one database. `target_session_attrs` says who is asked: `any` or `prefer-standby`
     /// standbys where that is right, which is so without a word; `read-write` or `primary` only the one that takes changes.
     pub(super) fn read(address: &str, settings: &PostgresSettings) -> Result<Self, PostgresError> {
+        if is_torn(address) {
+            return Err(PostgresError::Address { why: "an `@` in a password is written as %40".into() });
+        }
         let (address, certificates) = take_option(address, "sslrootcert");
+        let (address, hosts) = take_option(&address, "host");
         let (mut address, target) = take_option(&address, "target_session_attrs");
         let asks_standbys = match target.as_deref() {
             None | Some("any" | "prefer-standby") => true,
@@ -59,14 +64,19 @@ impl Address {
         }
         let unread = |error: tokio_postgres::Error| PostgresError::Address { why: told(&error) };
         let mut config: Config = address.parse().map_err(unread)?;
+        // The driver takes what stands in an option for one host.
+        for host in hosts.iter().flat_map(|hosts| hosts.split(',')) {
+            config.host(host);
+        }
         if config.get_hosts().is_empty() && config.get_hostaddrs().is_empty() {
             return Err(PostgresError::Address { why: "it names no host".into() });
         }
         if config.get_hosts().len().max(config.get_hostaddrs().len()) > MOST_HOSTS {
             return Err(PostgresError::Address { why: format!("it names more than {MOST_HOSTS} hosts") });
         }
+        // Of each address that a host has: if the first is not reached, there is time for others.
         if config.get_connect_timeout().is_none() {
-            config.connect_timeout(settings.patience);
+            config.connect_timeout((settings.patience / 4).max(Duration::from_secs(1)));
         }
         config.application_name("tendot");
         // The driver has a time of its own, which is long.
@@ -74,9 +84,9 @@ impl Address {
             config.keepalives_idle(settings.patience.max(Duration::from_secs(1)));
         }
         // What was sent and is not acknowledged in time will not be: a server that vanished is noticed.
-        if config.get_tcp_user_timeout().is_none() {
-            config.tcp_user_timeout(settings.patience);
-        }
+        // The driver takes the number for seconds, while everybody else has milliseconds there.
+        let acknowledged = config.get_tcp_user_timeout().map(|time| Duration::from_millis(time.as_secs()));
+        config.tcp_user_timeout(acknowledged.unwrap_or(settings.patience));
         let asks_standbys =
             asks_standbys && config.get_target_session_attrs() == driver::TargetSessionAttrs::Any;
         let hosts = split(&config);
@@ -98,9 +108,14 @@ impl Address {
         let recycling = ManagerConfig { recycling_method: RecyclingMethod::Fast };
         let manager = Manager::from_config(host.config.clone(), self.tls.clone(), recycling);
         let begin: Arc<str> = begin(settings).into();
+        let patience = settings.patience;
+        // The time for making a connection has ended by then.
         let prepare = Hook::async_fn(move |client, _| {
             let begin = Arc::clone(&begin);
-            Box::pin(async move { client.batch_execute(&begin).await.map_err(HookError::Backend) })
+            Box::pin(async move {
+                let begun = timeout(patience, client.batch_execute(&begin)).await;
+                begun.map_err(|_| HookError::message("silent"))?.map_err(HookError::Backend)
+            })
         });
         Pool::builder(manager)
             .max_size(most.max(1))
@@ -115,15 +130,25 @@ impl Address {
 }
 
 /// What every connection begins with. A transaction whose client has vanished must end: it may hold the lock that all who
-/// write need. And what is committed has to be durable, whatever the database's default is.
+/// write need. And what is committed has to be durable, here and where standbys are waited for, whatever the database's default
+/// is.
 fn begin(settings: &PostgresSettings) -> String {
     let milliseconds = |time: Duration| time.as_millis().clamp(1, i32::MAX as u128);
     let (patience, statement) = (milliseconds(settings.patience), milliseconds(settings.statement));
     format!(
         "set statement_timeout = {statement}; set lock_timeout = {patience}; \
          set idle_in_transaction_session_timeout = {patience}; \
-         select set_config('synchronous_commit', 'on', false) where current_setting('synchronous_commit') = 'off'"
+         select set_config('synchronous_commit', 'on', false) \
+         where current_setting('synchronous_commit') in ('off', 'local')"
     )
+}
+
+/// Whether there is another `@` behind the one that ends the password: then the rest of the password would be taken for a host,
+/// and be told.
+fn is_torn(address: &str) -> bool {
+    let schemes = ["postgres://", "postgresql://"];
+    let hosts = schemes.iter().find_map(|scheme| address.strip_prefix(scheme)?.split_once('@'));
+    hosts.is_some_and(|(_, hosts)| hosts.split('?').next().is_some_and(|hosts| hosts.contains('@')))
 }
 
 /// Takes an option away that the driver does not know, or not all of.
@@ -191,6 +216,10 @@ fn split(config: &Config) -> Vec<Host> {
             #[cfg(unix)]
             Some(driver::Host::Unix(path)) => {
                 one.host_path(path);
+                // There is no TLS on this machine's own sockets, and nobody needs it there.
+                if addresses.is_empty() {
+                    one.ssl_mode(driver::SslMode::Disable);
+                }
                 name = path.display().to_string();
             }
             None => {}
@@ -258,12 +287,36 @@ mod tests {
         check("postgres://u@a,b/d?target_session_attrs=standby", Err("target_session_attrs"));
         check("postgres://u@a,a,a,a,a,a,a,a,a,a,a,a,a,a,a,a,a/d", Err("16 hosts"));
         check("postgres://u@%2Frun%2Fpostgresql/d", Ok("/run/postgresql:5432/d"));
+        check("postgres:///d?user=u&host=a,b&port=1,2", Ok("a:1,b:2/d"));
+        check("postgres:///d?host=%2Frun%2Fa,/run/b,c", Ok("/run/a:5432,/run/b:5432,c:5432/d"));
+        check("postgres://u@a,a,a,a,a,a,a,a,a,a,a,a,a,a,a,a/d?host=a,a", Err("16 hosts"));
         check("postgres:///d", Err("names no host"));
+        check("postgres://u:p@secret@h/d", Err("written as %40"));
+        check("postgres://u:p@secret:secret@h/d", Err("written as %40"));
+        check("postgres://u:p@secret/secret@h/d", Err("written as %40"));
+        check("postgres://u:p?x@secret@h/d", Err("written as %40"));
+        check("postgres://u:p%40secret@h/d?application_name=a@b", Ok("h:5432/d"));
+        check("host=h user=u password=p@ss://@x@y dbname=d", Ok("h:5432/d"));
         check("", Err("names no host"));
         check("postgres://user@host/d?colour=red", Err("colour"));
         check("mysql://user@host/d", Err("address"));
         check("postgres://u@h/d?sslrootcert=%2Fnot%2Fthere.pem", Err("/not/there.pem"));
         check("postgres://u@h/d?sslrootcert=/dev/null", Err("there is none in it"));
+    }
+
+    #[test]
+    fn times() {
+        let config = |address| {
+            let read = Address::read(address, &PostgresSettings::default()).unwrap();
+            read.hosts[0].config.clone()
+        };
+        let acknowledged = |address| *config(address).get_tcp_user_timeout().unwrap();
+        let connect = |address| *config(address).get_connect_timeout().unwrap();
+        assert_eq!(connect("postgres://u@h/d"), Duration::from_millis(2500));
+        assert_eq!(connect("postgres://u@h/d?connect_timeout=7"), Duration::from_secs(7));
+        assert_eq!(acknowledged("postgres://u@h/d"), Duration::from_secs(10));
+        assert_eq!(acknowledged("postgres://u@h/d?tcp_user_timeout=1500"), Duration::from_millis(1500));
+        assert_eq!(acknowledged("host=h user=u tcp_user_timeout=1500"), Duration::from_millis(1500));
     }
 
     #[track_caller]

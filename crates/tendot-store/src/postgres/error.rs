@@ -89,6 +89,12 @@ pub enum PostgresError {
         /// What is needed.
         known: u32,
     },
+    /// The tables are to be changed, and somebody else changes or uses them for longer than is waited.
+    #[error("the tables in {place} have to be changed, and others do not let go of them")]
+    Locked {
+        /// Where.
+        place: String,
+    },
     /// Another store was being moved here, and that was not finished.
     #[error("the store in {place} is the unfinished copy of another")]
     Unfinished {
@@ -124,7 +130,8 @@ impl PostgresError {
                 "make it with `createdb`, or name another one at the end of the address"
             }
             Self::Rights { .. } => {
-                "let the user own the database, or grant it to create tables in the schema and to change them"
+                "let the user own the database, or grant it to create tables in the schema and to change them: `select, \
+                 insert, update, delete` are enough once they are there"
             }
             Self::ReadOnly { .. } => {
                 "name the primary, too: an address may have several hosts, as in `postgres://user@one,two,three/database`"
@@ -133,6 +140,9 @@ impl PostgresError {
                 "use the newer version of this program, or restore a backup from before the change"
             }
             Self::Older { .. } => "let this program change the tables, once, with a user that may",
+            Self::Locked { .. } => {
+                "another server may be changing them just now: wait until it is ready and start this one again"
+            }
             Self::Unfinished { .. } => crate::moving::UNFINISHED,
             Self::Failed { .. } => "the log of the database server may say more",
         }
@@ -141,7 +151,9 @@ impl PostgresError {
     /// What an error means that was met while opening.
     pub(super) fn new(place: &str, error: &Failure) -> Self {
         let (place, why) = (place.to_owned(), error.to_string());
-        let Failure::Server(error) = error else { return Self::Unreachable { place, why } };
+        let (Failure::Server(error) | Failure::Refused(error)) = error else {
+            return Self::Unreachable { place, why };
+        };
         match error.code() {
             Some(&SqlState::INVALID_PASSWORD | &SqlState::INVALID_AUTHORIZATION_SPECIFICATION) => {
                 Self::Login { place, why }
@@ -153,7 +165,9 @@ impl PostgresError {
                 Self::Unreachable { place, why }
             }
             Some(_) => Self::Failed { place, why },
-            None if why.contains("password missing") => Self::Login { place, why },
+            None if why.contains("password missing") || why.contains("authentication error") => {
+                Self::Login { place, why }
+            }
             None if why.contains("TLS") => Self::Untrusted { place, why },
             None => Self::Unreachable { place, why },
         }
@@ -165,6 +179,9 @@ impl PostgresError {
 pub(super) enum Failure {
     #[error("{}", told(.0))]
     Server(#[from] tokio_postgres::Error),
+    /// It takes no connection, and will not soon: whatever it says is of this server and not of what was to be asked.
+    #[error("{}", told(.0))]
+    Refused(tokio_postgres::Error),
     #[error("no connection was free in time")]
     Busy,
     #[error("there was no answer in time")]
@@ -189,10 +206,11 @@ impl From<PoolError> for Failure {
     fn from(error: PoolError) -> Self {
         match error {
             PoolError::Backend(error) | PoolError::PostCreateHook(HookError::Backend(error)) => {
-                Self::Server(error)
+                if may_pass(&error) { Self::Server(error) } else { Self::Refused(error) }
             }
             PoolError::Timeout(TimeoutType::Wait) => Self::Busy,
-            PoolError::Timeout(_) => Self::Silent,
+            // The first statement of a connection says so itself.
+            PoolError::Timeout(_) | PoolError::PostCreateHook(HookError::Message(_)) => Self::Silent,
             _ => Self::Closed,
         }
     }
@@ -201,27 +219,11 @@ impl From<PoolError> for Failure {
 impl Failure {
     /// Whether the same may succeed if it is done again. Only right for what was not done.
     pub(super) fn is_passing(&self) -> bool {
-        let error = match self {
-            Self::Server(error) => error,
-            Self::Silent | Self::NoPrimary => return true,
-            _ => return false,
-        };
-        let Some(code) = error.code() else {
-            // Neither the server nor what was asked is at fault, but the way between.
-            return error.is_closed() || source_is_io(error);
-        };
-        // Conflicts of transactions, connections that were lost, servers that go or come.
-        let class = code.code().get(..2).unwrap_or_default();
-        matches!(class, "40" | "08")
-            || [
-                SqlState::ADMIN_SHUTDOWN,
-                SqlState::CRASH_SHUTDOWN,
-                SqlState::CANNOT_CONNECT_NOW,
-                SqlState::LOCK_NOT_AVAILABLE,
-                SqlState::TOO_MANY_CONNECTIONS,
-                SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT,
-            ]
-            .contains(code)
+        match self {
+            Self::Server(error) => may_pass(error),
+            Self::Silent | Self::NoPrimary => true,
+            _ => false,
+        }
     }
 
     /// Whether what was asked may be at fault, and not the server.
@@ -246,7 +248,7 @@ impl Failure {
     /// Whether somebody else may answer: the server is at fault, or the way to it.
     pub(super) fn is_of_server(&self) -> bool {
         let is_conflict = matches!(self, Self::Server(error) if error.code().is_some_and(|code| code.code().starts_with("40")));
-        self.is_passing() && !is_conflict || matches!(self, Self::Busy)
+        self.is_passing() && !is_conflict || matches!(self, Self::Busy | Self::Refused(_))
     }
 
     /// The same for those who use the store.
@@ -265,6 +267,25 @@ impl Failure {
             _ => StoreError::Failed { doing, error: Box::new(self) },
         }
     }
+}
+
+fn may_pass(error: &tokio_postgres::Error) -> bool {
+    let Some(code) = error.code() else {
+        // Neither the server nor what was asked is at fault, but the way between.
+        return error.is_closed() || source_is_io(error);
+    };
+    // Conflicts of transactions, connections that were lost, servers that go or come.
+    let class = code.code().get(..2).unwrap_or_default();
+    matches!(class, "40" | "08")
+        || [
+            SqlState::ADMIN_SHUTDOWN,
+            SqlState::CRASH_SHUTDOWN,
+            SqlState::CANNOT_CONNECT_NOW,
+            SqlState::LOCK_NOT_AVAILABLE,
+            SqlState::TOO_MANY_CONNECTIONS,
+            SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT,
+        ]
+        .contains(code)
 }
 
 fn source_is_io(error: &tokio_postgres::Error) -> bool {

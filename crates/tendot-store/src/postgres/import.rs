@@ -22,6 +22,7 @@ use tokio_postgres::{Error, Row};
 
 use super::error::Failure;
 use super::nodes::Nodes;
+use super::transaction::{self, FORGET_NUMBER, NUMBER};
 use super::{Postgres, row, values};
 use crate::embedded::gather::Gathered;
 use crate::embedded::import::ENDED;
@@ -101,12 +102,8 @@ const LOG: &str = "insert into tendot_log \
      (sequence, revision, made_at, made_by, kind, name, records, first_key, last_key) \
      values ($1, $2, $3, $4, $5, ''::bytea, $6, $7, $8)";
 
-// With a number of its own, by which servers see that it is still there after a fail-over.
 const COUNT: &str =
     "update tendot_counters set revision = $1, sequence = $2, commits = commits + 1 where id = 1";
-
-const NUMBER: &str = "insert into tendot_commits (number, id) \
-     select commits, gen_random_uuid()::text from tendot_counters where id = 1";
 
 impl Postgres {
     /// Begins an import, while this store and others may write the same database.
@@ -357,6 +354,7 @@ impl Writing<'_> {
         if homes > 0 || created + changed > 0 {
             self.execute(COUNT, &[&revision, &sequence]).await?;
             self.execute(NUMBER, &[]).await?;
+            self.execute(FORGET_NUMBER, &[&transaction::KEPT]).await?;
         }
         Ok(imported)
     }

@@ -143,7 +143,11 @@ impl Postgres {
         // Steps take their time where there is much.
         schema::ensure(&client, &address.place, schema::STEPS, settings.migrate).await?;
         // Whether changes are taken here and from this user, is better told now.
-        transaction::probe(&client).await.map_err(|error| failed(error.into()))?;
+        let missing = transaction::probe(&client).await.map_err(|error| failed(error.into()))?;
+        if let Some(missing) = missing {
+            let (place, why) = (address.place.clone(), format!("{missing} is missing"));
+            return Err(PostgresError::Rights { place, why });
+        }
         drop(client);
         let watch = Watch::start(&nodes, settings).await;
         let writer = Writer::start(Arc::clone(&nodes), settings.clone());

@@ -13,6 +13,7 @@ use super::columns::Lines;
 use super::connect::Address;
 use super::error::Failure;
 use super::read::failed;
+use super::transaction::{self, FORGET_NUMBER, NUMBER};
 use super::{Postgres, PostgresError, PostgresSettings, row, values};
 use crate::embedded::key::record_key;
 use crate::moving::side::{
@@ -259,6 +260,8 @@ async fn take(client: &mut Object, piece: &Piece, mark: &Mark) -> Result<bool, E
     sending.send(REMOVE_NOTES, !gone.is_empty(), &[&gone]).await?;
     let commits = commits + 1;
     sending.send(COUNTERS, true, &[&revision, &sequence, &commits]).await?;
+    sending.send(NUMBER, true, &[]).await?;
+    sending.send(FORGET_NUMBER, true, &[&transaction::KEPT]).await?;
     sending.send(PUT_MARK, true, &[&mark.encode(), &commits]).await?;
     transaction.commit().await?;
     Ok(true)

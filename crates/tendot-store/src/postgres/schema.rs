@@ -31,7 +31,7 @@ pub(super) const fn known() -> i32 {
     STEPS.len() as i32
 }
 
-/// How often it is tried again when others do the same at the same time.
+/// How often it is tried again when others do the same at the same time. Each time they are waited for as long as for any lock.
 const TRIES: u32 = 10;
 
 /// Sees to it that the tables are what is needed.
@@ -43,6 +43,7 @@ pub(super) async fn ensure(
 ) -> Result<(), PostgresError> {
     let known = steps.len() as u32;
     let failed = |error: tokio_postgres::Error| PostgresError::new(place, &Failure::Server(error));
+    let mut is_locked = false;
     for _ in 0..TRIES {
         let (found, needed) = numbers(client, false).await.map_err(failed)?;
         if needed > known {
@@ -60,7 +61,11 @@ pub(super) async fn ensure(
         if !is_of_others(&error) {
             return Err(failed(error));
         }
+        is_locked = error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE);
         tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    }
+    if is_locked {
+        return Err(PostgresError::Locked { place: place.into() });
     }
     Err(PostgresError::Failed {
         place: place.into(),
@@ -118,6 +123,7 @@ fn is_of_others(error: &tokio_postgres::Error) -> bool {
         SqlState::DUPLICATE_OBJECT,
         SqlState::T_R_SERIALIZATION_FAILURE,
         SqlState::T_R_DEADLOCK_DETECTED,
+        SqlState::LOCK_NOT_AVAILABLE,
     ];
     error.code().is_some_and(|code| codes.contains(code))
 }

@@ -18,7 +18,7 @@ use crate::embedded::key::record_key;
 use crate::{Change, CommitError, Committed, Key, StoreError};
 
 /// Numbers of transactions that are kept, to be told by: far more than there are until one has been asked for.
-const KEPT: i64 = 100_000;
+pub(super) const KEPT: i64 = 100_000;
 
 /// Bytes of what is there before changes that are judged together.
 const ROOM: usize = 256 << 20;
@@ -53,6 +53,26 @@ const WRITE: [&str; 11] = [
      on conflict (note_key) do update set body = excluded.body",
     "delete from tendot_notes where note_key = any($1)",
 ];
+
+/// Gives a transaction that has raised the counter its number, for who does not need to be told afterwards: servers see by it
+/// that this history is still there after a fail-over.
+pub(super) const NUMBER: &str = "insert into tendot_commits (number, id) \
+     select commits, gen_random_uuid()::text from tendot_counters where id = 1";
+
+/// Forgets the number that is too old by then; how many are kept is the parameter.
+pub(super) const FORGET_NUMBER: &str = "delete from tendot_commits where number = \
+     (select commits - $1::bigint from tendot_counters where id = 1)";
+
+/// The first right that is missing of those that a server needs.
+const MISSING: &str = "select n.privilege || ' on ' || n.name from (values \
+     (1, 'tendot_records', 'select'), (2, 'tendot_records', 'insert'), (3, 'tendot_records', 'update'), \
+     (4, 'tendot_records', 'delete'), (5, 'tendot_log', 'select'), (6, 'tendot_log', 'insert'), \
+     (7, 'tendot_history', 'select'), (8, 'tendot_history', 'insert'), (9, 'tendot_homed', 'select'), \
+     (10, 'tendot_homed', 'insert'), (11, 'tendot_homed', 'delete'), (12, 'tendot_notes', 'select'), \
+     (13, 'tendot_notes', 'insert'), (14, 'tendot_notes', 'update'), (15, 'tendot_notes', 'delete'), \
+     (16, 'tendot_counters', 'update'), (17, 'tendot_commits', 'select'), (18, 'tendot_commits', 'insert'), \
+     (19, 'tendot_commits', 'delete'), (20, 'tendot_moving', 'select')) n (number, name, privilege) \
+     where not has_table_privilege(n.name, n.privilege) order by n.number limit 1";
 
 const WHICH: &str = "select id from tendot_commits where number = $1";
 
@@ -98,11 +118,13 @@ pub(super) struct Commit {
     id: String,
 }
 
-/// Whether whoever is connected may write here.
-pub(super) async fn probe(client: &Object) -> Result<(), Error> {
+/// Whether whoever is connected may write here; else what right is missing.
+pub(super) async fn probe(client: &Object) -> Result<Option<String>, Error> {
     client.batch_execute("begin").await?;
     client.query_opt(LOCK, &[]).await?;
-    client.batch_execute("rollback").await
+    let missing = client.query_opt(MISSING, &[]).await?;
+    client.batch_execute("rollback").await?;
+    missing.map(|missing| missing.try_get(0)).transpose()
 }
 
 /// Tries to carry out changes, each whole or not at all. After trouble the connection is of no more use.

@@ -125,7 +125,9 @@ impl Watching {
     /// What a server says of itself, and whether it knows the transaction that was last seen. The other one is what it was last
     /// known to share with a primary.
     async fn ask(&self, node: &Node, commits: &[Option<Commit>; 2]) -> Result<(Object, Told, bool), Failure> {
-        let client = self.within(node.watching()).await?;
+        // There may be two addresses, of which the first does not answer.
+        let connecting = timeout(2 * self.time, node.watching());
+        let client = connecting.await.map_err(|_| Failure::Silent)??;
         let [last, shared] =
             commits.each_ref().map(|commit| commit.as_ref().map_or(0, |(number, _)| *number));
         let asked = async {

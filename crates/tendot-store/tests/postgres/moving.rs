@@ -392,6 +392,40 @@ fn differences_and_refusals() {
     });
 }
 
+/// Each transaction of a move or an import has a number that servers know it by after a fail-over, and as many are kept as of
+/// others.
+#[test]
+fn numbers_of_transactions() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = grown(&folder.path().join("from"), &mut Chance::new(11));
+    block_on(async {
+        let server = tokio::task::spawn_blocking(interop_postgres::shared).await.unwrap();
+        let database = server.database().await;
+        let address = server.address(&database);
+        let mut target = Postgres::open_target(&address, &settings()).await.unwrap();
+        let sql = "update tendot_counters set commits = 100000; \
+                   insert into tendot_commits (number, id) select n, 'old' from generate_series(1, 100000) n";
+        server.execute(&database, sql).await;
+        let numbers = async || {
+            let told = "select commits || ' ' || min(number) + 99999 || ' ' || max(number) || ' ' || count(*) \
+                        from tendot_counters, tendot_commits group by commits";
+            let told = server.ask(&database, told).await;
+            told.split(' ').map(|number| number.parse().unwrap()).collect::<Vec<u32>>()
+        };
+        migrate(&source, &mut target, false, |_| {}).await.unwrap();
+        drop(target);
+        let moved = numbers().await;
+        assert!(moved[0] > 100_000, "{moved:?}");
+        assert_eq!(moved, [moved[0], moved[0], moved[0], 100_000]);
+        let store = open(&address).await;
+        let mut importer = store.importer("importer", 1).unwrap();
+        importer.put("10.7/1".into(), &[Value::new(1, "URL", "x")]).unwrap();
+        importer.finish(|_| {}).await.unwrap();
+        let next = moved[0] + 1;
+        assert_eq!(numbers().await, [next, next, next, 100_000]);
+    });
+}
+
 /// What nobody knows any more, since the store once kept no history, stays unknown.
 #[test]
 fn unknown_pasts() {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tendot_store::{Expect, Postgres, PostgresError, PostgresSettings};
+use tendot_store::{Edit, Expect, Postgres, PostgresError, PostgresSettings};
 
 use crate::{block_on, commit, open, put, settings};
 use interop_postgres::Server;
@@ -66,6 +66,8 @@ fn what_cannot_be_opened() {
         )
         .await;
         check(&format!("{}?sslmode=require", at("postgres", &empty)), "no trusted connection").await;
+        let bound = at("locked:right", &empty);
+        check(&format!("{bound}?channel_binding=require"), "refuses the user or the password").await;
         assert_eq!(server.ask(&empty, TABLES).await, "0", "nothing was made");
 
         // Tables that are newer, but have all that is needed.
@@ -84,6 +86,60 @@ fn what_cannot_be_opened() {
         commit(&open(&at("locked:right", &empty)).await, vec![put("10.1000/1", "x", Expect::Absent)])
             .await
             .unwrap();
+    });
+}
+
+/// Whatever right a server needs is missed at its start, and named.
+#[test]
+fn each_right() {
+    const RIGHTS: &[(&str, &[&str])] = &[
+        ("records", &["select", "insert", "update", "delete"]),
+        ("log", &["select", "insert"]),
+        ("history", &["select", "insert"]),
+        ("homed", &["select", "insert", "delete"]),
+        ("notes", &["select", "insert", "update", "delete"]),
+        ("counters", &["select", "update"]),
+        ("commits", &["select", "insert", "delete"]),
+        ("moving", &["select"]),
+        ("schema", &["select"]),
+    ];
+    block_on(async {
+        let server = server().await;
+        let database = server.database().await;
+        drop(open(&server.address(&database)).await);
+        server.execute("postgres", "create role writer login").await;
+        let address = server.address(&database).replace("//postgres@", "//writer@");
+        for (table, rights) in RIGHTS {
+            let grant = format!("grant {} on tendot_{table} to writer", rights.join(", "));
+            server.execute(&database, &grant).await;
+        }
+        for (table, rights) in RIGHTS {
+            for right in *rights {
+                server.execute(&database, &format!("revoke {right} on tendot_{table} from writer")).await;
+                check(&address, "has not the rights").await;
+                check(&address, &format!("tendot_{table}")).await;
+                server.execute(&database, &format!("grant {right} on tendot_{table} to writer")).await;
+            }
+        }
+        // And no more than these are needed.
+        let store = open(&address).await;
+        let edits = || {
+            vec![
+                put("10.1000/1", "x", Expect::Any),
+                Edit::Home { prefix: "10.1000".into() },
+                Edit::PutNote { key: b"note"[..].into(), body: b"x"[..].into() },
+            ]
+        };
+        let undone = || {
+            vec![
+                Edit::Remove { name: "10.1000/1".into(), expect: Expect::Any },
+                Edit::Unhome { prefix: "10.1000".into() },
+                Edit::RemoveNote { key: b"note"[..].into() },
+            ]
+        };
+        for edits in [edits(), edits(), undone()] {
+            commit(&store, edits).await.unwrap();
+        }
     });
 }
 
@@ -125,6 +181,44 @@ fn whole_or_not() {
         other.batch_execute("rollback").await.unwrap();
         assert_eq!(server.ask(&database, TABLES).await, "0");
         commit(&open(&address).await, vec![put("10.1000/1", "x", Expect::Absent)]).await.unwrap();
+    });
+}
+
+/// Who comes while another server changes the tables waits for it, also for longer than for other locks, but not for ever.
+#[test]
+fn others_change_the_tables() {
+    block_on(async {
+        let server = server().await;
+        let database = server.database().await;
+        let address = server.address(&database);
+        drop(open(&address).await);
+        let other = server.connect(&database).await;
+        server.execute(&database, "update tendot_schema set version = 1").await;
+        let settings = PostgresSettings { patience: Duration::from_millis(300), ..settings() };
+        other.batch_execute("begin; select 1 from tendot_schema for update").await.unwrap();
+        let refused = Postgres::open(&address, &settings).await.unwrap_err();
+        assert!(matches!(refused, PostgresError::Locked { .. }), "{refused}");
+        let end = async {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            other.batch_execute("commit").await.unwrap();
+        };
+        let (opened, ()) = tokio::join!(Postgres::open(&address, &settings), end);
+        commit(&opened.unwrap(), vec![put("10.1000/1", "x", Expect::Absent)]).await.unwrap();
+    });
+}
+
+/// On the machine's own socket, where nothing is encrypted whatever is said; and with the host among the options.
+#[test]
+fn sockets() {
+    block_on(async {
+        let server = server().await;
+        let database = server.database().await;
+        let (folder, port) = (server.folder().display(), server.port);
+        for mode in ["prefer", "require", "verify-full"] {
+            let address =
+                format!("postgres:///{database}?user=postgres&host={folder}&port={port}&sslmode={mode}");
+            commit(&open(&address).await, vec![put("10.1000/1", "x", Expect::Any)]).await.unwrap();
+        }
     });
 }
 

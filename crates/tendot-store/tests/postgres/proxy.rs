@@ -29,6 +29,8 @@ struct Plan {
     /// The next connection on which so many bytes have passed is cut.
     cut: Option<(Direction, usize, Cut)>,
     is_refusing: bool,
+    /// Whatever has this in it does not pass, nor does what comes after it.
+    held: Option<&'static [u8]>,
     passed: [usize; 2],
 }
 
@@ -76,6 +78,10 @@ impl Proxy {
         self.plan.lock().unwrap().is_refusing = is_refusing;
     }
 
+    pub(crate) fn hold(&self, held: Option<&'static [u8]>) {
+        self.plan.lock().unwrap().held = held;
+    }
+
     /// How many bytes have passed since this was last asked: to the server, and to the client.
     pub(crate) fn take_passed(&self) -> [usize; 2] {
         std::mem::take(&mut self.plan.lock().unwrap().passed)
@@ -108,6 +114,10 @@ impl Pump {
                 let _ = to.shutdown().await;
                 return;
             }
+            if self.is_held(&buffer[..read]) {
+                while from.read(&mut buffer).await.is_ok_and(|read| read > 0) {}
+                return;
+            }
             let (passes, cut) = self.plan(direction, read);
             if to.write_all(&buffer[..passes]).await.is_err() {
                 return;
@@ -120,6 +130,11 @@ impl Pump {
             }
             return;
         }
+    }
+
+    fn is_held(&self, bytes: &[u8]) -> bool {
+        let held = self.plan.lock().unwrap().held;
+        held.is_some_and(|held| bytes.windows(held.len()).any(|window| window == held))
     }
 
     /// How many of these bytes pass, and what happens then.

@@ -1,6 +1,7 @@
 //! A primary and its standbys: who is asked, and what happens when the primary goes.
 
 use std::collections::HashMap;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -136,6 +137,70 @@ fn a_standby_that_lags() {
         .await;
         cluster.standbys[0].execute("postgres", "select pg_wal_replay_resume()").await;
         until("it is level again", async || store.hosts()[1].behind == Some(0)).await;
+    });
+}
+
+/// A standby that takes no logins is nobody's trouble: others are asked.
+#[test]
+fn a_standby_that_refuses() {
+    let cluster = Arc::new(Cluster::start());
+    block_on(async {
+        cluster.primary.execute("postgres", "create role tendot superuser login").await;
+        let settings = PostgresSettings { patience: Duration::from_secs(5), ..settings() };
+        let address = cluster.address("postgres", "").replace("//postgres@", "//tendot@");
+        // Those who come too early are not known to standbys.
+        let known = "select count(*) from pg_roles where rolname = 'tendot'";
+        for standby in &cluster.standbys {
+            until("the role is known", async || standby.psql(known) == "1").await;
+        }
+        let store = Postgres::open(&address, &settings).await.unwrap();
+        commit(&store, vec![put(NAME, "first", Expect::Absent)]).await.unwrap();
+        until("all is level", async || store.hosts().iter().all(|host| host.behind == Some(0))).await;
+        for standby in &cluster.standbys {
+            let rules = standby.folder().join("data/pg_hba.conf");
+            let before = std::fs::read_to_string(&rules).unwrap();
+            std::fs::write(&rules, format!("host all tendot all reject\n{before}")).unwrap();
+            standby.psql("select pg_reload_conf()");
+            let own = standby.address("postgres").replace("//postgres@", "//tendot@");
+            until("the rule is known", async || {
+                tokio_postgres::connect(&own, tokio_postgres::NoTls).await.is_err()
+            })
+            .await;
+            // Who watches it keeps its connection, so that the standby is still asked.
+            standby.psql(
+                "select pg_terminate_backend(pid) from pg_stat_activity \
+                 where usename = 'tendot' and query not like '%from tendot_counters c%'",
+            );
+        }
+        for _ in 0..100 {
+            assert_eq!(recent(url(&store, NAME)).await.as_deref(), Some("first"));
+        }
+        until("they are watched", async || roles(&store)[1..] == [HostRole::Standby; 2]).await;
+    });
+}
+
+/// What is acknowledged is on a standby, too, if these are waited for, whatever the database's own default is.
+#[test]
+fn standbys_are_waited_for() {
+    let server = Server::start("");
+    block_on(async {
+        for default in ["off", "local"] {
+            let database = server.database().await;
+            let sql = format!("alter database {database} set synchronous_commit = {default}");
+            server.execute("postgres", &sql).await;
+            let store = crate::open(&server.address(&database)).await;
+            server.psql("alter system set synchronous_standby_names = 'nobody'");
+            server.psql("select pg_reload_conf()");
+            until("it is known", async || server.psql("show synchronous_standby_names") == "nobody").await;
+            // Those who are connected already hear of it a moment later.
+            tokio::time::sleep(Duration::from_millis(300)).await;
+            let mut committing = pin!(commit(&store, vec![put(NAME, "x", Expect::Absent)]));
+            let early = tokio::time::timeout(Duration::from_secs(1), &mut committing).await;
+            assert!(early.is_err(), "{default}: acknowledged before a standby has it");
+            server.psql("alter system reset synchronous_standby_names");
+            server.psql("select pg_reload_conf()");
+            committing.await.unwrap();
+        }
     });
 }
 

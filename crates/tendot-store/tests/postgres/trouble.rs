@@ -3,8 +3,11 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tendot_store::{CommitError, Expect, Key, Postgres, PostgresSettings, Store as _, StoreError};
+use tendot_store::{
+    CommitError, Expect, Key, Postgres, PostgresError, PostgresSettings, Store as _, StoreError,
+};
 
+use crate::proxy::Proxy;
 use crate::{block_on, commit, logged, open, put, settings};
 
 /// A database in which a statement fails so many times with this code.
@@ -132,6 +135,25 @@ fn a_lock_that_is_held() {
         // Reading goes on meanwhile.
         assert!(store.get(&Key::new("10.1000/1").unwrap()).await.unwrap().is_none());
         other.batch_execute("rollback").await.unwrap();
+        commit(&store, vec![put("10.1000/1", "x", Expect::Absent)]).await.unwrap();
+    });
+}
+
+/// A server that takes connections, as a pooler in front of one does, and answers nothing on them is not waited for for ever.
+#[test]
+fn silence_after_the_login() {
+    block_on(async {
+        let server = tokio::task::spawn_blocking(interop_postgres::shared).await.unwrap();
+        let (database, proxy) = (server.database().await, Proxy::start(server.port).await);
+        let address = format!("postgres://postgres@127.0.0.1:{}/{database}", proxy.port);
+        let settings = PostgresSettings { patience: Duration::from_millis(500), ..settings() };
+        proxy.hold(Some(b"set statement_timeout"));
+        let opened = tokio::time::timeout(Duration::from_secs(10), Postgres::open(&address, &settings));
+        let refused = opened.await.expect("an end").unwrap_err();
+        assert!(matches!(refused, PostgresError::Unreachable { .. }), "{refused}");
+        assert!(refused.to_string().contains("no answer in time"), "{refused}");
+        proxy.hold(None);
+        let store = Postgres::open(&address, &settings).await.unwrap();
         commit(&store, vec![put("10.1000/1", "x", Expect::Absent)]).await.unwrap();
     });
 }
