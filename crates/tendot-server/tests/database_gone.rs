@@ -18,9 +18,9 @@ use tendot_proto::auth::Credentials;
 use tendot_proto::crypto::AwsLc;
 use tendot_proto::endpoint::Transport;
 use tendot_proto::wire::List;
-use tendot_proto::{Handle, Message, Opcode, Request};
+use tendot_proto::{Handle, Message, Opcode, Request, Value};
 use tendot_registry::OUTCOME_UNKNOWN;
-use tendot_store::{Postgres, PostgresSettings};
+use tendot_store::{Change, Edit, Expect, Postgres, PostgresSettings, Store as _};
 
 const DATABASE: &str = "directory";
 
@@ -143,6 +143,43 @@ fn natively() {
     assert_eq!(prove(&create("10.5555/after")), 3);
     server.restart();
     again(|| (prove(&create("10.5555/after")) == 1).then_some(()));
+}
+
+/// Names are not led anywhere while nobody can say what their prefix wants, nor where other records lead that have a part in it.
+#[test]
+fn a_prefix_that_cannot_be_read() {
+    let (server, store) = database();
+    let client = Client::start(store);
+    let inactive = "<namespace><status>inactive</status></namespace>";
+    let put = |name: &str, kind: &'static str, data: &str| Edit::Put {
+        name: name.into(),
+        values: vec![Value::new(1, "URL", "https://example.org/"), Value::new(20, kind, data.to_owned())],
+        expect: Expect::Absent,
+    };
+    let edits = ["10.6666", "10.7777"].map(|prefix| Edit::Home { prefix: prefix.into() });
+    let edits = edits.into_iter().chain([
+        put("0.NA/10.6666", "HS_NAMESPACE", inactive),
+        put("10.6666/x", "DESC", ""),
+        put("10.7777/x", "10320/loc", "<locations include='10.7777/far'/>"),
+        put("10.7777/far", "10320/loc", "<locations><location href='https://far.example.org/'/></locations>"),
+    ]);
+    let change = Change { by: "test".into(), at: 0, edits: edits.collect() };
+    block_on(client.service.http.registry().store().commit(change)).unwrap();
+    let sql = "update tendot_records set body = '\\x01' where convert_from(name, 'UTF8') in ('0.NA/10.6666', '10.7777/far')";
+    block_on(server.execute(DATABASE, sql));
+    for path in
+        ["/10.6666/x", "/10.7777/x", "/doiRA/10.6666", "/doiRA/10.7777/x,10.6666/x", "/doiRA/10.7777/far"]
+    {
+        let found = client.send("GET", path, "", &["Accept: application/json"], b"");
+        let json: Json = serde_json::from_slice(&found.body).unwrap_or_default();
+        assert_eq!((found.status, &json["code"]), (500, &json!("failed")), "{path}: {}", found.head);
+        assert_eq!(found.header("expires"), None, "{path}");
+        assert!(!found.head.contains("max-age"), "{}", found.head);
+    }
+    let agency = client.send("GET", "/doiRA/10.7777/x", "", &[], b"");
+    assert_eq!(agency.status, 200, "{}", agency.head);
+    server.kill();
+    check_later(&client.send("GET", "/doiRA/10.6666/x", "", &[], b""), Some("store-unreachable"));
 }
 
 /// Batches that the database left in the middle go on with their key, and no line of them is done twice.
