@@ -109,9 +109,10 @@ impl<S: Store> Registry<S> {
             all.extend(beside);
             // Others were faster in taking the room that there was.
             let Some(claim) = self.quotas.claim(&all) else { continue };
-            match self.store.commit(Change { by, at, edits: all }).await {
+            let committed = self.store.commit(Change { by, at, edits: all }).await;
+            claim.end(&committed);
+            match committed {
                 Ok(committed) => {
-                    claim.keep();
                     return Ok(Carried { done, revision: changes.then_some(committed.revision) });
                 }
                 Err(CommitError::Conflict(_) | CommitError::Homed { .. } | CommitError::Note { .. }) => {}

@@ -4,6 +4,7 @@ mod parties;
 
 use std::collections::BTreeSet;
 use std::sync::Barrier;
+use std::task::{Context, Waker};
 
 use interop_postgres::block_on;
 use parties::*;
@@ -237,6 +238,34 @@ fn at_once<S: Store>(scene: &Scene<S>, rounds: u64) {
         let counted = block_on(registry.store().count_under(OTHER.as_bytes(), None, 1_000)).unwrap();
         assert_eq!(counted.live, round);
     }
+}
+
+/// Who needs to know how many names there are waits for the one who counts them, and goes on if that one is gone.
+#[test]
+fn one_counts_for_all() {
+    let scene = watched_in_memory();
+    let (one, registry) = (&scene.caller('1'), &scene.registry);
+    let policy = Some(Policy { quota: Some(4), ..Policy::default() });
+    scene.done(&PrefixChange { prefix: OTHER.into(), policy, expect: None });
+    let before = registry.store().counts();
+    let deposit = |number: usize| async move {
+        let draft = deposit(&format!("{OTHER}/{number}"), "https://a/");
+        let new = tendot_registry::doi::NewName { draft, random: [0; 16] };
+        letter(&registry.carry_out(&new, one, NOW + 60_000, &mut work()).await)
+    };
+    let mut waiting: Vec<_> = (0..8).map(|number| Box::pin(deposit(number))).collect();
+    let mut context = Context::from_waker(Waker::noop());
+    for future in &mut waiting {
+        assert!(future.as_mut().poll(&mut context).is_pending());
+    }
+    assert_eq!(registry.store().counts() - before, 1);
+    drop(waiting.remove(0));
+    for future in &mut waiting {
+        assert!(future.as_mut().poll(&mut context).is_pending());
+    }
+    assert_eq!(registry.store().counts() - before, 2, "the next one");
+    let outcomes: String = waiting.into_iter().map(block_on).collect();
+    assert_eq!((&*outcomes, registry.store().counts() - before), ("++++fff", 2));
 }
 
 /// What happens between the plan of a change and its commit, of a scene.

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::{Duration, SystemTime};
 
 use tendot_registry::{Refusal, Registry, report};
-use tendot_store::Store;
+use tendot_store::{Store, StoreError};
 use tokio::sync::watch;
 use tokio::task::yield_now;
 use tokio::time::sleep;
@@ -78,22 +78,25 @@ impl Upkeep {
         }
     }
 
-    /// Writes down what was counted; what can't be written is counted on.
+    /// Writes down what was counted; what can't be written is counted on, but not what may have been written: a report that says
+    /// too little can be believed as far as it goes, and one that counts something twice cannot.
     pub async fn write<S: Store>(self, registry: &Registry<S>, tally: &Tally) {
         let (resolutions, failures) = (tally.take_resolutions(), tally.take_failures());
         let mut touched = BTreeSet::new();
         for (number, piece) in resolutions.chunks(TOGETHER).enumerate() {
             if let Err(refusal) = registry.note_resolutions(piece, now()).await {
+                let first = (number + usize::from(is_unknown(&refusal))) * TOGETHER;
                 unwritten(&refusal);
-                tally.put_back(resolutions.get(number * TOGETHER..).unwrap_or_default(), &failures);
+                tally.put_back(resolutions.get(first..).unwrap_or_default(), &failures);
                 return;
             }
             yield_now().await;
         }
         for (number, piece) in failures.chunks(TOGETHER).enumerate() {
             if let Err(refusal) = registry.note_failures(piece, now()).await {
+                let first = (number + usize::from(is_unknown(&refusal))) * TOGETHER;
                 unwritten(&refusal);
-                tally.put_back(&[], failures.get(number * TOGETHER..).unwrap_or_default());
+                tally.put_back(&[], failures.get(first..).unwrap_or_default());
                 return;
             }
             touched.extend(piece.iter().map(|one| &one.prefix));
@@ -127,6 +130,11 @@ impl Upkeep {
             yield_now().await;
         }
     }
+}
+
+/// Whether something may have been written in spite of it.
+const fn is_unknown(refusal: &Refusal) -> bool {
+    matches!(refusal.failure, Some(StoreError::Unknown { .. }))
 }
 
 fn unwritten(refusal: &Refusal) {

@@ -6,6 +6,8 @@ mod client;
 mod native;
 mod server;
 
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -18,9 +20,10 @@ use tendot_proto::auth::Credentials;
 use tendot_proto::crypto::AwsLc;
 use tendot_proto::endpoint::Transport;
 use tendot_proto::wire::List;
-use tendot_proto::{Handle, Message, Opcode, Request};
+use tendot_proto::{Handle, Message, Opcode, Request, Value};
 use tendot_registry::OUTCOME_UNKNOWN;
-use tendot_store::{Postgres, PostgresSettings};
+use tendot_server::{Tally, Upkeep};
+use tendot_store::{Change, Edit, Expect, Postgres, PostgresSettings, Store as _};
 
 const DATABASE: &str = "directory";
 
@@ -145,6 +148,43 @@ fn natively() {
     again(|| (prove(&create("10.5555/after")) == 1).then_some(()));
 }
 
+/// Names are not led anywhere while nobody can say what their prefix wants, nor where other records lead that have a part in it.
+#[test]
+fn a_prefix_that_cannot_be_read() {
+    let (server, store) = database();
+    let client = Client::start(store);
+    let inactive = "<namespace><status>inactive</status></namespace>";
+    let put = |name: &str, kind: &'static str, data: &str| Edit::Put {
+        name: name.into(),
+        values: vec![Value::new(1, "URL", "https://example.org/"), Value::new(20, kind, data.to_owned())],
+        expect: Expect::Absent,
+    };
+    let edits = ["10.6666", "10.7777"].map(|prefix| Edit::Home { prefix: prefix.into() });
+    let edits = edits.into_iter().chain([
+        put("0.NA/10.6666", "HS_NAMESPACE", inactive),
+        put("10.6666/x", "DESC", ""),
+        put("10.7777/x", "10320/loc", "<locations include='10.7777/far'/>"),
+        put("10.7777/far", "10320/loc", "<locations><location href='https://far.example.org/'/></locations>"),
+    ]);
+    let change = Change { by: "test".into(), at: 0, edits: edits.collect() };
+    block_on(client.service.http.registry().store().commit(change)).unwrap();
+    let sql = "update tendot_records set body = '\\x01' where convert_from(name, 'UTF8') in ('0.NA/10.6666', '10.7777/far')";
+    block_on(server.execute(DATABASE, sql));
+    for path in
+        ["/10.6666/x", "/10.7777/x", "/doiRA/10.6666", "/doiRA/10.7777/x,10.6666/x", "/doiRA/10.7777/far"]
+    {
+        let found = client.send("GET", path, "", &["Accept: application/json"], b"");
+        let json: Json = serde_json::from_slice(&found.body).unwrap_or_default();
+        assert_eq!((found.status, &json["code"]), (500, &json!("failed")), "{path}: {}", found.head);
+        assert_eq!(found.header("expires"), None, "{path}");
+        assert!(!found.head.contains("max-age"), "{}", found.head);
+    }
+    let agency = client.send("GET", "/doiRA/10.7777/x", "", &[], b"");
+    assert_eq!(agency.status, 200, "{}", agency.head);
+    server.kill();
+    check_later(&client.send("GET", "/doiRA/10.6666/x", "", &[], b""), Some("store-unreachable"));
+}
+
 /// Batches that the database left in the middle go on with their key, and no line of them is done twice.
 #[test]
 fn a_batch_goes_on() {
@@ -243,6 +283,101 @@ fn what_nobody_knows_natively() {
         (native::code(&answer) == 1).then_some(())
     });
     assert_eq!(native::code(&prove()), 101, "it is there already");
+}
+
+/// What was counted is in reports once, also if nobody knows whether it was written down.
+#[test]
+fn nothing_is_counted_twice() {
+    let (server, store) = database();
+    let tally = Arc::new(Tally::new(true));
+    let client = Client::start_as(store, |http| http.tally(Arc::clone(&tally)));
+    client.scene();
+    client.make("/dois", &json!({"name": "10.70000/x", "url": "https://example.org/"}));
+    let write = || {
+        let registry = client.service.http.registry();
+        client.service.runtime.block_on(Upkeep::default().write(registry, &tally));
+    };
+    let told = || client.told("GET", "/reports/10.70000", TOKEN, &[], &Json::Null);
+    for (name, counted) in [("10.70000/x", (1, 0)), ("10.70000/none", (1, 1))] {
+        client.leads(name);
+        lost(&server, write);
+        again(|| (told().status == 200).then_some(()));
+        write();
+        let json = told().json;
+        assert_eq!(
+            (&json["resolutions"], &json["failures"]),
+            (&json!(counted.0), &json!(counted.1)),
+            "{json}"
+        );
+    }
+}
+
+/// The figures are shown while the database hangs.
+#[test]
+fn figures() {
+    let (server, store) = database();
+    let client = Client::start(store);
+    client.scene();
+    let ask = || {
+        let asked = Instant::now();
+        (client.try_send("GET", "/metrics", "", &[], &[]), asked.elapsed())
+    };
+    let last = |found: &Found| {
+        let body = String::from_utf8_lossy(&found.body);
+        assert!(found.status == 200 && body.contains("tendot_http_requests_total"), "{body}");
+        body.lines().find(|line| line.starts_with("tendot_store_last_change")).map(str::to_owned)
+    };
+    let known = last(&ask().0);
+    server.signal("STOP");
+    let (found, took) = ask();
+    server.signal("CONT");
+    assert_eq!(last(&found), known);
+    assert!(took < Duration::from_secs(5), "{took:?}");
+}
+
+/// A database that lost its last changes, as a standby does that was promoted too early: those who follow are told, and whoever
+/// knows more than there is is not left waiting.
+#[test]
+fn changes_that_are_lost() {
+    let (server, store) = database();
+    let client = Client::start(store);
+    client.scene();
+    let make = |name: &str| client.make("/dois", &json!({"name": name, "url": "https://example.org/"}));
+    for number in 0..5 {
+        make(&format!("10.70000/lost-{number}"));
+    }
+    let sequence =
+        || block_on(server.ask(DATABASE, "select sequence from tendot_counters")).parse::<u64>().unwrap();
+    let get = |query: &str| client.send("GET", &format!("/api/v1/changes?{query}"), "", &[], b"");
+    let last = sequence();
+    for slow in [true, false] {
+        let mut stream = client.service.connect();
+        let head = "GET /api/v1/changes HTTP/1.0\r\nAccept: text/event-stream\r\n\r\n";
+        stream.write_all(head.as_bytes()).unwrap();
+        let mut events = BufReader::new(stream).lines().map_while(Result::ok);
+        let known = format!("id: {}", sequence());
+        assert!(events.any(|line| line == known));
+        // So that it was seen by who looks, too.
+        thread::sleep(Duration::from_millis(300));
+        let lose = "begin; delete from tendot_log where sequence > $; update tendot_counters set sequence = $; commit";
+        block_on(server.execute(DATABASE, &lose.replace('$', &(last - 4).to_string())));
+        if slow {
+            let refused = get(&format!("after={last}"));
+            let json: Json = serde_json::from_slice(&refused.body).unwrap();
+            assert_eq!((refused.status, &json["code"]), (400, &json!("bad-request")), "{json}");
+            assert_eq!(get(&format!("after={}", last - 4)).status, 200);
+            thread::sleep(Duration::from_millis(1_500));
+        }
+        for number in 0..if slow { 2 } else { 6 } {
+            make(&format!("10.70000/{slow}-{number}"));
+        }
+        // A sign of life comes in any case.
+        let made = Instant::now();
+        let end: Vec<String> = events.take_while(|_| made.elapsed() < Duration::from_secs(10)).collect();
+        assert!(end.ends_with(&["id:", "event: lost", "data: {}", ""].map(str::to_owned)), "{end:?}");
+        let told = lines(&get(&format!("after={}", last - 4)).body);
+        assert_eq!(told[0]["name"], format!("10.70000/{slow}-0"));
+    }
 }
 
 /// What is answered to a change that is durable while nobody is told so, since its commit waits for a standby that never comes;

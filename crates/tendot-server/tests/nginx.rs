@@ -3,10 +3,11 @@
 mod server;
 
 use std::fs;
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::io::{Read as _, Write as _};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
@@ -52,19 +53,59 @@ const NAMES: [&str; 23] = [
     "10.5555/~user@host:80,x=y!$*",
 ];
 
+/// It ends when it is dropped.
+struct Nginx(Child);
+
+impl Drop for Nginx {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+impl Nginx {
+    /// With a shipped file, with other ports and paths in their places.
+    fn start(directory: &Path, address: SocketAddr, shipped: &str, changes: &[(&str, String)]) -> Self {
+        let mut shipped = shipped.to_owned();
+        for (from, to) in changes {
+            assert!(shipped.contains(from), "{from} is not in the file");
+            shipped = shipped.replace(from, to);
+        }
+        fs::write(directory.join("tendot.conf"), shipped).unwrap();
+        let folder = directory.display();
+        let temporary: String = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
+            .iter()
+            .map(|kind| format!("{kind}_temp_path {folder}/{kind};\n"))
+            .collect();
+        let around = format!(
+            "daemon off;\npid {folder}/pid;\nerror_log {folder}/error.log;\nmaster_process off;\nevents {{}}\n\
+             http {{\naccess_log off;\n{temporary}include {folder}/tendot.conf;\n}}\n"
+        );
+        fs::write(directory.join("nginx.conf"), around).unwrap();
+        let nginx = Command::new("nginx")
+            .arg("-p")
+            .arg(directory)
+            .args(["-c", "nginx.conf", "-e", "error.log"])
+            .stderr(Stdio::inherit())
+            .spawn()
+            .expect("`cargo xtask test` installs nginx-light");
+        let nginx = Self(nginx);
+        let begun = Instant::now();
+        while TcpStream::connect(address).is_err() {
+            let log = fs::read_to_string(directory.join("error.log")).unwrap_or_default();
+            assert!(begun.elapsed() < Duration::from_secs(10), "{log}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        nginx
+    }
+}
+
 /// A service and nginx in front of it.
 struct Proxied {
     service: Service,
-    nginx: Child,
+    _nginx: Nginx,
     address: SocketAddr,
     directory: tempfile::TempDir,
-}
-
-impl Drop for Proxied {
-    fn drop(&mut self) {
-        let _ = self.nginx.kill();
-        let _ = self.nginx.wait();
-    }
 }
 
 impl Proxied {
@@ -82,25 +123,16 @@ impl Proxied {
         service.runtime.block_on(store.commit(Change { by: "test".into(), at: 0, edits })).unwrap();
         let directory = tempfile::tempdir().unwrap();
         let address = TcpListener::bind((HERE, 0)).unwrap().local_addr().unwrap();
-        configure(directory.path(), address, service.address);
-        let nginx = Command::new("nginx")
-            .arg("-p")
-            .arg(directory.path())
-            .args(["-c", "nginx.conf", "-e", "error.log"])
-            .stderr(Stdio::inherit())
-            .spawn()
-            .expect("`cargo xtask test` installs nginx-light");
-        let proxied = Self { service, nginx, address, directory };
-        let begun = Instant::now();
-        while std::net::TcpStream::connect(address).is_err() {
-            assert!(begun.elapsed() < Duration::from_secs(10), "{}", proxied.log());
-            std::thread::sleep(Duration::from_millis(20));
-        }
-        proxied
-    }
-
-    fn log(&self) -> String {
-        fs::read_to_string(self.directory.path().join("error.log")).unwrap_or_default()
+        let folder = directory.path().display();
+        let shipped = include_str!("../../../deploy/nginx.conf");
+        let changes = [
+            ("server 127.0.0.1:8080;", format!("server {};", service.address)),
+            ("listen 8443 ", format!("listen {address} ")),
+            ("/etc/ssl/tendot/", format!("{folder}/")),
+        ];
+        certify(directory.path());
+        let nginx = Nginx::start(directory.path(), address, shipped, &changes);
+        Self { service, _nginx: nginx, address, directory }
     }
 
     /// Asks nginx from an address of this machine, over TLS.
@@ -136,28 +168,7 @@ fn request(method: &str, target: &str, headers: &str, body: &str) -> String {
     )
 }
 
-/// The shipped file, with other ports and paths in their places.
-fn configure(directory: &Path, address: SocketAddr, service: SocketAddr) {
-    let mut shipped = include_str!("../../../deploy/nginx.conf").to_owned();
-    let folder = directory.display();
-    for (from, to) in [
-        ("server 127.0.0.1:8080;", format!("server {service};")),
-        ("listen 8443 ", format!("listen {address} ")),
-        ("/etc/ssl/tendot/", format!("{folder}/")),
-    ] {
-        assert!(shipped.contains(from), "{from} is not in deploy/nginx.conf");
-        shipped = shipped.replace(from, &to);
-    }
-    fs::write(directory.join("tendot.conf"), shipped).unwrap();
-    let temporary: String = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
-        .iter()
-        .map(|kind| format!("{kind}_temp_path {folder}/{kind};\n"))
-        .collect();
-    let around = format!(
-        "daemon off;\npid {folder}/pid;\nerror_log {folder}/error.log;\nmaster_process off;\nevents {{}}\n\
-         http {{\naccess_log off;\n{temporary}include {folder}/tendot.conf;\n}}\n"
-    );
-    fs::write(directory.join("nginx.conf"), around).unwrap();
+fn certify(directory: &Path) {
     let key = rcgen::KeyPair::generate().unwrap();
     let parameters = rcgen::CertificateParams::new(vec!["example.org".into()]).unwrap();
     let certificate = parameters.self_signed(&key).unwrap();
@@ -266,4 +277,47 @@ fn credentials_are_taken_over_https_at_the_proxy() {
     // Whatever the client says of itself.
     let spoofed = format!("{token}X-Forwarded-Proto: http\r\n");
     assert_eq!(put(&spoofed).status, 200);
+}
+
+/// What is sent to servers that take a request and then are gone: a question goes to all of them, and a change to one.
+#[test]
+fn changes_are_sent_once() {
+    let arrived = Arc::new(Mutex::new(Vec::new()));
+    let servers = [(); 3].map(|()| {
+        let (socket, arrived) = (TcpListener::bind((HERE, 0)).unwrap(), Arc::clone(&arrived));
+        let address = socket.local_addr().unwrap();
+        std::thread::spawn(move || {
+            for mut stream in socket.incoming().map_while(Result::ok) {
+                let mut read = [0; 4_096];
+                if stream.read(&mut read).is_ok_and(|length| length > 0) {
+                    let line = read.split(|byte| *byte == b'\r').next().unwrap_or_default();
+                    arrived.lock().unwrap().push(String::from_utf8_lossy(line).into_owned());
+                }
+            }
+        });
+        address
+    });
+    let directory = tempfile::tempdir().unwrap();
+    let address = TcpListener::bind((HERE, 0)).unwrap().local_addr().unwrap();
+    let shipped = include_str!("../../../deploy/postgresql/nginx.conf");
+    let mut changes = vec![("listen 8080", format!("listen {address}"))];
+    // Nobody is left out, so that all could be asked.
+    for (name, server) in ["server-1:8080", "server-2:8080", "server-3:8080"].into_iter().zip(servers) {
+        changes.push((name, server.to_string()));
+    }
+    changes.push(("max_fails=2", "max_fails=0".into()));
+    let _nginx = Nginx::start(directory.path(), address, shipped, &changes);
+    let bodies = ["\r\n", "Content-Length: 0\r\n\r\n", "Content-Length: 2\r\n\r\n{}"];
+    for (method, times) in [("GET", 3), ("HEAD", 3), ("PUT", 1), ("DELETE", 1), ("POST", 1)] {
+        for body in bodies {
+            let line = format!("{method} /api/handles/10.5555%2Fa%2f%2e%2e//x%20y/../z?a=%41 HTTP/1.1");
+            let mut stream = TcpStream::connect(address).unwrap();
+            let said = format!("{line}\r\nHost: a\r\nConnection: close\r\n{body}");
+            stream.write_all(said.as_bytes()).unwrap();
+            let mut answer = String::new();
+            stream.read_to_string(&mut answer).unwrap();
+            assert!(answer.starts_with("HTTP/1.1 502 "), "{method}: {answer}");
+            assert_eq!(std::mem::take(&mut *arrived.lock().unwrap()), vec![line; times], "{body:?}");
+        }
+    }
 }

@@ -210,9 +210,10 @@ impl<S: Store> Registry<S> {
             // Others were faster in taking the room that there was.
             let Some(claim) = self.quotas.claim(&edits) else { continue };
             let change = Change { by: caller.to_string().into(), at, edits };
-            match self.store.commit(change).await {
+            let committed = self.store.commit(change).await;
+            claim.end(&committed);
+            match committed {
                 Ok(committed) => {
-                    claim.keep();
                     return Ok(Done { name, replaced, revision: Some(committed.revision), notes });
                 }
                 Err(CommitError::Conflict(_) | CommitError::Homed { .. }) => {}

@@ -182,11 +182,10 @@ impl<S: Store> Registry<S> {
         all.extend(beside);
         // Others were faster in taking the room that there was.
         let Some(claim) = self.quotas.claim(&all) else { return Ok(Tried::Slower) };
-        match self.store.commit(Change { by: standing.to_string().into(), at, edits: all }).await {
-            Ok(_) => {
-                claim.keep();
-                Ok(Tried::Done(outcomes))
-            }
+        let committed = self.store.commit(Change { by: standing.to_string().into(), at, edits: all }).await;
+        claim.end(&committed);
+        match committed {
+            Ok(_) => Ok(Tried::Done(outcomes)),
             // Who sent the same before is still at it: what is done here would be done twice.
             Err(CommitError::Note { edit }) if edit >= own => {
                 let detail = "the same batch is being carried out already";

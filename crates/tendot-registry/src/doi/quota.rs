@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use tendot_store::{Edit, Expect, Key, Store};
+use tendot_store::{CommitError, Committed, Edit, Expect, Key, Store, StoreError};
 use tokio::sync::Notify;
 
 use crate::party::Allocation;
@@ -21,7 +21,7 @@ const PIECE: usize = 100_000;
 #[derive(Debug, Default)]
 pub(crate) struct Quotas {
     tallies: Mutex<Tallies>,
-    /// A change that was under way has ended.
+    /// A change that was under way has ended, or somebody no longer counts.
     ended: Notify,
 }
 
@@ -44,13 +44,13 @@ struct Tally {
     under_way: BTreeSet<u64>,
     /// The number after that of the last claim.
     next: u64,
-    /// How many are counting.
-    counting: u32,
+    /// Whether somebody counts.
+    is_counting: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Counted {
-    /// As many as there may be at the most; exactly so many if nothing was under way.
+    /// As many as there may be at the most; exactly so many if nothing was under way, and what became of all changes is known.
     names: u64,
     is_exact: bool,
     /// Claims from this one on are surely not in it.
@@ -67,7 +67,7 @@ impl Tallies {
     /// What nobody needs is not kept.
     fn tidy(&mut self, prefix: &str) {
         let is_idle =
-            |tally: &Tally| tally.counted.is_none() && tally.under_way.is_empty() && tally.counting == 0;
+            |tally: &Tally| tally.counted.is_none() && tally.under_way.is_empty() && !tally.is_counting;
         if self.prefixes.get(prefix).is_some_and(is_idle) {
             self.prefixes.remove(prefix);
         }
@@ -98,22 +98,34 @@ impl Quotas {
         }
     }
 
-    /// Somebody begins to count.
-    fn count<'q>(&'q self, prefix: &'q str) -> Counting<'q> {
+    /// Somebody begins to count, unless somebody else does already.
+    fn count<'q>(&'q self, prefix: &'q str) -> Option<Counting<'q>> {
         let mut tallies = self.lock();
         let next = tallies.next;
         let tally = tallies.of(prefix);
-        tally.counting += 1;
-        Counting { quotas: self, prefix, next, came: tally.came, is_quiet: tally.under_way.is_empty() }
+        if std::mem::replace(&mut tally.is_counting, true) {
+            return None;
+        }
+        let is_quiet = tally.under_way.is_empty();
+        Some(Counting { quotas: self, prefix, next, came: tally.came, is_quiet })
+    }
+
+    fn is_counting(&self, prefix: &str) -> bool {
+        self.lock().prefixes.get(prefix).is_some_and(|tally| tally.is_counting)
     }
 
     /// Waits until the changes that are under way have ended, well or badly.
     async fn settle(&self, prefix: &str) {
         let next = self.lock().next;
+        let first = || self.lock().prefixes.get(prefix).and_then(|tally| tally.under_way.first().copied());
+        self.until(|| first().is_none_or(|first| first >= next)).await;
+    }
+
+    /// Waits until something is so that depends on who changes or counts.
+    async fn until(&self, is_so: impl Fn() -> bool) {
         loop {
             let ended = self.ended.notified();
-            let first = self.lock().prefixes.get(prefix).and_then(|tally| tally.under_way.first().copied());
-            if first.is_none_or(|first| first >= next) {
+            if is_so() {
                 return;
             }
             ended.await;
@@ -152,7 +164,7 @@ impl Quotas {
             tally.next = number + 1;
         }
         let moves = moves.into_iter().map(|(prefix, moves)| (prefix.into(), moves)).collect();
-        Some(Claim { quotas: self, moves, number, is_kept: false })
+        Some(Claim { quotas: self, moves, number, end: End::Unknown })
     }
 }
 
@@ -183,8 +195,10 @@ impl Counting<'_> {
 impl Drop for Counting<'_> {
     fn drop(&mut self) {
         let mut tallies = self.quotas.lock();
-        tallies.of(self.prefix).counting -= 1;
+        tallies.of(self.prefix).is_counting = false;
         tallies.tidy(self.prefix);
+        drop(tallies);
+        self.quotas.ended.notify_waiters();
     }
 }
 
@@ -195,19 +209,32 @@ struct Moves {
     gone: u64,
 }
 
-/// Room that is kept for names until they are there; it is given back if they do not come.
+/// Room that is kept for names until it is known whether they are there. Who drops it without a word does not know, as
+/// when a client hangs up: then they are taken to be there until they are counted anew, so that there are never too many.
 #[derive(Debug)]
 pub(crate) struct Claim<'q> {
     quotas: &'q Quotas,
     moves: Vec<(Box<str>, Moves)>,
     number: u64,
-    is_kept: bool,
+    end: End,
+}
+
+/// What became of a change.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum End {
+    Done,
+    Refused,
+    Unknown,
 }
 
 impl Claim<'_> {
-    /// The names are there.
-    pub(crate) fn keep(mut self) {
-        self.is_kept = true;
+    /// The change came to this.
+    pub(crate) fn end(mut self, committed: &Result<Committed, CommitError>) {
+        self.end = match committed {
+            Ok(_) => End::Done,
+            Err(CommitError::Store(StoreError::Unknown { .. })) => End::Unknown,
+            Err(_) => End::Refused,
+        };
     }
 }
 
@@ -218,12 +245,13 @@ impl Drop for Claim<'_> {
             let tally = tallies.of(prefix);
             tally.coming -= come;
             tally.under_way.remove(&self.number);
-            if self.is_kept {
+            if self.end != End::Refused {
                 tally.came += come;
                 if let Some(counted) = &mut tally.counted {
                     counted.names += come;
+                    counted.is_exact &= self.end == End::Done;
                     // What was counted while they went may be without them already.
-                    if self.number >= counted.next {
+                    if self.end == End::Done && self.number >= counted.next {
                         counted.names = counted.names.saturating_sub(*gone);
                     }
                 }
@@ -259,7 +287,11 @@ impl<S: Store> Registry<S> {
             if let Some(room) = known() {
                 return Ok(Some(room));
             }
-            let counting = self.quotas.count(prefix);
+            // Each walks over all names, so one does it for all.
+            let Some(counting) = self.quotas.count(prefix) else {
+                self.quotas.until(|| known().is_some() || !self.quotas.is_counting(prefix)).await;
+                continue;
+            };
             let (mut after, mut names): (Option<Key>, u64) = (None, 0);
             loop {
                 let counted = self.store.count_under(prefix.as_bytes(), after.as_ref(), PIECE).await?;
@@ -276,7 +308,7 @@ impl<S: Store> Registry<S> {
     }
 }
 
-/// How often names are counted while others come.
+/// How often names are counted, by whomever, while others come.
 const TRIES: u32 = 8;
 
 /// There is no room for another name.
@@ -306,7 +338,15 @@ mod tests {
     }
 
     fn found(quotas: &Quotas, names: u64) {
-        quotas.count(PREFIX).found(names, 10, 0);
+        quotas.count(PREFIX).unwrap().found(names, 10, 0);
+    }
+
+    fn keep(claim: Claim<'_>) {
+        claim.end(&Ok(Committed { revision: 1 }));
+    }
+
+    fn give_back(claim: Claim<'_>) {
+        claim.end(&Err(CommitError::Note { edit: 0 }));
     }
 
     #[test]
@@ -319,13 +359,13 @@ mod tests {
         let given_back = claim(&quotas).unwrap();
         assert_eq!(room(&quotas, 5), Some(0));
         assert!(claim(&quotas).is_none());
-        drop(given_back);
+        give_back(given_back);
         assert_eq!(room(&quotas, 5), Some(1));
-        kept.keep();
+        keep(kept);
         assert_eq!(room(&quotas, 5), Some(1));
-        end(&quotas).keep();
+        keep(end(&quotas));
         assert_eq!(room(&quotas, 5), Some(2));
-        drop(end(&quotas));
+        give_back(end(&quotas));
         assert_eq!(room(&quotas, 5), Some(2));
         assert_eq!(quotas.room(PREFIX, 10, HOLDS, 0), None);
         quotas.forget(PREFIX);
@@ -340,13 +380,13 @@ mod tests {
             let (counting, kept);
             if begins_before {
                 kept = claim(&quotas).unwrap();
-                counting = quotas.count(PREFIX);
+                counting = quotas.count(PREFIX).unwrap();
             } else {
-                counting = quotas.count(PREFIX);
+                counting = quotas.count(PREFIX).unwrap();
                 kept = claim(&quotas).unwrap();
             }
             counting.found(9, 10, 0);
-            kept.keep();
+            keep(kept);
             assert_eq!(room(&quotas, 1), None, "it has to be counted again");
             found(&quotas, 9);
             assert_eq!(room(&quotas, 1), Some(1));
@@ -357,21 +397,58 @@ mod tests {
     #[test]
     fn counting_while_names_come_and_go() {
         let quotas = Quotas::default();
-        let counting = quotas.count(PREFIX);
+        let counting = quotas.count(PREFIX).unwrap();
         let gone = end(&quotas);
-        claim(&quotas).unwrap().keep();
+        keep(claim(&quotas).unwrap());
         counting.found(5, 10, 0);
-        gone.keep();
+        keep(gone);
         assert_eq!((room(&quotas, 4), room(&quotas, 5)), (Some(4), None));
-        end(&quotas).keep();
+        keep(end(&quotas));
         assert_eq!(room(&quotas, 5), Some(5));
+    }
+
+    /// Who does not know what became of a change takes no room away from others for good, and gives none that may be taken.
+    #[test]
+    fn what_nobody_knows() {
+        fn hangs_up(_: Claim<'_>) {}
+        fn lost(claim: Claim<'_>) {
+            claim.end(&Err(CommitError::Store(StoreError::Unknown { why: "lost".into() })));
+        }
+        for unknown in [hangs_up, lost] {
+            let quotas = Quotas::default();
+            found(&quotas, 8);
+            unknown(claim(&quotas).unwrap());
+            assert_eq!((room(&quotas, 1), room(&quotas, 2)), (Some(1), None), "it has to be counted again");
+            unknown(end(&quotas));
+            assert_eq!((room(&quotas, 1), room(&quotas, 2)), (Some(1), None));
+            found(&quotas, 8);
+            assert_eq!(room(&quotas, 3), Some(2));
+            let counting = quotas.count(PREFIX).unwrap();
+            unknown(claim(&quotas).unwrap());
+            counting.found(8, 10, 0);
+            assert_eq!((room(&quotas, 1), room(&quotas, 2)), (Some(1), None), "it may have come afterwards");
+        }
+    }
+
+    /// One counts; if that comes to nothing, another does.
+    #[test]
+    fn one_counts_at_a_time() {
+        let quotas = Quotas::default();
+        let counting = quotas.count(PREFIX).unwrap();
+        assert!(quotas.count(PREFIX).is_none() && quotas.count("10.2").is_some());
+        let mut waiting = Box::pin(quotas.until(|| !quotas.is_counting(PREFIX)));
+        let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+        assert!(waiting.as_mut().poll(&mut context).is_pending());
+        drop(counting);
+        assert!(waiting.as_mut().poll(&mut context).is_ready());
+        assert!(quotas.count(PREFIX).is_some());
     }
 
     #[test]
     fn nothing_is_kept_of_prefixes_without_quota() {
         let quotas = Quotas::default();
-        claim(&quotas).unwrap().keep();
-        drop(end(&quotas));
+        keep(claim(&quotas).unwrap());
+        give_back(end(&quotas));
         drop(quotas.count(PREFIX));
         assert!(quotas.lock().prefixes.is_empty());
     }

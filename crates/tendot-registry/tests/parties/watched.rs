@@ -1,8 +1,10 @@
 //! A store where something happens just before a change is committed.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::future::poll_fn;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::task::Poll;
 
 use tendot_registry::{Registry, Settings};
 use tendot_store::{
@@ -18,6 +20,7 @@ struct Inner<S> {
     store: S,
     events: Mutex<VecDeque<Event<S>>>,
     is_busy: AtomicBool,
+    counts: AtomicUsize,
 }
 
 impl<S> Clone for Watched<S> {
@@ -28,11 +31,21 @@ impl<S> Clone for Watched<S> {
 
 impl<S: Store> Watched<S> {
     pub fn new(store: S) -> Self {
-        Self(Arc::new(Inner { store, events: Mutex::default(), is_busy: AtomicBool::new(false) }))
+        Self(Arc::new(Inner {
+            store,
+            events: Mutex::default(),
+            is_busy: AtomicBool::new(false),
+            counts: AtomicUsize::new(0),
+        }))
     }
 
     pub fn before_commit(&self, event: impl FnOnce(Registry<Self>) + Send + 'static) {
         self.0.events.lock().unwrap().push_back(Box::new(event));
+    }
+
+    /// How often names were counted.
+    pub fn counts(&self) -> usize {
+        self.0.counts.load(Ordering::SeqCst)
     }
 
     /// That all of it has happened.
@@ -61,6 +74,14 @@ impl<S: Store> Store for Watched<S> {
         after: Option<&Key>,
         limit: usize,
     ) -> Result<Counted, StoreError> {
+        self.0.counts.fetch_add(1, Ordering::SeqCst);
+        // It takes its time, and others have their turn.
+        let mut waits = true;
+        poll_fn(|context| {
+            context.waker().wake_by_ref();
+            if std::mem::take(&mut waits) { Poll::Pending } else { Poll::Ready(()) }
+        })
+        .await;
         self.0.store.count_under(prefix, after, limit).await
     }
 

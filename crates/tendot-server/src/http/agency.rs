@@ -3,17 +3,18 @@
 use http::StatusCode;
 use serde::Serialize;
 use tendot_names::Name;
-use tendot_proto::Handle;
 use tendot_proto::record::Namespace;
+use tendot_proto::{Handle, Value};
 use tendot_registry::{Caller, Error, Query};
-use tendot_store::Store;
+use tendot_store::{Store, StoreError};
 use utoipa::ToSchema;
 
 use super::answer::{Answer, JSON, answer};
 use super::describe::{Described, Doing, text};
+use super::page::{self, ProblemJson};
 use super::parameters::Parameters;
 use super::request::Request;
-use super::search::Search;
+use super::search::{LookupError, Search};
 use super::{Http, form, percent};
 
 /// Names in one request.
@@ -56,8 +57,10 @@ impl<S: Store> Http<S> {
             let (doi, result) = match percent::decode_text(part, "path") {
                 Ok(name) => {
                     let name = form::name_in(&name).into_owned();
-                    let result = self.agency(&name, &mut search).await;
-                    (name, result)
+                    match self.agency(&name, &mut search).await {
+                        Ok(result) => (name, result),
+                        Err(error) => return page::problem_of_store(&error).into(),
+                    }
                 }
                 Err(_) => (part.to_owned(), Err("Invalid DOI")),
             };
@@ -70,27 +73,43 @@ impl<S: Store> Http<S> {
         answer(StatusCode::OK, JSON, serde_json::to_vec(&found).unwrap_or_default())
     }
 
-    /// The agency of a name, or of a prefix.
-    async fn agency(&self, name: &str, search: &mut Search<'_>) -> Result<String, &'static str> {
+    /// The agency of a name, or of a prefix, or why there is none to tell; an error if the store fails.
+    async fn agency(
+        &self,
+        name: &str,
+        search: &mut Search<'_>,
+    ) -> Result<Result<String, &'static str>, StoreError> {
         let is_prefix = name.starts_with("10.") && !name.contains('/');
         if !is_prefix {
-            Name::new(name).map_err(|_| "Invalid DOI")?;
+            if Name::new(name).is_err() {
+                return Ok(Err("Invalid DOI"));
+            }
             let query = Query::new(Handle::from(name));
             if let Err(error) = self.look_up(&query, &Caller::Anonymous, search).await {
-                match error.error() {
-                    Some(Error::NotFound) => return Err("DOI does not exist"),
-                    Some(Error::NotResponsible { .. } | Error::OtherServer) | None => return Err("Unknown"),
-                    Some(_) => {}
+                match error {
+                    LookupError::Here(Error::Store(error)) => return Err(error),
+                    error => match error.error() {
+                        Some(Error::NotFound) => return Ok(Err("DOI does not exist")),
+                        Some(Error::NotResponsible { .. } | Error::OtherServer) | None => {
+                            return Ok(Err("Unknown"));
+                        }
+                        Some(_) => {}
+                    },
                 }
             }
         }
-        let value = self.namespace_value(name, true, search).await.ok_or("Unknown")?;
-        let namespace = Namespace::from_bytes(&value.data).map_err(|_| "Unknown")?;
-        let agency = namespace.text("DOI.RA").ok_or("Unknown")?;
-        let code = agency.rsplit('/').next().unwrap_or(agency);
-        let known = AGENCIES.iter().find(|(known, _)| known.eq_ignore_ascii_case(code));
-        Ok(known.map_or(code, |(_, name)| name).to_owned())
+        let value = self.namespace_value(name, true, search).await?;
+        Ok(value.as_ref().and_then(named_in).ok_or("Unknown"))
     }
+}
+
+/// The agency that the value of a prefix names, as it writes itself.
+fn named_in(value: &Value<'_>) -> Option<String> {
+    let namespace = Namespace::from_bytes(&value.data).ok()?;
+    let agency = namespace.text("DOI.RA")?;
+    let code = agency.rsplit('/').next().unwrap_or(agency);
+    let known = AGENCIES.iter().find(|(known, _)| known.eq_ignore_ascii_case(code));
+    Some(known.map_or(code, |(_, name)| name).to_owned())
 }
 
 /// What is done at `/doiRA/{names}`.
@@ -108,6 +127,10 @@ pub(super) fn describe() -> Described {
                 StatusCode::OK,
                 "The agency of each, in the order of the request; `status` if there is none to tell",
             )
-            .json_list::<Found>("application/json"),
+            .json_list::<Found>("application/json")
+            .answer(StatusCode::INTERNAL_SERVER_ERROR, "The store failed")
+            .json::<ProblemJson<'_>>("application/problem+json")
+            .answer(StatusCode::SERVICE_UNAVAILABLE, "The database is not reached at present")
+            .json::<ProblemJson<'_>>("application/problem+json"),
     )
 }

@@ -8,7 +8,7 @@ use tendot_store::Store;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::sleep;
 
-use super::last_change;
+use super::LogEnd;
 
 /// Answers with changes that are sent at the same time.
 const MOST: usize = 256;
@@ -22,7 +22,7 @@ const TURNS: usize = 2;
 /// How often the store is looked at: others may write there, too, who tell nobody.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// After this a store that failed is looked at again.
+/// After this a store that failed, or whose log ends before what was seen, is looked at again.
 const LONG_PAUSE: Duration = Duration::from_secs(1);
 
 /// All who read changes.
@@ -32,11 +32,19 @@ pub(super) struct Followers {
     anonymous: Arc<Semaphore>,
     /// For those who read what was there before.
     pub(super) turns: Arc<Semaphore>,
-    /// The last line of the log that was seen.
-    last: watch::Sender<u64>,
+    /// The end of the log.
+    seen: watch::Sender<Seen>,
     /// Whether somebody looks.
     is_watched: Arc<Mutex<bool>>,
     is_ending: watch::Sender<bool>,
+}
+
+/// How far the log was seen.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub(super) struct Seen {
+    last: u64,
+    /// How often lines were lost that had been seen before.
+    pub(super) losses: u64,
 }
 
 /// The room of one.
@@ -52,7 +60,7 @@ impl Followers {
             room: Arc::new(Semaphore::new(MOST)),
             anonymous: Arc::new(Semaphore::new(ANONYMOUS)),
             turns: Arc::new(Semaphore::new(TURNS)),
-            last: watch::Sender::new(0),
+            seen: watch::Sender::default(),
             is_watched: Arc::default(),
             is_ending: watch::Sender::new(false),
         }
@@ -66,8 +74,8 @@ impl Followers {
     }
 
     /// Something that changes when something may have changed in the store.
-    pub(super) fn watch<S: Store + 'static>(&self, registry: &Arc<Registry<S>>) -> watch::Receiver<u64> {
-        let seen = self.last.subscribe();
+    pub(super) fn watch<S: Store + 'static>(&self, registry: &Arc<Registry<S>>) -> watch::Receiver<Seen> {
+        let seen = self.seen.subscribe();
         let mut is_watched = self.is_watched.lock().unwrap_or_else(PoisonError::into_inner);
         if !*is_watched {
             *is_watched = true;
@@ -79,20 +87,26 @@ impl Followers {
     /// Looks at the store as long as somebody wants to know.
     async fn look<S: Store>(self, registry: Arc<Registry<S>>) {
         let mut is_told = false;
+        let mut end = LogEnd::new(self.seen.borrow().last);
         loop {
             {
                 let mut is_watched = self.is_watched.lock().unwrap_or_else(PoisonError::into_inner);
-                if self.last.receiver_count() == 0 {
+                if self.seen.receiver_count() == 0 {
                     *is_watched = false;
                     return;
                 }
             }
-            let known = *self.last.borrow();
-            match last_change(registry.store(), known).await {
-                Ok(last) => {
+            match end.look(registry.store()).await {
+                Ok((last, is_lost)) => {
                     is_told = false;
-                    self.last.send_if_modified(|known| std::mem::replace(known, last) != last);
-                    sleep(PAUSE).await;
+                    if is_lost {
+                        tracing::error!(last, "the store has lost changes, and those who follow begin anew");
+                    }
+                    self.seen.send_if_modified(|seen| {
+                        let now = Seen { last, losses: seen.losses + u64::from(is_lost) };
+                        std::mem::replace(seen, now) != now
+                    });
+                    sleep(if end.is_unsure() { LONG_PAUSE } else { PAUSE }).await;
                 }
                 Err(error) => {
                     if !std::mem::replace(&mut is_told, true) {
@@ -135,8 +149,8 @@ mod tests {
             let edits = vec![Edit::Home { prefix: format!("10.{number}").into() }];
             registry.store().commit(Change { by: "test".into(), at: 0, edits }).await.unwrap();
             for seen in &mut seen {
-                let found = timeout(Duration::from_secs(5), seen.wait_for(|last| *last == number)).await;
-                assert_eq!(*found.unwrap().unwrap(), number);
+                let found = timeout(Duration::from_secs(5), seen.wait_for(|seen| seen.last == number)).await;
+                assert_eq!(found.unwrap().unwrap().last, number);
             }
             assert!(is_watched());
             assert_eq!(Arc::strong_count(&registry), 2, "one looks for both");

@@ -1,18 +1,82 @@
-use tendot_store::{Store, StoreError};
+use tendot_store::{Logged, Store, StoreError};
 
-/// The number of the last line of a store's log, found in few steps from one that is known to be there.
+/// The number of the last line of a store's log, found in few steps from one that is believed to be there.
 pub(crate) async fn last_change<S: Store>(store: &S, known: u64) -> Result<u64, StoreError> {
-    let (mut low, mut high, mut step) = (known, known, 1);
-    while !store.changes(high, 1).await?.is_empty() {
-        (low, high) = (high, high.saturating_add(step));
-        step = step.saturating_mul(2);
+    Ok(last_line(store, known).await?.map_or(0, |line| line.sequence))
+}
+
+async fn last_line<S: Store>(store: &S, known: u64) -> Result<Option<Logged>, StoreError> {
+    let mut lines = store.changes(known.saturating_sub(1), 2).await?;
+    // A database may have lost the line, with a primary that nobody had to follow so far.
+    if lines.is_empty() && known > 1 {
+        lines = store.changes(0, 2).await?;
     }
-    // After `low` there is something, after `high` there is nothing.
-    while high - low > 1 {
-        let middle = low + (high - low) / 2;
-        if store.changes(middle, 1).await?.is_empty() { high = middle } else { low = middle }
+    let is_end = lines.len() < 2;
+    let Some(mut line) = lines.pop() else { return Ok(None) };
+    // After `end` there is nothing.
+    let (mut step, mut end) = (0_u64, is_end.then_some(line.sequence));
+    while end != Some(line.sequence) {
+        let at = match end {
+            None => line.sequence.saturating_add(step),
+            Some(end) => line.sequence + (end - line.sequence) / 2,
+        };
+        match store.changes(at, 1).await?.pop() {
+            Some(later) => (line, step) = (later, step.saturating_mul(2).saturating_add(1)),
+            None => end = Some(at),
+        }
     }
-    Ok(high)
+    Ok(Some(line))
+}
+
+/// The end of a store's log, as it was seen last.
+#[derive(Debug)]
+pub(super) struct LogEnd {
+    /// Where to begin.
+    known: u64,
+    line: Option<Logged>,
+    /// The last line of a log that ends before that.
+    before: Option<u64>,
+}
+
+impl LogEnd {
+    /// The end is looked for from a line that is believed to be there.
+    pub(super) const fn new(known: u64) -> Self {
+        Self { known, line: None, before: None }
+    }
+
+    /// Looks again. Tells the number of the last line, and whether lines that were there before are not there any more.
+    pub(super) async fn look<S: Store>(&mut self, store: &S) -> Result<(u64, bool), StoreError> {
+        let Some(line) = &self.line else {
+            self.line = last_line(store, self.known).await?;
+            return Ok((self.number(), false));
+        };
+        let lines = store.changes(line.sequence.saturating_sub(1), 2).await?;
+        let is_lost = match lines.as_slice() {
+            [] => {
+                let last = last_change(store, self.before.unwrap_or(0)).await?;
+                // Without a primary, a standby is asked that may not have come so far. Only a primary goes on from there.
+                if self.before.replace(last).is_none_or(|before| before == last) {
+                    return Ok((self.number(), false));
+                }
+                true
+            }
+            [now, ..] => now != line,
+        };
+        self.before = None;
+        if is_lost || lines.len() > 1 {
+            self.line = last_line(store, line.sequence).await?;
+        }
+        Ok((self.number(), is_lost))
+    }
+
+    /// Whether the log ends before a line that was seen: it is not known yet what that means.
+    pub(super) const fn is_unsure(&self) -> bool {
+        self.before.is_some()
+    }
+
+    fn number(&self) -> u64 {
+        self.line.as_ref().map_or(0, |line| line.sequence)
+    }
 }
 
 #[cfg(test)]
@@ -21,15 +85,53 @@ mod tests {
 
     use super::*;
 
+    async fn log(store: &Memory, name: &str) {
+        let edits = vec![Edit::Home { prefix: name.into() }];
+        store.commit(Change { by: "test".into(), at: 0, edits }).await.unwrap();
+    }
+
     #[tokio::test]
     async fn found() {
         let store = Memory::new();
         for number in 0..40 {
-            for known in [0, number / 2, number] {
-                assert_eq!(last_change(&store, known).await.unwrap(), number);
+            // Also from lines that were lost.
+            for known in [0, number / 2, number, number + 1, number + 60] {
+                assert_eq!(last_change(&store, known).await.unwrap(), number, "{known}");
             }
-            let edits = vec![Edit::Home { prefix: format!("10.{number}").into() }];
-            store.commit(Change { by: "test".into(), at: 0, edits }).await.unwrap();
+            log(&store, &format!("10.{number}")).await;
         }
+    }
+
+    /// A log that lost its end, and went on: then what comes in its place is not taken for what was lost.
+    #[tokio::test]
+    async fn lost() {
+        let (old, new) = (Memory::new(), Memory::new());
+        for number in 1..=20 {
+            log(&old, &format!("10.{number}")).await;
+            if number <= 10 {
+                log(&new, &format!("10.{number}")).await;
+            }
+        }
+        let mut end = LogEnd::new(0);
+        assert_eq!(end.look(&old).await.unwrap(), (20, false));
+        // A standby that is behind, and catches up.
+        for _ in 0..3 {
+            assert_eq!(end.look(&new).await.unwrap(), (20, false));
+            assert!(end.is_unsure());
+        }
+        assert_eq!(end.look(&old).await.unwrap(), (20, false));
+        assert!(!end.is_unsure());
+        // A primary that is behind, and goes on: whether it was seen before it did, or not.
+        assert_eq!(end.look(&new).await.unwrap(), (20, false));
+        log(&new, "10.new").await;
+        assert_eq!(end.look(&new).await.unwrap(), (11, true));
+        assert_eq!(end.look(&new).await.unwrap(), (11, false));
+        for number in 0..20 {
+            log(&new, &format!("10.new.{number}")).await;
+        }
+        assert_eq!(end.look(&new).await.unwrap(), (31, false));
+        let mut end = LogEnd::new(0);
+        assert_eq!(end.look(&old).await.unwrap(), (20, false));
+        assert_eq!(end.look(&new).await.unwrap(), (31, true));
     }
 }

@@ -82,6 +82,7 @@ use http::{HeaderMap, Method, StatusCode, Uri};
 use hyper::body::Incoming;
 use ipnet::IpNet;
 use kept::Kept;
+use last_change::LogEnd;
 pub(crate) use last_change::last_change;
 pub use listen::{Limits, Listener, Listeners, listen};
 pub(crate) use metrics::Durations;
@@ -101,6 +102,7 @@ use tendot_registry::Registry;
 use tendot_store::Store;
 pub use tls::{Tls, TlsError};
 use tokio::sync::Semaphore;
+use tokio::time::timeout;
 use upstream::Foreign;
 pub use upstream::Upstream;
 
@@ -113,6 +115,9 @@ const WORK: u32 = 20_000;
 
 /// Bytes of answers that are kept to be given again.
 const KEPT: usize = 16 << 20;
+
+/// How long is waited for the one figure that the store has to tell; after that, it is what it was the last time.
+const FIGURE: Duration = Duration::from_millis(500);
 
 /// Lists that are made at the same time; others wait.
 const LISTS: usize = 2;
@@ -477,7 +482,8 @@ impl<S: Store + 'static> Http<S> {
             return answer(StatusCode::FORBIDDEN, TEXT, "the figures are not shown to this address\n");
         }
         let known = self.metrics.last_change.load(Ordering::Relaxed);
-        if let Ok(last) = last_change(self.registry.store(), known).await {
+        // When the store does not answer, the other figures are wanted most.
+        if let Ok(Ok(last)) = timeout(FIGURE, last_change(self.registry.store(), known)).await {
             self.metrics.last_change.store(last, Ordering::Relaxed);
         }
         let mut response = match metrics::print(

@@ -2,12 +2,12 @@
 
 use tendot_proto::record::{Locations, Namespace};
 use tendot_proto::{Handle, Value};
-use tendot_registry::{Caller, Query, Resolution};
-use tendot_store::Store;
+use tendot_registry::{Caller, Error, Query, Resolution};
+use tendot_store::{Store, StoreError};
 
 use super::Http;
 use super::location::Candidate;
-use super::search::Search;
+use super::search::{LookupError, Search};
 
 /// Records whose locations are put together for one redirect.
 const RECORDS: usize = 20;
@@ -44,14 +44,15 @@ impl Places {
 }
 
 impl<S: Store> Http<S> {
-    /// Finds the locations of a record. What cannot be read or is not here is left out: the record has others.
+    /// Finds the locations of a record. What cannot be understood or is not here is left out: the record has others. A store
+    /// that fails is told: nobody knows what it would have said.
     pub(crate) async fn places(
         &self,
         name: &str,
         values: &[Value<'static>],
         namespace: Option<&Namespace<'_>>,
         search: &mut Search<'_>,
-    ) -> Places {
+    ) -> Result<Places, StoreError> {
         let mut places = Places::default();
         let mut waiting = Vec::new();
         let mut without_namespace = false;
@@ -72,8 +73,8 @@ impl<S: Store> Http<S> {
                 continue;
             }
             let query = Query { types: vec![TYPE.as_bytes()], ..Query::new(Handle::from(&*handle)) };
-            if let Ok((Resolution::Values(found), _)) = self.look_up(&query, &Caller::Anonymous, search).await
-            {
+            let found = found_or_failed(self.look_up(&query, &Caller::Anonymous, search).await)?;
+            if let Some((Resolution::Values(found), _)) = found {
                 for value in found {
                     let Ok(read) = Locations::from_bytes(&value.data) else { continue };
                     waiting.extend(included(&read));
@@ -82,17 +83,18 @@ impl<S: Store> Http<S> {
             }
             seen.push(handle);
         }
-        places
+        Ok(places)
     }
 
     /// How the prefix of a name, or a prefix itself, wants its names to be treated; elsewhere is asked only if it is to be:
-    /// names that are kept here lead where they do whatever becomes of others.
+    /// names that are kept here lead where they do whatever becomes of others. A store that fails is told: names of a prefix that
+    /// is not served would be served otherwise.
     pub(crate) async fn namespace_value(
         &self,
         name: &str,
         asks_elsewhere: bool,
         search: &mut Search<'_>,
-    ) -> Option<Value<'static>> {
+    ) -> Result<Option<Value<'static>>, StoreError> {
         let prefix = if name.contains('/') {
             Handle::from(name).prefix_handle()
         } else {
@@ -100,11 +102,23 @@ impl<S: Store> Http<S> {
         };
         let query = Query { types: vec![b"HS_NAMESPACE"], ..Query::new(Handle::new(&prefix)) };
         let found = if asks_elsewhere {
-            self.look_up(&query, &Caller::Anonymous, search).await.ok()?.0
+            self.look_up(&query, &Caller::Anonymous, search).await.map(|(found, _)| found)
         } else {
-            self.registry.resolve(&query, &Caller::Anonymous, &mut search.work).await.ok()?
+            self.registry.resolve(&query, &Caller::Anonymous, &mut search.work).await.map_err(Into::into)
         };
-        if let Resolution::Values(values) = found { values.into_iter().next() } else { None }
+        Ok(match found_or_failed(found)? {
+            Some(Resolution::Values(values)) => values.into_iter().next(),
+            _ => None,
+        })
+    }
+}
+
+/// What was found, none if there is nothing; or that the store failed.
+fn found_or_failed<T>(found: Result<T, LookupError>) -> Result<Option<T>, StoreError> {
+    match found {
+        Ok(found) => Ok(Some(found)),
+        Err(LookupError::Here(Error::Store(error))) => Err(error),
+        Err(_) => Ok(None),
     }
 }
 

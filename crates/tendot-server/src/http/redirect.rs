@@ -9,7 +9,7 @@ use http::{StatusCode, Version};
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 use tendot_proto::record::{Locations, Namespace};
 use tendot_proto::{Handle, Value};
-use tendot_registry::{Caller, Query, Resolution};
+use tendot_registry::{Caller, Error, Query, Resolution};
 use tendot_store::Store;
 use utoipa::ToSchema;
 
@@ -136,14 +136,14 @@ impl<S: Store> Http<S> {
         {
             return Ok(self.follow(alias, request, caching::seconds(&values, now), now, search, told).await);
         }
-        let namespace = self.namespace_value(name, heard.is_some(), search).await;
+        let namespace = self.namespace_value(name, heard.is_some(), search).await.map_err(Error::from)?;
         let namespace = namespace.as_ref().and_then(|value| Namespace::from_bytes(&value.data).ok());
         if let Some(namespace) = namespace.as_ref().filter(|namespace| !namespace.is_active()) {
             let message = namespace.status_message().unwrap_or_default();
             let contact = namespace.contact().map(|contact| format!(" Whom to ask: {contact}."));
             return Ok(Way::NotServed(format!("{message}{}", contact.unwrap_or_default())));
         }
-        let places = self.places(name, &values, namespace.as_ref(), search).await;
+        let places = self.places(name, &values, namespace.as_ref(), search).await.map_err(Error::from)?;
         let read = places.read();
         let own = places.own(&read);
         let candidates = candidates(name, &values, own, &read);

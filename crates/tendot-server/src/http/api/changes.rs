@@ -11,19 +11,19 @@ use serde::Serialize;
 use tendot_proto::Work;
 use tendot_registry::{Caller, Changed, Changes, Cursor, Error, Registry, Subject};
 use tendot_store::{Key, Store};
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, watch};
 use tokio::time::sleep;
 use utoipa::ToSchema;
 
 use super::history::{date, kind, number};
 use crate::http::answer::Answer;
 use crate::http::describe::{Described, Doing, at_least_one, matching};
-use crate::http::followers::Followers;
+use crate::http::followers::Seen;
 use crate::http::page::{self, ProblemJson, by_accept, problem};
 use crate::http::parameters::Parameters;
 use crate::http::request::Request;
 use crate::http::stream::{Cut, Sink, stream};
-use crate::http::{Http, WORK, caching, negotiate};
+use crate::http::{Http, WORK, caching, last_change, negotiate};
 use crate::upkeep::now;
 
 /// Changes that are read together.
@@ -34,6 +34,9 @@ const PIECE: usize = 32 << 10;
 
 /// So often somebody who follows hears from us, whether something changes or not.
 const HEARTBEAT: Duration = Duration::from_secs(15);
+
+/// What those are told last who may have been told of changes that were lost. Without a place, a browser begins anew.
+const LOST: &str = "id:\nevent: lost\ndata: {}\n\n";
 
 const LINES: &str = "application/x-ndjson";
 const EVENTS: &str = "text/event-stream";
@@ -170,8 +173,13 @@ impl<S: Store> Reader<S> {
 
 impl<S: Store + 'static> Reader<S> {
     /// Sends all that changes, until the client goes away.
-    async fn follow(mut self, mut changes: Changes, followers: &Followers, sink: &Sink) -> Result<(), Cut> {
-        let mut seen = followers.watch(&self.registry);
+    async fn follow(
+        mut self,
+        mut changes: Changes,
+        mut seen: watch::Receiver<Seen>,
+        losses: u64,
+        sink: &Sink,
+    ) -> Result<(), Cut> {
         sink.send("retry: 1000\n\n").await?;
         loop {
             let next = self.send_all(changes, sink).await?;
@@ -182,6 +190,9 @@ impl<S: Store + 'static> Reader<S> {
                 tokio::select! {
                     changed = seen.changed() => {
                         changed.map_err(|_| Cut)?;
+                        if seen.borrow_and_update().losses != losses {
+                            return sink.send(LOST).await;
+                        }
                         break;
                     }
                     () = sleep(HEARTBEAT) => sink.send(":\n\n").await?,
@@ -224,6 +235,15 @@ fn asked(request: &Request<'_>) -> Result<(Cursor, u64), String> {
 }
 
 impl<S: Store + 'static> Http<S> {
+    /// The first changes after a place; none if the log ends before it.
+    async fn read_first(&self, reader: &Reader<S>, after: &Cursor) -> Result<Option<Changes>, Error> {
+        let changes = reader.read(after).await?;
+        let is_there = !changes.items.is_empty()
+            || !changes.is_end
+            || last_change(self.registry.store(), after.sequence).await? >= after.sequence;
+        Ok(is_there.then_some(changes))
+    }
+
     /// Answers `GET /api/v1/changes`.
     pub(crate) async fn get_changes(&self, request: &Request<'_>) -> Answer {
         let (after, left) = match asked(request) {
@@ -237,11 +257,20 @@ impl<S: Store + 'static> Http<S> {
         let is_private = caller != Caller::Anonymous;
         let Some(place) = self.followers.enter(is_private) else { return too_many() };
         let is_event = negotiate::prefers_events(request.headers);
+        // Before anything is read, so that nothing comes in between.
+        let seen = is_event.then(|| self.followers.watch(&self.registry));
+        let losses = seen.as_ref().map_or(0, |seen| seen.borrow().losses);
         let (registry, turns) = (Arc::clone(&self.registry), Arc::clone(&self.followers.turns));
         let mut reader = Reader { registry, caller, turns, left, is_event };
         // What fails at once can still be told.
-        let changes = match reader.read(&after).await {
-            Ok(changes) => changes,
+        let changes = match self.read_first(&reader, &after).await {
+            Ok(Some(changes)) => changes,
+            Ok(None) => {
+                return page::problem_of_request(&format!(
+                    "the place {} is after the last change: the service may have lost changes that it had told of",
+                    print(&after)
+                ));
+            }
             Err(Error::Policy(refusal)) => {
                 return problem(StatusCode::UNAUTHORIZED, refusal.code, &refusal.detail).into();
             }
@@ -257,11 +286,9 @@ impl<S: Store + 'static> Http<S> {
         let kind = HeaderValue::from_static(if is_event { EVENTS } else { LINES });
         let mut response = by_accept(stream(StatusCode::OK, kind, async move |sink| {
             let _place = place;
-            if !is_event {
-                return reader.send_all(changes, &sink).await.map(|_| ());
-            }
+            let Some(seen) = seen else { return reader.send_all(changes, &sink).await.map(|_| ()) };
             tokio::select! {
-                followed = reader.follow(changes, &followers, &sink) => followed,
+                followed = reader.follow(changes, seen, losses, &sink) => followed,
                 () = followers.ending() => Ok(()),
             }
         }));
@@ -290,7 +317,8 @@ pub(crate) fn describe() -> Described {
             "Every change of the service after a place, one JSON object a line, the oldest first; then it ends. With \
              `Accept: text/event-stream` the same as events, and those that are still to come, as they come: `id` is the \
              place, which the header `Last-Event-ID` takes, too. Who goes on after the last place misses nothing and gets \
-             nothing twice. An import is told name by name. The answer is made while it is sent, and not compressed; one \
+             nothing twice. An import is told name by name. An event `lost` says that the service lost changes that it may have \
+             told of: begin anew. The answer is made while it is sent, and not compressed; one \
              that ends without its proper end was cut off.",
         )
         .group("Names")
@@ -301,7 +329,7 @@ pub(crate) fn describe() -> Described {
         .answer(StatusCode::OK, "The changes")
         .json::<ChangeJson<'_>>(LINES)
         .text(EVENTS);
-    let doing = problem(doing, StatusCode::BAD_REQUEST, "Not understood");
+    let doing = problem(doing, StatusCode::BAD_REQUEST, "Not understood, or a place after the last change");
     let doing = problem(doing, StatusCode::UNAUTHORIZED, "The credentials are not right")
         .header("WWW-Authenticate", "Which are taken");
     let doing = problem(doing, StatusCode::FORBIDDEN, "Credentials are not taken here");

@@ -80,8 +80,12 @@ impl<S: Store> Http<S> {
     /// What this service has to do with a prefix.
     pub(super) async fn about_prefix(&self, prefix: &str) -> String {
         let store = self.registry.store();
-        if !store.is_homed(prefix.as_bytes()).await.unwrap_or(false) {
-            return "Names under this prefix are not kept here.".into();
+        match store.is_homed(prefix.as_bytes()).await {
+            Ok(true) => {}
+            Ok(false) => return "Names under this prefix are not kept here.".into(),
+            Err(_) => {
+                return "Whether names under this prefix are kept here can't be told at present.".into();
+            }
         }
         match store.count_under(prefix.as_bytes(), None, NAMES).await {
             Ok(counted) if counted.next.is_some() => {
