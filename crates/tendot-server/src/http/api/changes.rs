@@ -235,13 +235,14 @@ fn asked(request: &Request<'_>) -> Result<(Cursor, u64), String> {
 }
 
 impl<S: Store + 'static> Http<S> {
-    /// The first changes after a place; none if the log ends before it.
-    async fn read_first(&self, reader: &Reader<S>, after: &Cursor) -> Result<Option<Changes>, Error> {
+    /// The first changes after a place, and for who follows whether the log ends before it.
+    async fn read_first(&self, reader: &Reader<S>, after: &Cursor) -> Result<(Changes, bool), Error> {
         let changes = reader.read(after).await?;
-        let is_there = !changes.items.is_empty()
-            || !changes.is_end
-            || last_change(self.registry.store(), after.sequence).await? >= after.sequence;
-        Ok(is_there.then_some(changes))
+        let is_lost = reader.is_event
+            && changes.items.is_empty()
+            && changes.is_end
+            && last_change(self.registry.store(), after.sequence).await? < after.sequence;
+        Ok((changes, is_lost))
     }
 
     /// Answers `GET /api/v1/changes`.
@@ -263,14 +264,8 @@ impl<S: Store + 'static> Http<S> {
         let (registry, turns) = (Arc::clone(&self.registry), Arc::clone(&self.followers.turns));
         let mut reader = Reader { registry, caller, turns, left, is_event };
         // What fails at once can still be told.
-        let changes = match self.read_first(&reader, &after).await {
-            Ok(Some(changes)) => changes,
-            Ok(None) => {
-                return page::problem_of_request(&format!(
-                    "the place {} is after the last change: the service may have lost changes that it had told of",
-                    print(&after)
-                ));
-            }
+        let (changes, is_lost) = match self.read_first(&reader, &after).await {
+            Ok(read) => read,
             Err(Error::Policy(refusal)) => {
                 return problem(StatusCode::UNAUTHORIZED, refusal.code, &refusal.detail).into();
             }
@@ -287,6 +282,9 @@ impl<S: Store + 'static> Http<S> {
         let mut response = by_accept(stream(StatusCode::OK, kind, async move |sink| {
             let _place = place;
             let Some(seen) = seen else { return reader.send_all(changes, &sink).await.map(|_| ()) };
+            if is_lost {
+                return sink.send(LOST).await;
+            }
             tokio::select! {
                 followed = reader.follow(changes, seen, losses, &sink) => followed,
                 () = followers.ending() => Ok(()),
@@ -329,7 +327,7 @@ pub(crate) fn describe() -> Described {
         .answer(StatusCode::OK, "The changes")
         .json::<ChangeJson<'_>>(LINES)
         .text(EVENTS);
-    let doing = problem(doing, StatusCode::BAD_REQUEST, "Not understood, or a place after the last change");
+    let doing = problem(doing, StatusCode::BAD_REQUEST, "Not understood");
     let doing = problem(doing, StatusCode::UNAUTHORIZED, "The credentials are not right")
         .header("WWW-Authenticate", "Which are taken");
     let doing = problem(doing, StatusCode::FORBIDDEN, "Credentials are not taken here");
