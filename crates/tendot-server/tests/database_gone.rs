@@ -361,7 +361,7 @@ fn changes_that_are_lost() {
         let known = format!("id: {}", sequence());
         assert!(events.any(|line| line == known));
         // So that it was seen by who looks, too.
-        thread::sleep(Duration::from_millis(300));
+        thread::sleep(Duration::from_secs(1));
         let lose = "begin; delete from tendot_log where sequence > $; update tendot_counters set sequence = $; commit";
         block_on(server.execute(DATABASE, &lose.replace('$', &(last - 4).to_string())));
         if slow {
@@ -369,7 +369,7 @@ fn changes_that_are_lost() {
             assert_eq!((lines.status, &*lines.body), (200, b"" as &[u8]));
             let events = ask(&format!("after={last}"), &["Accept: text/event-stream"]);
             assert_eq!((events.status, &*events.body), (200, b"id:\nevent: lost\ndata: {}\n\n" as &[u8]));
-            thread::sleep(Duration::from_millis(1_500));
+            thread::sleep(Duration::from_millis(2_500));
         }
         for number in 0..if slow { 2 } else { 6 } {
             make(&format!("10.70000/{slow}-{number}"));

@@ -1,5 +1,7 @@
 //! From an address to connections.
 
+use std::collections::HashSet;
+use std::net::Ipv6Addr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -89,7 +91,10 @@ impl Address {
         config.tcp_user_timeout(acknowledged.unwrap_or(settings.patience));
         let asks_standbys =
             asks_standbys && config.get_target_session_attrs() == driver::TargetSessionAttrs::Any;
-        let hosts = split(&config);
+        let mut hosts = split(&config);
+        // One that is named twice is one.
+        let mut named = HashSet::new();
+        hosts.retain(|host| named.insert(host.place.clone()));
         let database = config.get_dbname().or(config.get_user()).unwrap_or_default();
         let places = hosts.iter().map(|host| &*host.place).collect::<Vec<_>>().join(",");
         let place = format!("{places}/{database}");
@@ -224,7 +229,13 @@ fn split(config: &Config) -> Vec<Host> {
             }
             None => {}
         }
-        Host { config: one, place: format!("{name}:{port}") }
+        // As it is written in an address.
+        let place = if name.parse::<Ipv6Addr>().is_ok() {
+            format!("[{name}]:{port}")
+        } else {
+            format!("{name}:{port}")
+        };
+        Host { config: one, place }
     };
     (0..hosts.len().max(addresses.len())).map(host).collect()
 }
@@ -291,6 +302,9 @@ mod tests {
         check("postgres:///d?host=%2Frun%2Fa,/run/b,c", Ok("/run/a:5432,/run/b:5432,c:5432/d"));
         check("postgres://u@a,a,a,a,a,a,a,a,a,a,a,a,a,a,a,a/d?host=a,a", Err("16 hosts"));
         check("postgres:///d", Err("names no host"));
+        check("postgres://u@a,b,a/d", Ok("a:5432,b:5432/d"));
+        check("postgres://u@a:1,a:2/d", Ok("a:1,a:2/d"));
+        check("postgres://u@[::1]:1,[2001:db8::1]/d", Ok("[::1]:1,[2001:db8::1]:5432/d"));
         check("postgres://u:p@secret@h/d", Err("written as %40"));
         check("postgres://u:p@secret:secret@h/d", Err("written as %40"));
         check("postgres://u:p@secret/secret@h/d", Err("written as %40"));

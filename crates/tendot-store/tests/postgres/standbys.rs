@@ -413,7 +413,7 @@ fn silence() {
             assert_eq!(recent(url(&store, NAME)).await.as_deref(), Some("first"));
             slowest = slowest.max(asked.elapsed());
         }
-        assert!(slowest < Duration::from_secs(4), "answered after {slowest:?}");
+        assert!(slowest < Duration::from_secs(8), "answered after {slowest:?}");
         assert_eq!(roles(&store)[1], HostRole::Unreachable);
         wait(&cluster, |cluster| cluster.standbys[0].signal("CONT")).await;
         until("all is level", async || store.hosts().iter().all(|host| host.behind == Some(0))).await;
@@ -435,7 +435,7 @@ fn silence() {
             let (refused, time) = waiting.await.unwrap();
             let refused = refused.unwrap_err();
             assert!(matches!(refused, CommitError::Store(StoreError::ReadOnly { .. })), "{refused}");
-            assert!(time < Duration::from_secs(7), "refused after {time:?}");
+            assert!(time < Duration::from_secs(15), "refused after {time:?}");
         }
         assert_eq!(recent(url(&store, NAME)).await.as_deref(), Some("first"));
 
@@ -448,7 +448,7 @@ fn silence() {
             commit(&store, vec![put(NAME, "second", Expect::Any)]).await.is_ok()
         })
         .await;
-        assert!(promoted.elapsed() < Duration::from_secs(3), "after {:?}", promoted.elapsed());
+        assert!(promoted.elapsed() < Duration::from_secs(10), "after {:?}", promoted.elapsed());
         wait(&cluster, |cluster| cluster.primary.kill()).await;
         assert_eq!(crate::logged(&store).await.len(), 2);
     });
