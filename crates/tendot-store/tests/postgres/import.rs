@@ -318,10 +318,16 @@ fn cut_after_any_bytes() {
         let [to_server, to_client] = proxy.take_passed();
         let all = (0..to_server).step_by(to_server / 20).map(|bytes| (Direction::ToServer, bytes));
         // What is heard last, that it was committed, has a few bytes only.
-        let heard = (0..to_client / 2).step_by(to_client / 10).chain((to_client / 2..to_client).step_by(6));
-        let all = all.chain(heard.map(|bytes| (Direction::ToClient, bytes)));
+        let heard = (0..to_client / 2).step_by(to_client / 10).chain((to_client / 2..to_client).step_by(15));
+        let all: Vec<_> = all.chain(heard.map(|bytes| (Direction::ToClient, bytes))).collect();
+        // Who watches hears something, too, more or less: until it was just this that was not heard.
+        let more = (to_client / 2..3 * to_client).step_by(5).map(|bytes| (Direction::ToClient, bytes));
+        let planned = all.len();
         let (mut unknown, mut failed) = (0, 0);
-        for (number, (direction, bytes)) in all.enumerate() {
+        for (number, (direction, bytes)) in all.into_iter().chain(more).enumerate() {
+            if number >= planned && unknown > 0 {
+                break;
+            }
             proxy.cut_after(direction, bytes, Cut::Both);
             let mut told = 0;
             let result = attempt(&behind, number + 1, &mut told).await;
