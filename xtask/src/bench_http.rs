@@ -12,9 +12,9 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, ensure};
 
 use crate::java::JavaServer;
-use crate::process::{Server, install, is_there, output, run};
+use crate::process::{Server, install, output, run};
 use crate::root;
-use crate::wrk::{SCRIPT, SECONDS, measure, median};
+use crate::wrk::{self, SCRIPT, SECONDS, measure, median};
 
 pub(crate) const RECORDS: &str = "1000000";
 const NAMES: usize = 10_000;
@@ -37,9 +37,7 @@ pub(crate) fn bench_http() -> Result<()> {
          has the other for itself. Rounds are interleaved, the median of five counts. nginx has the bytes of one of our answers \
          in memory. Handle.Net's server is that of DSpace (9.2), with its own store (JE).\n\n",
     );
-    if !is_there("wrk") && Command::new("wrk").arg("-v").output().is_err() {
-        install(&["wrk"])?;
-    }
+    wrk::ensure_installed()?;
     if Command::new("nginx").arg("-v").output().is_err() {
         install(&["nginx-light"])?;
     }

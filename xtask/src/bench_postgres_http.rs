@@ -11,9 +11,9 @@ use std::process::{Command, Stdio};
 use anyhow::{Context as _, Result};
 
 use crate::bench_http::{ROUNDS, records, tell};
-use crate::process::{Server, install, output, run};
+use crate::process::{Server, output, run};
 use crate::root;
-use crate::wrk::{SCRIPT, answered, ask, measure, median};
+use crate::wrk::{self, SCRIPT, answered, ask, measure, median};
 
 /// Requests of one round of a script, before it begins again.
 const REQUESTS: usize = 200_000;
@@ -26,9 +26,7 @@ pub(crate) fn bench_postgres_http() -> Result<()> {
         "# How fast HTTP is on PostgreSQL\n\nMade by `cargo xtask bench-postgres-http`. Ratios count: all are of one run, on two shared \
          cores. 1,000,000 names are in both stores. Rounds are interleaved, the median of five counts.\n\n",
     );
-    if Command::new("wrk").arg("-v").output().is_err() {
-        install(&["wrk"])?;
-    }
+    wrk::ensure_installed()?;
     let folder = root().join("target/bench/http");
     fs::create_dir_all(&folder)?;
     run(Command::new("cargo").args(["build", "--release", "--quiet", "-p", "tendot"]).current_dir(root()))?;

@@ -5,6 +5,8 @@ use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context as _, Result, ensure};
 
+use crate::process::install;
+
 /// How long one round takes.
 pub(crate) const SECONDS: f64 = 4.0;
 
@@ -20,6 +22,15 @@ done = function(summary, latency)
     latency:percentile(99), errors.connect + errors.read + errors.write + errors.timeout + errors.status))
 end
 ";
+
+/// Installs it if it is missing.
+pub(crate) fn ensure_installed() -> Result<()> {
+    // It ends with 1 whatever it is asked; that it can be started is enough.
+    if Command::new("wrk").arg("-v").output().is_err() {
+        install(&["wrk"])?;
+    }
+    Ok(())
+}
 
 #[derive(Clone, Copy)]
 pub(crate) struct Measured {
