@@ -35,7 +35,7 @@ pub(crate) fn bench_postgres_http() -> Result<()> {
     records(&folder, &tendot, &data)?;
     let names = all_names(&folder.join("records.jsonl"))?;
     let settings = "listen_addresses = '*'\nshared_buffers = 1GB\nmax_wal_size = 4GB\n";
-    let primary = interop_postgres::Server::start(settings);
+    let primary = tendot_testing::postgres::PostgresServer::start(settings);
     let address = |host: &str| format!("postgres://postgres@{host}:{}/postgres", primary.port);
     run(Command::new(&tendot)
         .arg("import")
@@ -107,7 +107,7 @@ fn two_machines(
     folder: &Path,
     tendot: &Path,
     names: &[String],
-    primary: &interop_postgres::Server,
+    primary: &tendot_testing::postgres::PostgresServer,
 ) -> Result<()> {
     let script = script(folder, "uniform", uniform(names))?;
     let own = tempfile::tempdir()?;
@@ -150,11 +150,16 @@ struct Machine {
     number: u32,
     address: String,
     _server: Server,
-    _standby: interop_postgres::Server,
+    _standby: tendot_testing::postgres::PostgresServer,
 }
 
 impl Machine {
-    fn start(number: u32, tendot: &Path, data: &Path, primary: &interop_postgres::Server) -> Result<Self> {
+    fn start(
+        number: u32,
+        tendot: &Path,
+        data: &Path,
+        primary: &tendot_testing::postgres::PostgresServer,
+    ) -> Result<Self> {
         let (space, inside, outside) = names_of(number);
         let (here, there) = (format!("10.77.{number}.1"), format!("10.77.{number}.2"));
         let ip = |arguments: &str| run(Command::new("ip").args(arguments.split(' ')));
@@ -171,8 +176,8 @@ impl Machine {
         fs::write(group.join("cpu.cfs_period_us"), "20000")?;
         fs::write(group.join("cpu.cfs_quota_us"), (SHARE * 200).to_string())?;
 
-        let standby = primary.standby(&format!("machine{number}"));
-        let pids = fs::read_to_string(standby.folder().join("data/postmaster.pid"))?;
+        let standby = primary.start_standby(&format!("machine{number}"));
+        let pids = fs::read_to_string(standby.dir().join("data/postmaster.pid"))?;
         let postmaster: u32 = pids.lines().next().context("no postmaster")?.parse()?;
         for pid in output(Command::new("pgrep").args(["-P", &postmaster.to_string()]))?.lines() {
             fs::write(group.join("cgroup.procs"), pid)?;

@@ -6,7 +6,7 @@ use std::process::Command;
 use std::time::Instant;
 
 use anyhow::{Context as _, Result};
-use interop_postgres::Server;
+use tendot_testing::postgres::PostgresServer;
 
 use crate::bench_store::{Measured, Table, load, measure, memory, model, number, program, with_commas};
 use crate::process::{output, run};
@@ -77,13 +77,13 @@ impl Times {
 
 /// A server, and files where the user that it runs as can come.
 struct Bench {
-    server: Server,
+    server: PostgresServer,
     folder: tempfile::TempDir,
 }
 
 impl Bench {
     fn start() -> Result<Self> {
-        let server = Server::start("shared_buffers = 1GB\nmax_wal_size = 8GB\n");
+        let server = PostgresServer::start("shared_buffers = 1GB\nmax_wal_size = 8GB\n");
         let folder = tempfile::tempdir()?;
         run(Command::new("chmod").arg("755").arg(folder.path()))?;
         let bench = Self { server, folder };
@@ -134,7 +134,7 @@ impl Bench {
         self.psql("postgres", "drop database if exists bench")?;
         self.psql("postgres", "create database bench")?;
         self.psql("postgres", "checkpoint")?;
-        Ok(self.server.address("bench"))
+        Ok(self.server.url("bench"))
     }
 
     /// Our records and pgbench's, the same number of rows.
@@ -147,7 +147,7 @@ impl Bench {
     }
 
     fn read(&self, clients: u32, all: &mut Times) -> Result<()> {
-        let (address, count) = (self.server.address("bench"), RECORDS.to_string());
+        let (address, count) = (self.server.url("bench"), RECORDS.to_string());
         let ours =
             program("postgres_store").args(["read", &address, &count, &clients.to_string()]).output()?;
         all.add(format!("get-{clients}"), rate_of(&ours.stdout)?);
@@ -157,7 +157,7 @@ impl Bench {
     }
 
     fn deposit(&self, clients: u32, all: &mut Times) -> Result<()> {
-        let address = self.server.address("bench");
+        let address = self.server.url("bench");
         let ours = program("postgres_store").args(["deposit", &address, &clients.to_string()]).output()?;
         all.add(format!("deposit-{clients}"), rate_of(&ours.stdout)?);
         all.add(format!("update-{clients}"), self.rate(&["-n", "-N"], clients)?);
@@ -178,14 +178,14 @@ impl Bench {
     }
 
     fn pgbench(&self) -> Command {
-        let mut pgbench = interop_postgres::program("pgbench");
+        let mut pgbench = tendot_testing::postgres::pg_command("pgbench");
         pgbench.args(["-h", "127.0.0.1", "-U", "postgres", "-p", &self.server.port.to_string()]);
         pgbench.env("PGDATABASE", "bench");
         pgbench
     }
 
     fn psql(&self, database: &str, sql: &str) -> Result<String> {
-        let mut psql = interop_postgres::program("psql");
+        let mut psql = tendot_testing::postgres::pg_command("psql");
         psql.args(["-h", "127.0.0.1", "-U", "postgres", "-p", &self.server.port.to_string(), "-d", database]);
         output(psql.args(["-qAt", "-v", "ON_ERROR_STOP=1", "-c", sql]))
     }

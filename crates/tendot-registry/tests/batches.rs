@@ -6,7 +6,6 @@ use std::collections::BTreeSet;
 use std::sync::Barrier;
 use std::task::{Context, Waker};
 
-use interop_postgres::block_on;
 use parties::*;
 use tendot_proto::{Handle, Now, Value};
 use tendot_registry::doi::{Draft, Line, is_minted};
@@ -14,6 +13,7 @@ use tendot_registry::party::{Policy, PrefixChange, RegistrantChange, TokenEnd};
 use tendot_registry::transfer::{NewTransfer, What};
 use tendot_registry::{Caller, Registry, Task, Write};
 use tendot_store::{Edit, Store};
+use tendot_testing::block_on;
 
 fn name(suffix: &str) -> String {
     format!("{ONE}/{suffix}")

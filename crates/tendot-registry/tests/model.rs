@@ -7,7 +7,6 @@ mod parties;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use interop_postgres::block_on;
 use parties::{admin, check_whole, deposit, key, letter, line, work};
 use tendot_proto::{Handle, Now, Value};
 use tendot_registry::doi::{Draft, NameChange, NameEnd, NameState, NewName};
@@ -17,6 +16,7 @@ use tendot_registry::party::{
 use tendot_registry::transfer::{NewTransfer, TransferDecision, TransferState, What};
 use tendot_registry::{Caller, Error, Query, Refusal, Registry, Resolution, Settings, Task, Write};
 use tendot_store::{Embedded, Memory, Store};
+use tendot_testing::block_on;
 
 /// When it begins.
 const START: u64 = 1_800_000_000_000;

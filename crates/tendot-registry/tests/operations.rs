@@ -4,7 +4,6 @@ mod scene;
 
 use std::sync::Arc;
 
-use interop_postgres::block_on;
 use scene::*;
 use tendot_proto::auth::Challenge;
 use tendot_proto::record::{HashOption, Server, Site};
@@ -14,6 +13,7 @@ use tendot_registry::{
     TemplateSettings, Write,
 };
 use tendot_store::{Edit, EditKind, Expect, Store};
+use tendot_testing::block_on;
 
 const ONE: &str = "300:0.NA/10.1";
 const ADMIN: &str = "300:10.1/a";

@@ -4,7 +4,6 @@ mod parties;
 
 use std::sync::Barrier;
 
-use interop_postgres::block_on;
 use parties::*;
 use tendot_proto::{Handle, Now, Value};
 use tendot_registry::doi::{Draft, NameChange, NameEnd, NameState, NewName};
@@ -15,6 +14,7 @@ use tendot_registry::report::Resolutions;
 use tendot_registry::transfer::{NewTransfer, TransferDecision, What};
 use tendot_registry::{Caller, Note, Query, Refusal, Registry, Subject, Task, Write};
 use tendot_store::{Change, Edit, Expect, Order, Store};
+use tendot_testing::block_on;
 
 const KEY: &str = "300:10.9/key";
 

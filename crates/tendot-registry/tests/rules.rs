@@ -2,7 +2,6 @@
 
 mod parties;
 
-use interop_postgres::block_on;
 use parties::*;
 use tendot_proto::{Handle, Now, Value};
 use tendot_registry::doi::{Draft, NameState, NewName};
@@ -13,6 +12,7 @@ use tendot_registry::party::{
 use tendot_registry::transfer::{TransferDecision, What};
 use tendot_registry::{Caller, Query, Refusal, Write};
 use tendot_store::Store;
+use tendot_testing::block_on;
 
 /// A line an operation, a letter a role, see [`Scene::caller`]: `+` done, `?` has to be known, `-` forbidden, `0` not found,
 /// `c` in conflict, `!` refused for what it says. Where things are only read, a token has to be good when it is shown.

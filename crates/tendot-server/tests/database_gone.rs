@@ -12,7 +12,6 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use client::{Client, lines};
-use interop_postgres::{Server, block_on};
 use native::{Setting, resolution, start_over, words};
 use serde_json::{Value as Json, json};
 use server::{Found, TOKEN};
@@ -24,14 +23,16 @@ use tendot_proto::{Handle, Message, Opcode, Request, Value};
 use tendot_registry::OUTCOME_UNKNOWN;
 use tendot_server::{Tally, Upkeep};
 use tendot_store::{Change, Edit, Expect, Postgres, PostgresSettings, Store as _};
+use tendot_testing::block_on;
+use tendot_testing::postgres::PostgresServer;
 
 const DATABASE: &str = "directory";
 
 /// A server that is killed, and the store of one of its databases.
-fn database() -> (Server, Postgres) {
-    let server = Server::start("");
+fn database() -> (PostgresServer, Postgres) {
+    let server = PostgresServer::start("");
     block_on(server.execute("postgres", &format!("create database {DATABASE}")));
-    let address = server.address(DATABASE);
+    let address = server.url(DATABASE);
     // Nobody waits longer in these tests.
     let patience = Duration::from_secs(1);
     let settings = PostgresSettings { patience, connections: 4, ..PostgresSettings::default() };
@@ -203,7 +204,7 @@ fn a_batch_goes_on() {
         let sent = scope.spawn(send);
         // The head of its receipt, and some pieces.
         let noted = || {
-            block_on(server.ask(
+            block_on(server.query_text(
                 DATABASE,
                 "select count(*) from tendot_notes where note_key >= 'receipt/' and note_key < 'receipt0'",
             ))
@@ -346,8 +347,9 @@ fn changes_that_are_lost() {
     for number in 0..5 {
         make(&format!("10.70000/lost-{number}"));
     }
-    let sequence =
-        || block_on(server.ask(DATABASE, "select sequence from tendot_counters")).parse::<u64>().unwrap();
+    let sequence = || {
+        block_on(server.query_text(DATABASE, "select sequence from tendot_counters")).parse::<u64>().unwrap()
+    };
     let ask = |query: &str, accept: &[&str]| {
         client.send("GET", &format!("/api/v1/changes?{query}"), "", accept, b"")
     };
@@ -385,19 +387,19 @@ fn changes_that_are_lost() {
 
 /// What is answered to a change that is durable while nobody is told so, since its commit waits for a standby that never comes;
 /// the database is killed then, and is there again.
-fn lost<T: Send>(server: &Server, ask: impl FnOnce() -> T + Send) -> T {
+fn lost<T: Send>(server: &PostgresServer, ask: impl FnOnce() -> T + Send) -> T {
     block_on(server.execute("postgres", "alter system set synchronous_standby_names = 'nobody'"));
     block_on(server.execute("postgres", "select pg_reload_conf()"));
-    let is_set = || block_on(server.ask("postgres", "show synchronous_standby_names")) == "nobody";
+    let is_set = || block_on(server.query_text("postgres", "show synchronous_standby_names")) == "nobody";
     again(|| is_set().then_some(()));
     let told = thread::scope(|scope| {
         let asked = scope.spawn(ask);
         let waiting = "select count(*) from pg_stat_activity where wait_event = 'SyncRep'";
-        again(|| (block_on(server.ask("postgres", waiting)) != "0").then_some(()));
+        again(|| (block_on(server.query_text("postgres", waiting)) != "0").then_some(()));
         server.kill();
         asked.join().unwrap()
     });
-    std::fs::write(server.folder().join("data/postgresql.auto.conf"), "").unwrap();
+    std::fs::write(server.dir().join("data/postgresql.auto.conf"), "").unwrap();
     server.restart();
     told
 }

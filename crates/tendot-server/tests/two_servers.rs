@@ -13,7 +13,6 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use client::{Client, Scene, lines};
-use interop_postgres::new_database;
 use native::{Setting, resolution, start_over};
 use serde_json::{Value as Json, json};
 use server::{TOKEN, store};
@@ -21,6 +20,7 @@ use tendot_proto::OpFlags;
 use tendot_proto::endpoint::Transport;
 use tendot_server::{Tally, Upkeep};
 use tendot_store::Postgres;
+use tendot_testing::postgres::create_database_url;
 
 const CLIENTS: usize = 32;
 
@@ -33,7 +33,7 @@ struct Pair {
 
 impl Pair {
     fn new() -> Self {
-        let address = new_database();
+        let address = create_database_url();
         let tallies = [(); 2].map(|()| Arc::new(Tally::new(true)));
         let servers = tallies
             .each_ref()
@@ -274,7 +274,7 @@ fn check_soon(mut took: Vec<Duration>) {
 /// The same natively.
 #[test]
 fn changes_are_seen_natively() {
-    let address = new_database();
+    let address = create_database_url();
     let [here, there] = [(); 2].map(|()| start_over(store::open(&address), Setting::default()));
     let plain = resolution("10.5555/moving");
     let mut authoritative = plain;

@@ -7,9 +7,9 @@ use std::process::{Child, Command, Output, Stdio};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-use interop_postgres::{Server, shared};
 use serde_json::Value as Json;
 use tendot_store::{Before, EditKind, Key, Order, Postgres, PostgresSettings, Store as _};
+use tendot_testing::postgres::{PostgresServer, shared_server};
 use tokio::runtime::Runtime;
 
 fn runtime() -> &'static Runtime {
@@ -19,20 +19,20 @@ fn runtime() -> &'static Runtime {
 
 /// A database for one test, and a place for files.
 struct Place {
-    server: &'static Server,
+    server: &'static PostgresServer,
     database: String,
     folder: tempfile::TempDir,
 }
 
 impl Place {
     fn new() -> Self {
-        let server = shared();
-        let database = runtime().block_on(server.database());
+        let server = shared_server();
+        let database = server.create_database();
         Self { server, database, folder: tempfile::tempdir().unwrap() }
     }
 
     fn address(&self) -> String {
-        self.server.address(&self.database)
+        self.server.url(&self.database)
     }
 
     fn write(&self, name: &str, content: &str) -> String {
@@ -70,7 +70,7 @@ impl Place {
     }
 
     fn ask(&self, sql: &str) -> String {
-        runtime().block_on(self.server.ask(&self.database, sql))
+        runtime().block_on(self.server.query_text(&self.database, sql))
     }
 
     /// Starts an import while the test lets nobody write records. Gives it when it has all but written them, and how to let
@@ -172,7 +172,7 @@ fn what_goes_wrong_is_told() {
         "postgres://postgres:secret@127.0.0.1:1/nothing",
         "no database server was reached at 127.0.0.1:1/nothing",
     );
-    check(&place.server.address("nothing"), "the server has no such database");
+    check(&place.server.url("nothing"), "the server has no such database");
     check("postgres://postgres:secret@/x", "it names no host");
     check("postgres://postgres:secret@host:port/x", "the address of the database can't be read");
     check("pg://postgres:secret@host/x", "`--store pg://postgres:***@host/x` is no store that lasts");

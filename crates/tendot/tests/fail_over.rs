@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use interop_postgres::Cluster;
+use tendot_testing::postgres::PostgresCluster;
 
 /// Those who deposit, and those who resolve.
 const WRITERS: usize = 24;
@@ -77,9 +77,9 @@ enum Told {
 
 #[test]
 fn no_acknowledged_deposit_is_lost() {
-    let cluster = Cluster::start();
+    let cluster = PostgresCluster::start();
     let directory = tempfile::tempdir().unwrap();
-    let store = cluster.address("postgres", "");
+    let store = cluster.url("postgres", "");
     let services: Vec<_> = (0..3).map(|_| Service::start(directory.path(), &store)).collect();
     let token = std::fs::read_to_string(directory.path().join("operator.token")).unwrap();
     let token = format!("Authorization: Bearer {}\r\n", token.trim());
@@ -192,7 +192,8 @@ fn no_acknowledged_deposit_is_lost() {
     assert_eq!(unread, 0, "reads go on");
     assert!(acknowledged > 100 && read > 1_000, "there was too little to be lost");
     // The old primary is back as a standby.
-    let is_primary = |server: &&interop_postgres::Server| server.psql("select pg_is_in_recovery()") == "f";
+    let is_primary =
+        |server: &&tendot_testing::postgres::PostgresServer| server.psql("select pg_is_in_recovery()") == "f";
     cluster.primary.rejoin(cluster.standbys.iter().find(is_primary).unwrap(), "one");
     let end = Instant::now() + Duration::from_secs(20);
     let up = |service: &Service| {

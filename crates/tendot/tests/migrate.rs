@@ -80,9 +80,9 @@ fn texts(output: &Output) -> (String, String) {
 
 /// An empty database: its name and address.
 fn database() -> (String, String) {
-    let server = interop_postgres::shared();
-    let name = block_on(server.database());
-    (name.clone(), server.address(&name))
+    let server = tendot_testing::postgres::shared_server();
+    let name = server.create_database();
+    (name.clone(), server.url(&name))
 }
 
 /// All that a store keeps.
@@ -313,7 +313,7 @@ fn killed_at_any_moment() {
 fn tampering() {
     let place = Place::new();
     place.fill("a", 500);
-    let ((name, address), server) = (database(), interop_postgres::shared());
+    let ((name, address), server) = (database(), tendot_testing::postgres::shared_server());
     let from = place.store("a");
     place.migrate(&from, &address);
     block_on(server.execute(&name, "update tendot_records set revision = 1 where name = '10.5/a8'"));

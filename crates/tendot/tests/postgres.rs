@@ -12,8 +12,9 @@ use std::sync::Barrier;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use interop_postgres::{Server, block_on, new_database, shared};
 use serde_json::Value as Json;
+use tendot_testing::block_on;
+use tendot_testing::postgres::{PostgresServer, create_database_url, shared_server};
 
 fn serve(store: &str) -> Command {
     let directory = tempfile::tempdir().unwrap().keep();
@@ -107,13 +108,15 @@ fn check(store: &str, sentence: &str, hint: &str) {
 
 /// Tables of ours in a database.
 fn tables(database: &str) -> String {
-    block_on(shared().ask(database, "select count(*) from pg_class where relname like 'tendot%'"))
+    block_on(
+        shared_server().query_text(database, "select count(*) from pg_class where relname like 'tendot%'"),
+    )
 }
 
 #[test]
 fn what_is_wrong_with_a_database() {
-    let server = shared();
-    let [poor, empty, newer, full] = [(); 4].map(|()| block_on(server.database()));
+    let server = shared_server();
+    let [poor, empty, newer, full] = [(); 4].map(|()| server.create_database());
     let run = |database: &str, sql: &str| block_on(server.execute(database, sql));
     let at = |user: &str, database: &str| format!("postgres://{user}@127.0.0.1:{}/{database}", server.port);
     check(
@@ -137,7 +140,7 @@ fn what_is_wrong_with_a_database() {
     check(&at("poor", &poor), "has not the rights", "create tables");
     assert_eq!(tables(&poor), "0");
     // Who may read, and no more.
-    Service::start(&mut serve(&server.address(&full))).end();
+    Service::start(&mut serve(&server.url(&full))).end();
     run(&full, "grant select on all tables in schema public to poor");
     check(&at("poor", &full), "has not the rights", "to change them");
     run(&full, "grant update on all tables in schema public to poor");
@@ -147,12 +150,12 @@ fn what_is_wrong_with_a_database() {
     check(&at("postgres:not-to-be-told", &empty), "can only be read", "primary");
     assert_eq!(tables(&empty), "0");
     run("postgres", &format!("alter database {full} set default_transaction_read_only = on"));
-    check(&server.address(&full), "can only be read", "primary");
+    check(&server.url(&full), "can only be read", "primary");
 
-    Service::start(&mut serve(&server.address(&newer))).end();
+    Service::start(&mut serve(&server.url(&newer))).end();
     run(&newer, "update tendot_schema set version = 99, compatible = 98");
     let before = tables(&newer);
-    check(&server.address(&newer), "have the number 99 and need a program that knows 98", "newer version");
+    check(&server.url(&newer), "have the number 99 and need a program that knows 98", "newer version");
     assert_eq!(tables(&newer), before);
 }
 
@@ -173,7 +176,7 @@ fn no_database() {
 fn two_processes() {
     const CLIENTS: usize = 32;
     const NAMES: usize = 4;
-    let store = new_database();
+    let store = create_database_url();
     let mut command = serve(&store);
     // The operator's token is in the directory, which both have.
     let services = [Service::start(&mut command), Service::start(&mut command)];
@@ -214,8 +217,8 @@ fn two_processes() {
 /// The end does not wait for a database that does not answer, though something was counted that is to be written there.
 #[test]
 fn the_end_with_a_silent_database() {
-    let server = Server::start("");
-    let store = block_on(async { server.address(&server.database().await) });
+    let server = PostgresServer::start("");
+    let store = block_on(async { server.url(&server.create_database()) });
     let mut command = serve(&store);
     let mut service = Service::start(&mut command);
     let token = operator_token(&command);

@@ -113,7 +113,7 @@ fn check(output: &Output, code: i32, said: &str, arguments: &[&str]) {
 /// In the program `postgres`, which has the same tests once more, the store is a database of its own.
 fn database() -> Option<(&'static str, String)> {
     let is_postgres = env!("CARGO_CRATE_NAME") == "postgres";
-    is_postgres.then(|| ("TENDOT_STORE", interop_postgres::new_database()))
+    is_postgres.then(|| ("TENDOT_STORE", tendot_testing::postgres::create_database_url()))
 }
 
 /// Text without what differs each time: times, and the ids that are given.

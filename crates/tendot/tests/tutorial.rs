@@ -127,7 +127,10 @@ fn database() -> Vec<(&'static str, String)> {
     match env!("CARGO_CRATE_NAME") {
         // Which server takes changes is told, too.
         "postgres" => {
-            vec![("TENDOT_STORE", interop_postgres::new_database()), ("TENDOT_LOG_LEVEL", "warn".into())]
+            vec![
+                ("TENDOT_STORE", tendot_testing::postgres::create_database_url()),
+                ("TENDOT_LOG_LEVEL", "warn".into()),
+            ]
         }
         _ => Vec::new(),
     }
@@ -171,7 +174,7 @@ struct Databases(PathBuf);
 impl Drop for Databases {
     fn drop(&mut self) {
         for name in ["one", "two", "three"] {
-            let mut stop = interop_postgres::program("pg_ctl");
+            let mut stop = tendot_testing::postgres::pg_command("pg_ctl");
             let stopped = stop.args(["-m", "immediate", "-s", "stop", "-D"]).arg(self.0.join(name)).output();
             assert!(stopped.is_ok());
         }
@@ -188,7 +191,7 @@ fn the_page_about_postgresql_is_true() {
     // PostgreSQL's programs do not run as root, and so others do it for them.
     let programs = tempfile::tempdir().unwrap();
     for name in ["initdb", "pg_basebackup", "pg_ctl", "psql"] {
-        let program = interop_postgres::program(name);
+        let program = tendot_testing::postgres::pg_command(name);
         let words = [program.get_program()].into_iter().chain(program.get_args());
         let words: Vec<_> = words.map(|word| word.to_str().unwrap()).collect();
         let path = programs.path().join(name);
@@ -197,7 +200,7 @@ fn the_page_about_postgresql_is_true() {
     }
     let mut shell = Shell::start(&[]);
     let _databases = Databases(shell.directory.path().to_owned());
-    interop_postgres::give_folder(shell.directory.path());
+    tendot_testing::postgres::chown_dir(shell.directory.path());
     shell.run(&format!("PATH={}:$PATH", programs.path().display()));
     assert!(shell.follow("docs/operating-postgresql.md", &page) > 30);
 }

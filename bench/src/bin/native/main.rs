@@ -11,7 +11,7 @@ mod udp;
 
 use std::error::Error;
 use std::fs;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use tendot_proto::wire::List;
 use tendot_proto::{Body, Envelope, Handle, Header, Message, Now, OpFlags, Opcode, Request, Tail, Version};
@@ -77,7 +77,8 @@ fn requests(file: &str, is_kept: bool) -> Result<Vec<Vec<u8>>, Box<dyn Error>> {
 }
 
 fn request(name: &str, is_kept: bool) -> Result<Vec<u8>, Box<dyn Error>> {
-    let now = Now { elapsed: Duration::ZERO, unix: jiff::Timestamp::now().as_second().try_into()? };
+    let unix = SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs().try_into()?;
+    let now = Now { elapsed: Duration::ZERO, unix };
     let flags = if is_kept { OpFlags::DEFAULT.with(OpFlags::KEEP_CONNECTION) } else { OpFlags::DEFAULT };
     let header = Header { flags, ..Header::request(Opcode::RESOLUTION, now) };
     let none: &[u32] = &[];

@@ -12,7 +12,6 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use interop_postgres::{block_on, shared};
 use store::open;
 use tempfile::TempDir;
 use tendot_proto::record::{Admin, AdminPermissions};
@@ -24,6 +23,8 @@ use tendot_registry::party::{
 use tendot_registry::transfer::{NewTransfer, What};
 use tendot_registry::{Caller, Carried, Identity, Reason, Refusal, Registry, Settings, Task};
 use tendot_store::{Embedded, Memory, Postgres, Store};
+use tendot_testing::block_on;
+use tendot_testing::postgres::shared_server;
 pub use watched::Watched;
 #[allow(unused_imports, reason = "each test uses a part of it")]
 pub use whole::check_whole;
@@ -109,8 +110,8 @@ pub struct InDatabase {
 
 impl InDatabase {
     pub fn new() -> Self {
-        let first = block_on(shared().database());
-        let Scene { ids, tokens, callers, random, .. } = Scene::new(open(&shared().address(&first)));
+        let first = shared_server().create_database();
+        let Scene { ids, tokens, callers, random, .. } = Scene::new(open(&shared_server().url(&first)));
         let registry = Registry::new(Memory::new(), Settings::default());
         Self { first, made: Scene { registry, ids, tokens, callers, random } }
     }
@@ -120,8 +121,8 @@ impl Stage for InDatabase {
     type Store = Postgres;
 
     fn scene(&self) -> Scene<Postgres> {
-        let copy = block_on(shared().copy(&self.first));
-        let registry = Registry::new(open(&shared().address(&copy)), Settings::default());
+        let copy = shared_server().clone_database(&self.first);
+        let registry = Registry::new(open(&shared_server().url(&copy)), Settings::default());
         let Scene { ids, tokens, callers, random, .. } = &self.made;
         Scene {
             registry,

@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use interop_postgres::block_on;
 use serde_json::Value as Json;
 use tendot_proto::record::{Admin, ValueList};
 use tendot_registry::{Caller, Registry};
 use tendot_store::{Entry, Key, State, Store};
+use tendot_testing::block_on;
 
 use super::{NOW, work};
 

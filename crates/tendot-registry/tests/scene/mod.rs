@@ -7,12 +7,12 @@ pub mod store;
 
 use std::time::Duration;
 
-use interop_postgres::block_on;
 use store::Kept;
 use tendot_proto::record::{Admin, AdminPermissions, ValueList};
 use tendot_proto::{Handle, Now, Permissions, Reference, Value, Work};
 use tendot_registry::{Caller, Done, Error, Identity, Query, Registry, Resolution, Settings, Write};
 use tendot_store::{Change, Edit, Expect, Key, Store};
+use tendot_testing::block_on;
 
 pub const NOW: Now = Now { elapsed: Duration::ZERO, unix: 1_800_000_000 };
 

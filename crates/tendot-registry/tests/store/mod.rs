@@ -2,8 +2,9 @@
 
 #![allow(dead_code, reason = "each file of tests uses its own part")]
 
-use interop_postgres::{block_on, new_database};
 use tendot_store::{Memory, Postgres, PostgresSettings, Store};
+use tendot_testing::block_on;
+use tendot_testing::postgres::create_database_url;
 
 /// The store of all tests of this program.
 pub(crate) type Kept = <Chosen<IS_POSTGRES> as Choice>::Kept;
@@ -40,7 +41,7 @@ pub(crate) fn new() -> Kept {
 
 /// One in a database.
 pub(crate) fn postgres() -> Postgres {
-    open(&new_database())
+    open(&create_database_url())
 }
 
 /// The store of a database.

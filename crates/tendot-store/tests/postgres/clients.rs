@@ -10,8 +10,8 @@ use crate::{block_on, commit, logged, open, put};
 const CLIENTS: usize = 64;
 
 async fn two_stores() -> [Arc<Postgres>; 2] {
-    let server = tokio::task::spawn_blocking(interop_postgres::shared).await.unwrap();
-    let address = server.address(&server.database().await);
+    let server = tokio::task::spawn_blocking(tendot_testing::postgres::shared_server).await.unwrap();
+    let address = server.url(&server.create_database());
     [Arc::new(open(&address).await), Arc::new(open(&address).await)]
 }
 

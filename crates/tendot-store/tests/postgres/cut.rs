@@ -17,9 +17,9 @@ struct Setting {
 
 impl Setting {
     async fn new(settings: &PostgresSettings) -> Self {
-        let server = tokio::task::spawn_blocking(interop_postgres::shared).await.unwrap();
-        let database = server.database().await;
-        let direct = open(&server.address(&database)).await;
+        let server = tokio::task::spawn_blocking(tendot_testing::postgres::shared_server).await.unwrap();
+        let database = server.create_database();
+        let direct = open(&server.url(&database)).await;
         let proxy = Proxy::start(server.port).await;
         let address = format!("postgres://postgres@127.0.0.1:{}/{database}", proxy.port);
         let store = Postgres::open(&address, settings).await.unwrap();

@@ -224,8 +224,8 @@ fn interrupted() {
 #[test]
 fn beside_others_who_write() {
     block_on(async {
-        let server = tokio::task::spawn_blocking(interop_postgres::shared).await.unwrap();
-        let address = server.address(&server.database().await);
+        let server = tokio::task::spawn_blocking(tendot_testing::postgres::shared_server).await.unwrap();
+        let address = server.url(&server.create_database());
         let (store, other) = (open(&address).await, open(&address).await);
         let all = records(3_000, "imported");
         let importing = import(&store, 100, &all);
@@ -274,9 +274,9 @@ fn beside_others_who_write() {
 #[test]
 fn cut_off() {
     block_on(async {
-        let server = tokio::task::spawn_blocking(interop_postgres::shared).await.unwrap();
-        let database = server.database().await;
-        let store = open(&server.address(&database)).await;
+        let server = tokio::task::spawn_blocking(tendot_testing::postgres::shared_server).await.unwrap();
+        let database = server.create_database();
+        let store = open(&server.url(&database)).await;
         let mut importer = store.importer("importer", AT).unwrap();
         importer.put("10.1/1".into(), &values("1")).unwrap();
         let holder = server.connect(&database).await;
@@ -300,9 +300,9 @@ fn cut_off() {
 #[test]
 fn cut_after_any_bytes() {
     block_on(async {
-        let server = tokio::task::spawn_blocking(interop_postgres::shared).await.unwrap();
-        let database = server.database().await;
-        let direct = open(&server.address(&database)).await;
+        let server = tokio::task::spawn_blocking(tendot_testing::postgres::shared_server).await.unwrap();
+        let database = server.create_database();
+        let direct = open(&server.url(&database)).await;
         let proxy = Proxy::start(server.port).await;
         let address = format!("postgres://postgres@127.0.0.1:{}/{database}", proxy.port);
         let behind = open(&address).await;

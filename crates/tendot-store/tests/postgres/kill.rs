@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use tendot_store::{CommitError, Expect, Key, Postgres, PostgresSettings, Store as _, StoreError};
 
 use crate::{block_on, commit, logged, open, put, settings};
-use interop_postgres::Server;
+use tendot_testing::postgres::PostgresServer;
 
 const ROUNDS: u32 = 6;
 const CLIENTS: usize = 16;
@@ -15,9 +15,9 @@ const CLIENTS: usize = 16;
 /// What was acknowledged is there, once; what was refused is not; and of nothing there is a part.
 #[test]
 fn acknowledged_is_kept() {
-    let server = Arc::new(Server::start(""));
+    let server = Arc::new(PostgresServer::start(""));
     block_on(async {
-        let address = server.address(&server.database().await);
+        let address = server.url(&server.create_database());
         let store = Arc::new(open(&address).await);
         let (end, ended) = tokio::sync::watch::channel(false);
         let clients: Vec<_> = (0..CLIENTS)
@@ -94,11 +94,11 @@ fn acknowledged_is_kept() {
 /// A server that is there and says nothing is not waited for without end.
 #[test]
 fn silence() {
-    let server = Server::start("");
+    let server = PostgresServer::start("");
     let time = Duration::from_millis(500);
     let settings = PostgresSettings { patience: time, statement: time, ..settings() };
     block_on(async {
-        let store = Postgres::open(&server.address("postgres"), &settings).await.unwrap();
+        let store = Postgres::open(&server.url("postgres"), &settings).await.unwrap();
         let key = Key::new("10.1000/1").unwrap();
         commit(&store, vec![put("10.1000/1", "x", Expect::Absent)]).await.unwrap();
         store.get(&key).await.unwrap().unwrap();

@@ -29,8 +29,8 @@ fn block_on<F: Future>(future: F) -> F::Output {
 }
 
 async fn new_store() -> Postgres {
-    let server = tokio::task::spawn_blocking(interop_postgres::shared).await.unwrap();
-    open(&server.address(&server.database().await)).await
+    let server = tokio::task::spawn_blocking(tendot_testing::postgres::shared_server).await.unwrap();
+    open(&server.url(&server.create_database())).await
 }
 
 async fn open(address: &str) -> Postgres {

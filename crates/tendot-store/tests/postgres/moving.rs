@@ -171,8 +171,8 @@ fn import(directory: &std::path::Path, chance: &mut Chance, records: usize) {
 }
 
 async fn database() -> String {
-    let server = tokio::task::spawn_blocking(interop_postgres::shared).await.unwrap();
-    server.address(&server.database().await)
+    let server = tokio::task::spawn_blocking(tendot_testing::postgres::shared_server).await.unwrap();
+    server.url(&server.create_database())
 }
 
 /// There and back, and between two of a kind.
@@ -220,7 +220,7 @@ fn all_answers_are_the_same() {
             assert_eq!(back.verify(|_| {}).unwrap().damage, [""; 0]);
         }
         // What an import made may have no row in a database, as in an embedded store.
-        let server = interop_postgres::shared();
+        let server = tendot_testing::postgres::shared_server();
         let database = further.rsplit('/').next().unwrap();
         let sql = "delete from tendot_history h using tendot_log l \
                    where l.sequence = h.sequence and l.kind = 7 and h.name is null";
@@ -312,9 +312,9 @@ fn differences_and_refusals() {
     let source = grown(&folder.path().join("first"), chance);
     let other = grown(&folder.path().join("other"), chance);
     block_on(async {
-        let server = tokio::task::spawn_blocking(interop_postgres::shared).await.unwrap();
-        let database = server.database().await;
-        let address = server.address(&database);
+        let server = tokio::task::spawn_blocking(tendot_testing::postgres::shared_server).await.unwrap();
+        let database = server.create_database();
+        let address = server.url(&database);
         let run = async |compare_all| {
             let mut target = Postgres::open_target(&address, &settings()).await.unwrap();
             migrate(&source, &mut target, compare_all, |_| {}).await
@@ -399,9 +399,9 @@ fn numbers_of_transactions() {
     let folder = tempfile::tempdir().unwrap();
     let source = grown(&folder.path().join("from"), &mut Chance::new(11));
     block_on(async {
-        let server = tokio::task::spawn_blocking(interop_postgres::shared).await.unwrap();
-        let database = server.database().await;
-        let address = server.address(&database);
+        let server = tokio::task::spawn_blocking(tendot_testing::postgres::shared_server).await.unwrap();
+        let database = server.create_database();
+        let address = server.url(&database);
         let mut target = Postgres::open_target(&address, &settings()).await.unwrap();
         let sql = "update tendot_counters set commits = 100000; \
                    insert into tendot_commits (number, id) select n, 'old' from generate_series(1, 100000) n";
@@ -409,7 +409,7 @@ fn numbers_of_transactions() {
         let numbers = async || {
             let told = "select commits || ' ' || min(number) + 99999 || ' ' || max(number) || ' ' || count(*) \
                         from tendot_counters, tendot_commits group by commits";
-            let told = server.ask(&database, told).await;
+            let told = server.query_text(&database, told).await;
             told.split(' ').map(|number| number.parse().unwrap()).collect::<Vec<u32>>()
         };
         migrate(&source, &mut target, false, |_| {}).await.unwrap();
@@ -431,9 +431,9 @@ fn numbers_of_transactions() {
 fn unknown_pasts() {
     let folder = tempfile::tempdir().unwrap();
     block_on(async {
-        let server = tokio::task::spawn_blocking(interop_postgres::shared).await.unwrap();
-        let database = server.database().await;
-        let address = server.address(&database);
+        let server = tokio::task::spawn_blocking(tendot_testing::postgres::shared_server).await.unwrap();
+        let database = server.create_database();
+        let address = server.url(&database);
         let store = open(&address).await;
         let put = |data: &str| crate::put("10.1/a", data, Expect::Any);
         for data in ["1", "2", "3", "4"] {
@@ -449,7 +449,7 @@ fn unknown_pasts() {
         let back = Embedded::open(&back).unwrap();
         same(&expected, &answers(&back).await);
         assert_eq!(back.verify(|_| {}).unwrap().damage, [""; 0]);
-        let again = server.address(&server.database().await);
+        let again = server.url(&server.create_database());
         let mut target = Postgres::open_target(&again, &settings()).await.unwrap();
         migrate(&back, &mut target, false, |_| {}).await.unwrap();
         drop(target);
@@ -461,7 +461,7 @@ fn unknown_pasts() {
 #[test]
 fn verify_tells_damage() {
     block_on(async {
-        let server = tokio::task::spawn_blocking(interop_postgres::shared).await.unwrap();
+        let server = tokio::task::spawn_blocking(tendot_testing::postgres::shared_server).await.unwrap();
         let cases = [
             ("select 1", ""),
             ("update tendot_records set body = substr(body, 2) where name = '10.1/a'", "record `10.1/A`"),
@@ -481,8 +481,8 @@ fn verify_tells_damage() {
             ("insert into tendot_notes values (repeat('x', 600)::bytea, '')", "a key that is not kept"),
         ];
         for (sql, told) in cases {
-            let database = server.database().await;
-            let store = open(&server.address(&database)).await;
+            let database = server.create_database();
+            let store = open(&server.url(&database)).await;
             for data in ["1", "2"] {
                 let edits =
                     vec![crate::put("10.1/a", data, Expect::Any), crate::put("10.1/b", data, Expect::Any)];

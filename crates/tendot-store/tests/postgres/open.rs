@@ -5,19 +5,19 @@ use std::time::Duration;
 use tendot_store::{Edit, Expect, Postgres, PostgresError, PostgresSettings};
 
 use crate::{block_on, commit, open, put, settings};
-use interop_postgres::Server;
+use tendot_testing::postgres::PostgresServer;
 
 const TABLES: &str = "select count(*) from pg_tables where tablename like 'tendot%'";
 
-async fn server() -> &'static Server {
-    tokio::task::spawn_blocking(interop_postgres::shared).await.unwrap()
+async fn server() -> &'static PostgresServer {
+    tokio::task::spawn_blocking(tendot_testing::postgres::shared_server).await.unwrap()
 }
 
 #[test]
 fn many_at_once() {
     block_on(async {
         let server = server().await;
-        let address = server.address(&server.database().await);
+        let address = server.url(&server.create_database());
         let opening: Vec<_> = (0..8)
             .map(|_| {
                 let address = address.clone();
@@ -39,10 +39,10 @@ fn what_cannot_be_opened() {
         let sql = "create role locked login password 'right'; create role guest login";
         server.execute("postgres", sql).await;
         let (empty, newer, made) =
-            (server.database().await, server.database().await, server.database().await);
-        let read_only = server.database().await;
+            (server.create_database(), server.create_database(), server.create_database());
+        let read_only = server.create_database();
         for database in [&newer, &made] {
-            drop(open(&server.address(database)).await);
+            drop(open(&server.url(database)).await);
         }
         server.execute(&newer, "update tendot_schema set version = 99, compatible = 98").await;
         let sql = format!("alter database {read_only} set default_transaction_read_only = on");
@@ -68,7 +68,7 @@ fn what_cannot_be_opened() {
         check(&format!("{}?sslmode=require", at("postgres", &empty)), "no trusted connection").await;
         let bound = at("locked:right", &empty);
         check(&format!("{bound}?channel_binding=require"), "refuses the user or the password").await;
-        assert_eq!(server.ask(&empty, TABLES).await, "0", "nothing was made");
+        assert_eq!(server.query_text(&empty, TABLES).await, "0", "nothing was made");
 
         // Tables that are newer, but have all that is needed.
         server.execute(&newer, "update tendot_schema set compatible = 1").await;
@@ -105,10 +105,10 @@ fn each_right() {
     ];
     block_on(async {
         let server = server().await;
-        let database = server.database().await;
-        drop(open(&server.address(&database)).await);
+        let database = server.create_database();
+        drop(open(&server.url(&database)).await);
         server.execute("postgres", "create role writer login").await;
-        let address = server.address(&database).replace("//postgres@", "//writer@");
+        let address = server.url(&database).replace("//postgres@", "//writer@");
         for (table, rights) in RIGHTS {
             let grant = format!("grant {} on tendot_{table} to writer", rights.join(", "));
             server.execute(&database, &grant).await;
@@ -155,12 +155,12 @@ async fn check(address: &str, expected: &str) {
 fn whole_or_not() {
     block_on(async {
         let server = server().await;
-        let database = server.database().await;
-        let address = server.address(&database);
+        let database = server.create_database();
+        let address = server.url(&database);
         server.execute(&database, "create table tendot_counters (id text)").await;
         let refused = Postgres::open(&address, &settings()).await.unwrap_err();
         assert!(matches!(refused, PostgresError::Failed { .. }), "{refused}");
-        assert_eq!(server.ask(&database, TABLES).await, "1");
+        assert_eq!(server.query_text(&database, TABLES).await, "1");
         server.execute(&database, "drop table tendot_counters").await;
 
         // Somebody is in the way in the middle, until the one who waits for it has been killed.
@@ -174,12 +174,12 @@ fn whole_or_not() {
             "select count(pg_terminate_backend(pid)) from pg_stat_activity \
              where datname = '{database}' and application_name = 'tendot' and wait_event_type = 'Lock'"
         );
-        while server.ask("postgres", &kill).await == "0" {
+        while server.query_text("postgres", &kill).await == "0" {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
         opening.await.unwrap().unwrap_err();
         other.batch_execute("rollback").await.unwrap();
-        assert_eq!(server.ask(&database, TABLES).await, "0");
+        assert_eq!(server.query_text(&database, TABLES).await, "0");
         commit(&open(&address).await, vec![put("10.1000/1", "x", Expect::Absent)]).await.unwrap();
     });
 }
@@ -189,8 +189,8 @@ fn whole_or_not() {
 fn others_change_the_tables() {
     block_on(async {
         let server = server().await;
-        let database = server.database().await;
-        let address = server.address(&database);
+        let database = server.create_database();
+        let address = server.url(&database);
         drop(open(&address).await);
         let other = server.connect(&database).await;
         server.execute(&database, "update tendot_schema set version = 1").await;
@@ -212,8 +212,8 @@ fn others_change_the_tables() {
 fn sockets() {
     block_on(async {
         let server = server().await;
-        let database = server.database().await;
-        let (folder, port) = (server.folder().display(), server.port);
+        let database = server.create_database();
+        let (folder, port) = (server.dir().display(), server.port);
         for mode in ["prefer", "require", "verify-full"] {
             let address =
                 format!("postgres:///{database}?user=postgres&host={folder}&port={port}&sslmode={mode}");
@@ -232,8 +232,8 @@ fn tls() {
     std::fs::write(&key, issued.signing_key.serialize_pem()).unwrap();
     std::fs::set_permissions(folder.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
     // A key that belongs to root may be readable by its group, and the server's own by nobody else.
-    interop_postgres::give(&key);
-    let server = Server::start(&format!(
+    tendot_testing::postgres::chown_private_file(&key);
+    let server = PostgresServer::start(&format!(
         "ssl = on\nssl_cert_file = '{}'\nssl_key_file = '{}'",
         certificate.display(),
         key.display()
@@ -252,7 +252,7 @@ fn tls() {
             commit(&store, vec![put(&name, "x", Expect::Absent)]).await.unwrap();
             let sql = "select count(*) from pg_stat_ssl join pg_stat_activity using (pid) \
                        where ssl and application_name = 'tendot'";
-            assert_ne!(server.ask("postgres", sql).await, "0", "{mode}");
+            assert_ne!(server.query_text("postgres", sql).await, "0", "{mode}");
         }
         check(&at("localhost", ""), "no trusted connection").await;
         check(&at("localhost", "&sslmode=require"), "no trusted connection").await;

@@ -5,21 +5,21 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use interop_postgres::{Cluster, Server};
 use tendot_store::{
     CommitError, Edit, Expect, HostRole, Key, Postgres, PostgresSettings, Store as _, StoreError, recent,
 };
+use tendot_testing::postgres::{PostgresCluster, PostgresServer};
 
 use crate::{block_on, commit, put, settings};
 
-async fn open(cluster: &Cluster, options: &str) -> Postgres {
+async fn open(cluster: &PostgresCluster, options: &str) -> Postgres {
     let settings = PostgresSettings { patience: Duration::from_secs(5), ..settings() };
-    let address = cluster.address("postgres", options);
+    let address = cluster.url("postgres", options);
     Postgres::open(&address, &settings).await.unwrap_or_else(|error| panic!("{error}"))
 }
 
 /// Does something that waits for servers, beside the runtime.
-async fn wait<T: Send + 'static>(cluster: &Arc<Cluster>, act: fn(&Cluster) -> T) -> T {
+async fn wait<T: Send + 'static>(cluster: &Arc<PostgresCluster>, act: fn(&PostgresCluster) -> T) -> T {
     let cluster = Arc::clone(cluster);
     tokio::task::spawn_blocking(move || act(&cluster)).await.unwrap()
 }
@@ -42,16 +42,16 @@ fn roles(store: &Postgres) -> Vec<HostRole> {
 }
 
 /// How often a server was asked for records.
-async fn reads(server: &Server) -> u64 {
+async fn reads(server: &PostgresServer) -> u64 {
     let sql = "select coalesce(idx_scan, 0) from pg_stat_user_tables where relname = 'tendot_records'";
-    server.ask("postgres", sql).await.parse().unwrap_or(0)
+    server.query_text("postgres", sql).await.parse().unwrap_or(0)
 }
 
 const NAME: &str = "10.1000/1";
 
 #[test]
 fn who_is_asked() {
-    let cluster = Arc::new(Cluster::start());
+    let cluster = Arc::new(PostgresCluster::start());
     block_on(async {
         let (store, other) =
             (open(&cluster, "").await, open(&cluster, "target_session_attrs=read-write").await);
@@ -118,7 +118,7 @@ fn who_is_asked() {
 /// A standby that does not follow is not asked for what it cannot know.
 #[test]
 fn a_standby_that_lags() {
-    let cluster = Arc::new(Cluster::start());
+    let cluster = Arc::new(PostgresCluster::start());
     block_on(async {
         let store = open(&cluster, "").await;
         commit(&store, vec![put(NAME, "first", Expect::Absent), put("10.1000/2", "other", Expect::Absent)])
@@ -147,11 +147,11 @@ fn a_standby_that_lags() {
 /// A standby that takes no logins is nobody's trouble: others are asked.
 #[test]
 fn a_standby_that_refuses() {
-    let cluster = Arc::new(Cluster::start());
+    let cluster = Arc::new(PostgresCluster::start());
     block_on(async {
         cluster.primary.execute("postgres", "create role tendot superuser login").await;
         let settings = PostgresSettings { patience: Duration::from_secs(5), ..settings() };
-        let address = cluster.address("postgres", "").replace("//postgres@", "//tendot@");
+        let address = cluster.url("postgres", "").replace("//postgres@", "//tendot@");
         // Those who come too early are not known to standbys.
         let known = "select count(*) from pg_roles where rolname = 'tendot'";
         for standby in &cluster.standbys {
@@ -161,11 +161,11 @@ fn a_standby_that_refuses() {
         commit(&store, vec![put(NAME, "first", Expect::Absent)]).await.unwrap();
         until("all is level", async || store.hosts().iter().all(|host| host.behind == Some(0))).await;
         for standby in &cluster.standbys {
-            let rules = standby.folder().join("data/pg_hba.conf");
+            let rules = standby.dir().join("data/pg_hba.conf");
             let before = std::fs::read_to_string(&rules).unwrap();
             std::fs::write(&rules, format!("host all tendot all reject\n{before}")).unwrap();
             standby.psql("select pg_reload_conf()");
-            let own = standby.address("postgres").replace("//postgres@", "//tendot@");
+            let own = standby.url("postgres").replace("//postgres@", "//tendot@");
             until("the rule is known", async || {
                 tokio_postgres::connect(&own, tokio_postgres::NoTls).await.is_err()
             })
@@ -186,13 +186,13 @@ fn a_standby_that_refuses() {
 /// What is acknowledged is on a standby, too, if these are waited for, whatever the database's own default is.
 #[test]
 fn standbys_are_waited_for() {
-    let server = Server::start("");
+    let server = PostgresServer::start("");
     block_on(async {
         for default in ["off", "local"] {
-            let database = server.database().await;
+            let database = server.create_database();
             let sql = format!("alter database {database} set synchronous_commit = {default}");
             server.execute("postgres", &sql).await;
-            let store = crate::open(&server.address(&database)).await;
+            let store = crate::open(&server.url(&database)).await;
             server.psql("alter system set synchronous_standby_names = 'nobody'");
             server.psql("select pg_reload_conf()");
             until("it is known", async || server.psql("show synchronous_standby_names") == "nobody").await;
@@ -212,7 +212,7 @@ fn standbys_are_waited_for() {
 /// that was acknowledged is lost, and nothing is there twice.
 #[test]
 fn fail_over() {
-    let cluster = Arc::new(Cluster::start());
+    let cluster = Arc::new(PostgresCluster::start());
     block_on(async {
         let store = Arc::new(open(&cluster, "").await);
         let other = open(&cluster, "").await;
@@ -291,7 +291,7 @@ fn fail_over() {
 
         // The old primary comes back as a standby.
         wait(&cluster, |cluster| {
-            let is_primary = |server: &&Server| server.psql("select pg_is_in_recovery()") == "f";
+            let is_primary = |server: &&PostgresServer| server.psql("select pg_is_in_recovery()") == "f";
             let new = cluster.standbys.iter().find(is_primary).unwrap();
             cluster.primary.rejoin(new, "old");
         })
@@ -308,7 +308,7 @@ fn fail_over() {
 /// history. And what was kept of that change is not kept any more.
 #[test]
 fn a_standby_astray() {
-    let cluster = Arc::new(Cluster::start());
+    let cluster = Arc::new(PostgresCluster::start());
     block_on(async {
         let store = open(&cluster, "").await;
         let other = "10.1000/2";
@@ -318,7 +318,7 @@ fn a_standby_astray() {
         until("all is level", async || store.hosts().iter().all(|host| host.behind == Some(0))).await;
         // Nobody follows, and nobody is waited for.
         wait(&cluster, |cluster| {
-            cluster.standbys.iter().for_each(Server::kill);
+            cluster.standbys.iter().for_each(PostgresServer::kill);
             cluster.primary.psql("alter system set synchronous_standby_names = ''");
             cluster.primary.psql("select pg_reload_conf()");
         })
@@ -331,9 +331,9 @@ fn a_standby_astray() {
         let version = versions.of(&key).unwrap();
         wait(&cluster, |cluster| {
             cluster.primary.kill();
-            cluster.standbys.iter().for_each(Server::restart);
+            cluster.standbys.iter().for_each(PostgresServer::restart);
             let new = cluster.promote();
-            cluster.primary.return_astray(new);
+            cluster.primary.restart_diverged(new);
         })
         .await;
         until("changes are taken", async || {
@@ -353,7 +353,7 @@ fn a_standby_astray() {
 /// Without a primary, standbys that were away for a moment are asked again: they have what was known of them, or all that was known.
 #[test]
 fn standbys_that_come_back_without_a_primary() {
-    let cluster = Arc::new(Cluster::start());
+    let cluster = Arc::new(PostgresCluster::start());
     block_on(async {
         let store = open(&cluster, "").await;
         commit(&store, vec![put(NAME, "first", Expect::Absent)]).await.unwrap();
@@ -377,7 +377,7 @@ fn standbys_that_come_back_without_a_primary() {
         };
         wait(&cluster, |cluster| {
             cluster.primary.kill();
-            cluster.standbys.iter().for_each(Server::kill);
+            cluster.standbys.iter().for_each(PostgresServer::kill);
         })
         .await;
         until("nobody is there", async || answer(&store).await.is_none()).await;
@@ -400,11 +400,11 @@ fn standbys_that_come_back_without_a_primary() {
 /// promotion all goes on.
 #[test]
 fn silence() {
-    let cluster = Arc::new(Cluster::start());
+    let cluster = Arc::new(PostgresCluster::start());
     block_on(async {
         // Nobody waits as long as they might.
         let settings = PostgresSettings::default();
-        let store = Postgres::open(&cluster.address("postgres", ""), &settings).await.unwrap();
+        let store = Postgres::open(&cluster.url("postgres", ""), &settings).await.unwrap();
         let store = Arc::new(store);
         commit(&store, vec![put(NAME, "first", Expect::Absent)]).await.unwrap();
         until("all is level", async || store.hosts().iter().all(|host| host.behind == Some(0))).await;

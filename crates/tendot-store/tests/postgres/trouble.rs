@@ -11,11 +11,14 @@ use crate::proxy::Proxy;
 use crate::{block_on, commit, logged, open, put, settings};
 
 /// A database in which a statement fails so many times with this code.
-async fn failing(code: &str, times: u32) -> (Postgres, &'static interop_postgres::Server, String) {
-    let server = tokio::task::spawn_blocking(interop_postgres::shared).await.unwrap();
-    let database = server.database().await;
+async fn failing(
+    code: &str,
+    times: u32,
+) -> (Postgres, &'static tendot_testing::postgres::PostgresServer, String) {
+    let server = tokio::task::spawn_blocking(tendot_testing::postgres::shared_server).await.unwrap();
+    let database = server.create_database();
     let settings = PostgresSettings { patience: Duration::from_millis(700), ..settings() };
-    let store = Postgres::open(&server.address(&database), &settings).await.unwrap();
+    let store = Postgres::open(&server.url(&database), &settings).await.unwrap();
     let sql = format!(
         "create sequence failures; \
          create function fail() returns trigger language plpgsql as $$ begin \
@@ -102,9 +105,9 @@ fn one_of_many() {
 #[test]
 fn ended_connections() {
     block_on(async {
-        let server = tokio::task::spawn_blocking(interop_postgres::shared).await.unwrap();
-        let database = server.database().await;
-        let store = open(&server.address(&database)).await;
+        let server = tokio::task::spawn_blocking(tendot_testing::postgres::shared_server).await.unwrap();
+        let database = server.create_database();
+        let store = open(&server.url(&database)).await;
         let key = Key::new("10.1000/1").unwrap();
         for number in 0..20 {
             commit(&store, vec![put("10.1000/1", &number.to_string(), Expect::Any)]).await.unwrap();
@@ -124,10 +127,10 @@ fn ended_connections() {
 #[test]
 fn a_lock_that_is_held() {
     block_on(async {
-        let server = tokio::task::spawn_blocking(interop_postgres::shared).await.unwrap();
-        let database = server.database().await;
+        let server = tokio::task::spawn_blocking(tendot_testing::postgres::shared_server).await.unwrap();
+        let database = server.create_database();
         let settings = PostgresSettings { patience: Duration::from_millis(500), ..settings() };
-        let store = Postgres::open(&server.address(&database), &settings).await.unwrap();
+        let store = Postgres::open(&server.url(&database), &settings).await.unwrap();
         let other = server.connect(&database).await;
         other.batch_execute("begin; select 1 from tendot_counters for update").await.unwrap();
         let refused = commit(&store, vec![put("10.1000/1", "x", Expect::Absent)]).await.unwrap_err();
@@ -143,8 +146,8 @@ fn a_lock_that_is_held() {
 #[test]
 fn silence_after_the_login() {
     block_on(async {
-        let server = tokio::task::spawn_blocking(interop_postgres::shared).await.unwrap();
-        let (database, proxy) = (server.database().await, Proxy::start(server.port).await);
+        let server = tokio::task::spawn_blocking(tendot_testing::postgres::shared_server).await.unwrap();
+        let (database, proxy) = (server.create_database(), Proxy::start(server.port).await);
         let address = format!("postgres://postgres@127.0.0.1:{}/{database}", proxy.port);
         let settings = PostgresSettings { patience: Duration::from_millis(500), ..settings() };
         proxy.hold(Some(b"set statement_timeout"));
@@ -162,9 +165,9 @@ fn silence_after_the_login() {
 #[test]
 fn damage() {
     block_on(async {
-        let server = tokio::task::spawn_blocking(interop_postgres::shared).await.unwrap();
-        let database = server.database().await;
-        let store = open(&server.address(&database)).await;
+        let server = tokio::task::spawn_blocking(tendot_testing::postgres::shared_server).await.unwrap();
+        let database = server.create_database();
+        let store = open(&server.url(&database)).await;
         commit(&store, vec![put("10.1000/1", "x", Expect::Absent)]).await.unwrap();
         server.execute(&database, "update tendot_records set body = substr(body, 2)").await;
         let error = store.get(&Key::new("10.1000/1").unwrap()).await.unwrap_err();

@@ -90,10 +90,11 @@ impl fmt::Display for Problem {
     }
 }
 
-/// Whether a variable is a setting. Kubernetes makes some of its own in our name.
+/// Whether a variable is a setting. `TENDOT_TEST_` is for tests; Kubernetes makes some of its own with our prefix.
 pub(super) fn is_ours(variable: &str) -> bool {
     let Some(rest) = variable.strip_prefix("TENDOT_") else { return false };
     !OTHERS.contains(&variable)
+        && !rest.starts_with("TEST_")
         && !rest.starts_with("SERVICE_")
         && rest != "PORT"
         && !rest.starts_with("PORT_")

@@ -1,0 +1,18 @@
+//! Keys of the recorded Handle.Net server, in `conformance/vectors/handle-net`.
+
+use tendot_proto::Work;
+use tendot_proto::auth::PrivateKey;
+use tendot_proto::crypto::AwsLc;
+
+use crate::conformance;
+
+/// A private key: `privkey.bin` of the server, `admpriv.bin` of its administrator `300:0.NA/10.5555`.
+pub fn private_key(file: &str) -> PrivateKey {
+    PrivateKey::from_file(&handle_net_file(file), None, &AwsLc, &mut { Work::REQUEST }).unwrap()
+}
+
+/// The content of a file of the recorded server.
+pub fn handle_net_file(file: &str) -> Vec<u8> {
+    let path = conformance("vectors/handle-net").join(file);
+    std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}

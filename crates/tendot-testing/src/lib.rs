@@ -1,0 +1,45 @@
+//! Support for the tests and benchmarks of this workspace.
+//!
+//! Without features the crate uses nothing but the standard library and two small crates, so that `xtask` builds quickly. The
+//! feature `async` adds what needs Tokio, `handle` what needs `tendot-proto`.
+//!
+//! In reading order:
+//!
+//! - [`SeededRng`]: deterministic random numbers, reproducible by `TENDOT_TEST_SEED`
+//! - [`hex`], [`conformance`], [`ram_dir`]: bytes, files of `conformance/`, directories
+//! - [`free_port`]: ports that no other test uses
+//! - [`wait_until`], [`wait_for`]: wait for a condition instead of sleeping
+//! - [`http`]: an HTTP/1.1 client that sends exactly what a test writes
+//! - [`ServerProcess`]: a server program, killed on drop
+//! - [`postgres`]: PostgreSQL servers, clusters and databases
+//!
+//! Every failure panics, because it ends the test.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod conformance_files;
+mod directory;
+#[cfg(feature = "handle")]
+pub mod handle_keys;
+pub mod hex;
+pub mod http;
+mod packages;
+mod ports;
+pub mod postgres;
+mod process;
+mod rng;
+#[cfg(feature = "async")]
+mod runtime;
+mod wait;
+
+pub use conformance_files::{conformance, workspace_root};
+pub use directory::ram_dir;
+pub use packages::{ensure_programs, install_packages};
+pub use ports::free_port;
+pub use process::{ServerProcess, anonymous_memory, cpu_time, peak_memory, run_checked};
+pub use rng::{SeededRng, test_seed};
+#[cfg(feature = "async")]
+pub use runtime::block_on;
+pub use wait::{WAIT_TIMEOUT, wait_for, wait_until};
+#[cfg(feature = "async")]
+pub use wait::{wait_for_async, wait_until_async};

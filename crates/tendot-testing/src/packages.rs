@@ -1,0 +1,37 @@
+use std::fs::File;
+use std::process::{Command, Stdio};
+
+use crate::run_checked;
+
+/// Installs Debian packages if one of the programs does not start. Test programs that run side by side take turns.
+pub fn ensure_programs(programs: &[&str], packages: &[&str]) {
+    let is_missing = || programs.iter().any(|program| !is_installed(program));
+    if is_missing() {
+        let lock = File::create(std::env::temp_dir().join("tendot-test-install.lock")).unwrap();
+        lock.lock().unwrap();
+        if is_missing() {
+            install_packages(packages);
+        }
+    }
+}
+
+/// Installs Debian packages; needs root.
+pub fn install_packages(packages: &[&str]) {
+    run_checked(Command::new("apt-get").args(["update", "-qq"]));
+    run_checked(
+        Command::new("apt-get")
+            .args(["install", "-y", "-qq", "--no-install-recommends"])
+            .args(packages)
+            .env("DEBIAN_FRONTEND", "noninteractive"),
+    );
+}
+
+/// nginx knows only `-v`, most others `--version`.
+fn is_installed(program: &str) -> bool {
+    let starts = |argument: &str| {
+        let mut command = Command::new(program);
+        command.arg(argument).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        command.status().is_ok_and(|status| status.success())
+    };
+    starts("--version") || starts("-v")
+}

@@ -1,0 +1,20 @@
+//! PostgreSQL servers for tests and benchmarks.
+//!
+//! The programs are those of Debian, installed if they are missing, or those in the directory `TENDOT_TEST_POSTGRES_BIN`. Servers
+//! run as the user `postgres` if the test runs as root, each on a free port and in a directory that is removed with it.
+//!
+//! - [`shared_server`]: one server for all tests that leave it as it is; `cargo xtask test` starts it once for a whole run
+//! - [`create_database_url`], [`database_from_template`]: an own database for one test
+//! - [`PostgresServer`]: a server that a test may stop, kill or promote
+//! - [`PostgresCluster`]: a primary with two synchronous standbys
+//! - [`pg_command`]: a program of PostgreSQL
+
+mod cluster;
+mod install;
+mod server;
+mod shared;
+
+pub use cluster::PostgresCluster;
+pub use install::{chown_dir, chown_private_file, ensure_installed, pg_command};
+pub use server::PostgresServer;
+pub use shared::{SHARED_SERVER, create_database_url, database_from_template, shared_server};
