@@ -27,7 +27,7 @@ pub(crate) fn postgres_versions() -> Result<()> {
         let test = |arguments: &[&str]| {
             let mut cargo = Command::new("cargo");
             cargo.args(["test", "--quiet", "--all-features"]).args(arguments);
-            run(cargo.current_dir(root()).env("TENDOT_TEST_POSTGRES_BIN", &programs))
+            run(cargo.current_dir(root()).env("TENDOT_TEST_PG_BIN", &programs))
         };
         test(&["--package=tendot-store", "--test=postgres", "--", "--skip=tls"])?;
         test(&["--package=tendot-server", "--test=postgres", "--test=two_servers", "--test=database_gone"])?;

@@ -1,5 +1,7 @@
 #![doc = include_str!("../README.md")]
 
+mod any_store;
+mod boxed_store;
 mod change;
 mod embedded;
 mod entry;
@@ -19,6 +21,8 @@ mod versions;
 
 use std::future::Future;
 
+pub use any_store::AnyStore;
+pub use boxed_store::BoxedStore;
 pub use change::{Change, Committed, Edit, EditKind, Expect, Logged};
 pub use embedded::{
     Batch, Embedded, EmbeddedTarget, ImportError, Imported, Importer, LockError, OpenError, RestoreError,

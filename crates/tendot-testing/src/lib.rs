@@ -6,6 +6,7 @@
 //! In reading order:
 //!
 //! - [`SeededRng`]: deterministic random numbers, reproducible by `TENDOT_TEST_SEED`
+//! - [`is_full_run`], [`repetitions`]: how long a test goes on in `cargo xtask test` and with `--full`
 //! - [`hex`], [`conformance`], [`ram_dir`]: bytes, files of `conformance/`, directories
 //! - [`free_port`]: ports that no other test uses
 //! - [`wait_until`], [`wait_for`]: wait for a condition instead of sleeping
@@ -19,6 +20,7 @@
 
 mod conformance_files;
 mod directory;
+mod extent;
 #[cfg(feature = "handle")]
 pub mod handle_keys;
 pub mod hex;
@@ -34,6 +36,7 @@ mod wait;
 
 pub use conformance_files::{conformance, workspace_root};
 pub use directory::ram_dir;
+pub use extent::{is_full_run, repetitions};
 pub use packages::{ensure_programs, install_packages};
 pub use ports::free_port;
 pub use process::{ServerProcess, anonymous_memory, cpu_time, peak_memory, run_checked};

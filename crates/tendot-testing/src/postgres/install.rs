@@ -23,7 +23,7 @@ pub fn ensure_installed() {
 fn bin_dir() -> &'static Path {
     static BIN_DIR: OnceLock<PathBuf> = OnceLock::new();
     BIN_DIR.get_or_init(|| {
-        let given = std::env::var_os("TENDOT_TEST_POSTGRES_BIN").map(PathBuf::from);
+        let given = std::env::var_os("TENDOT_TEST_PG_BIN").map(PathBuf::from);
         given.or_else(newest_install).unwrap_or_else(|| {
             install_packages(&["postgresql"]);
             newest_install().expect("PostgreSQL 15 or newer is required")

@@ -1,6 +1,6 @@
 //! PostgreSQL servers for tests and benchmarks.
 //!
-//! The programs are those of Debian, installed if they are missing, or those in the directory `TENDOT_TEST_POSTGRES_BIN`. Servers
+//! The programs are those of Debian, installed if they are missing, or those in the directory `TENDOT_TEST_PG_BIN`. Servers
 //! run as the user `postgres` if the test runs as root, each on a free port and in a directory that is removed with it.
 //!
 //! - [`shared_server`]: one server for all tests that leave it as it is; `cargo xtask test` starts it once for a whole run

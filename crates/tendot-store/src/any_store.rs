@@ -1,0 +1,156 @@
+use std::fmt;
+
+#[cfg(feature = "postgres")]
+use crate::Postgres;
+use crate::boxed_store::BoxedStore;
+use crate::{
+    Change, CommitError, Committed, Counted, Embedded, Entry, History, Key, Listed, Logged, Memory, Note,
+    Order, Piece, Store, StoreError, Versions,
+};
+
+/// The store of a server, chosen at start.
+///
+/// Everything above the store is compiled once for this type instead of once for each store.
+///
+/// ```
+/// use tendot_store::{AnyStore, Memory, Store};
+///
+/// let store = AnyStore::from(Memory::new());
+/// assert!(pollster::block_on(store.changes(0, 1))?.is_empty());
+/// # Ok::<(), tendot_store::StoreError>(())
+/// ```
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum AnyStore {
+    /// In memory, lost with the process.
+    Memory(Memory),
+    /// In LMDB, on this machine's disk.
+    Embedded(Embedded),
+    /// In PostgreSQL.
+    #[cfg(feature = "postgres")]
+    Postgres(Postgres),
+    /// Any other store; each call allocates a future. For test doubles.
+    Boxed(BoxedStore),
+}
+
+impl AnyStore {
+    /// Wraps a store that has no variant of its own.
+    pub fn boxed(store: impl Store + fmt::Debug + 'static) -> Self {
+        Self::Boxed(BoxedStore::new(store))
+    }
+}
+
+impl From<Memory> for AnyStore {
+    fn from(store: Memory) -> Self {
+        Self::Memory(store)
+    }
+}
+
+impl From<Embedded> for AnyStore {
+    fn from(store: Embedded) -> Self {
+        Self::Embedded(store)
+    }
+}
+
+#[cfg(feature = "postgres")]
+impl From<Postgres> for AnyStore {
+    fn from(store: Postgres) -> Self {
+        Self::Postgres(store)
+    }
+}
+
+/// Calls the same method of whichever store it is.
+macro_rules! delegate {
+    ($any:ident, $store:ident => $call:expr) => {
+        match $any {
+            Self::Memory($store) => $call,
+            Self::Embedded($store) => $call,
+            #[cfg(feature = "postgres")]
+            Self::Postgres($store) => $call,
+            Self::Boxed($store) => $call,
+        }
+    };
+}
+
+impl Store for AnyStore {
+    async fn get(&self, key: &Key) -> Result<Option<Entry>, StoreError> {
+        delegate!(self, store => store.get(key).await)
+    }
+
+    async fn list(
+        &self,
+        prefix: &[u8],
+        after: Option<&Key>,
+        limit: usize,
+    ) -> Result<Vec<Listed>, StoreError> {
+        delegate!(self, store => store.list(prefix, after, limit).await)
+    }
+
+    async fn count_under(
+        &self,
+        prefix: &[u8],
+        after: Option<&Key>,
+        limit: usize,
+    ) -> Result<Counted, StoreError> {
+        delegate!(self, store => store.count_under(prefix, after, limit).await)
+    }
+
+    async fn visit(
+        &self,
+        prefix: Option<&[u8]>,
+        after: Option<&Key>,
+        visit: impl FnMut(&Entry) -> bool + Send,
+    ) -> Result<(), StoreError> {
+        delegate!(self, store => store.visit(prefix, after, visit).await)
+    }
+
+    async fn size(&self) -> Result<Option<u64>, StoreError> {
+        delegate!(self, store => store.size().await)
+    }
+
+    fn versions(&self) -> Option<&Versions> {
+        delegate!(self, store => store.versions())
+    }
+
+    async fn is_homed(&self, prefix: &[u8]) -> Result<bool, StoreError> {
+        delegate!(self, store => store.is_homed(prefix).await)
+    }
+
+    async fn homed(&self, after: Option<&[u8]>, limit: usize) -> Result<Vec<Box<str>>, StoreError> {
+        delegate!(self, store => store.homed(after, limit).await)
+    }
+
+    async fn commit(&self, change: Change) -> Result<Committed, CommitError> {
+        delegate!(self, store => store.commit(change).await)
+    }
+
+    async fn changes(&self, after: u64, limit: usize) -> Result<Vec<Logged>, StoreError> {
+        delegate!(self, store => store.changes(after, limit).await)
+    }
+
+    async fn history(&self, key: &Key, order: Order, limit: usize) -> Result<History, StoreError> {
+        delegate!(self, store => store.history(key, order, limit).await)
+    }
+
+    async fn note(&self, key: &[u8]) -> Result<Option<Box<[u8]>>, StoreError> {
+        delegate!(self, store => store.note(key).await)
+    }
+
+    async fn notes(
+        &self,
+        beginning: &[u8],
+        after: Option<&[u8]>,
+        limit: usize,
+    ) -> Result<Vec<Note>, StoreError> {
+        delegate!(self, store => store.notes(beginning, after, limit).await)
+    }
+
+    async fn of_revision(
+        &self,
+        revision: u64,
+        after: Option<&Key>,
+        limit: usize,
+    ) -> Result<Piece, StoreError> {
+        delegate!(self, store => store.of_revision(revision, after, limit).await)
+    }
+}

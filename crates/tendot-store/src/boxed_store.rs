@@ -1,0 +1,247 @@
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+
+use crate::{
+    Change, CommitError, Committed, Counted, Entry, History, Key, Listed, Logged, Note, Order, Piece, Store,
+    StoreError, Versions,
+};
+
+/// A store behind a pointer, see [`AnyStore::boxed`](crate::AnyStore::boxed).
+#[derive(Debug)]
+pub struct BoxedStore(Box<dyn DynStore>);
+
+impl BoxedStore {
+    pub(crate) fn new(store: impl Store + fmt::Debug + 'static) -> Self {
+        Self(Box::new(store))
+    }
+}
+
+impl Store for BoxedStore {
+    async fn get(&self, key: &Key) -> Result<Option<Entry>, StoreError> {
+        self.0.get(key).await
+    }
+
+    async fn list(
+        &self,
+        prefix: &[u8],
+        after: Option<&Key>,
+        limit: usize,
+    ) -> Result<Vec<Listed>, StoreError> {
+        self.0.list(prefix, after, limit).await
+    }
+
+    async fn count_under(
+        &self,
+        prefix: &[u8],
+        after: Option<&Key>,
+        limit: usize,
+    ) -> Result<Counted, StoreError> {
+        self.0.count_under(prefix, after, limit).await
+    }
+
+    async fn visit(
+        &self,
+        prefix: Option<&[u8]>,
+        after: Option<&Key>,
+        mut visit: impl FnMut(&Entry) -> bool + Send,
+    ) -> Result<(), StoreError> {
+        self.0.visit(prefix, after, &mut visit).await
+    }
+
+    async fn size(&self) -> Result<Option<u64>, StoreError> {
+        self.0.size().await
+    }
+
+    fn versions(&self) -> Option<&Versions> {
+        self.0.versions()
+    }
+
+    async fn is_homed(&self, prefix: &[u8]) -> Result<bool, StoreError> {
+        self.0.is_homed(prefix).await
+    }
+
+    async fn homed(&self, after: Option<&[u8]>, limit: usize) -> Result<Vec<Box<str>>, StoreError> {
+        self.0.homed(after, limit).await
+    }
+
+    async fn commit(&self, change: Change) -> Result<Committed, CommitError> {
+        self.0.commit(change).await
+    }
+
+    async fn changes(&self, after: u64, limit: usize) -> Result<Vec<Logged>, StoreError> {
+        self.0.changes(after, limit).await
+    }
+
+    async fn history(&self, key: &Key, order: Order, limit: usize) -> Result<History, StoreError> {
+        self.0.history(key, order, limit).await
+    }
+
+    async fn note(&self, key: &[u8]) -> Result<Option<Box<[u8]>>, StoreError> {
+        self.0.note(key).await
+    }
+
+    async fn notes(
+        &self,
+        beginning: &[u8],
+        after: Option<&[u8]>,
+        limit: usize,
+    ) -> Result<Vec<Note>, StoreError> {
+        self.0.notes(beginning, after, limit).await
+    }
+
+    async fn of_revision(
+        &self,
+        revision: u64,
+        after: Option<&Key>,
+        limit: usize,
+    ) -> Result<Piece, StoreError> {
+        self.0.of_revision(revision, after, limit).await
+    }
+}
+
+type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// [`Store`] as a trait that can be a trait object: futures are boxed.
+trait DynStore: fmt::Debug + Send + Sync {
+    fn get<'a>(&'a self, key: &'a Key) -> BoxFuture<'a, Result<Option<Entry>, StoreError>>;
+    fn list<'a>(
+        &'a self,
+        prefix: &'a [u8],
+        after: Option<&'a Key>,
+        limit: usize,
+    ) -> BoxFuture<'a, Result<Vec<Listed>, StoreError>>;
+    fn count_under<'a>(
+        &'a self,
+        prefix: &'a [u8],
+        after: Option<&'a Key>,
+        limit: usize,
+    ) -> BoxFuture<'a, Result<Counted, StoreError>>;
+    fn visit<'a>(
+        &'a self,
+        prefix: Option<&'a [u8]>,
+        after: Option<&'a Key>,
+        visit: &'a mut (dyn FnMut(&Entry) -> bool + Send),
+    ) -> BoxFuture<'a, Result<(), StoreError>>;
+    fn size(&self) -> BoxFuture<'_, Result<Option<u64>, StoreError>>;
+    fn versions(&self) -> Option<&Versions>;
+    fn is_homed<'a>(&'a self, prefix: &'a [u8]) -> BoxFuture<'a, Result<bool, StoreError>>;
+    fn homed<'a>(
+        &'a self,
+        after: Option<&'a [u8]>,
+        limit: usize,
+    ) -> BoxFuture<'a, Result<Vec<Box<str>>, StoreError>>;
+    fn commit(&self, change: Change) -> BoxFuture<'_, Result<Committed, CommitError>>;
+    fn changes(&self, after: u64, limit: usize) -> BoxFuture<'_, Result<Vec<Logged>, StoreError>>;
+    fn history<'a>(
+        &'a self,
+        key: &'a Key,
+        order: Order,
+        limit: usize,
+    ) -> BoxFuture<'a, Result<History, StoreError>>;
+    fn note<'a>(&'a self, key: &'a [u8]) -> BoxFuture<'a, Result<Option<Box<[u8]>>, StoreError>>;
+    fn notes<'a>(
+        &'a self,
+        beginning: &'a [u8],
+        after: Option<&'a [u8]>,
+        limit: usize,
+    ) -> BoxFuture<'a, Result<Vec<Note>, StoreError>>;
+    fn of_revision<'a>(
+        &'a self,
+        revision: u64,
+        after: Option<&'a Key>,
+        limit: usize,
+    ) -> BoxFuture<'a, Result<Piece, StoreError>>;
+}
+
+impl<S: Store + fmt::Debug> DynStore for S {
+    fn get<'a>(&'a self, key: &'a Key) -> BoxFuture<'a, Result<Option<Entry>, StoreError>> {
+        Box::pin(Store::get(self, key))
+    }
+
+    fn list<'a>(
+        &'a self,
+        prefix: &'a [u8],
+        after: Option<&'a Key>,
+        limit: usize,
+    ) -> BoxFuture<'a, Result<Vec<Listed>, StoreError>> {
+        Box::pin(Store::list(self, prefix, after, limit))
+    }
+
+    fn count_under<'a>(
+        &'a self,
+        prefix: &'a [u8],
+        after: Option<&'a Key>,
+        limit: usize,
+    ) -> BoxFuture<'a, Result<Counted, StoreError>> {
+        Box::pin(Store::count_under(self, prefix, after, limit))
+    }
+
+    fn visit<'a>(
+        &'a self,
+        prefix: Option<&'a [u8]>,
+        after: Option<&'a Key>,
+        visit: &'a mut (dyn FnMut(&Entry) -> bool + Send),
+    ) -> BoxFuture<'a, Result<(), StoreError>> {
+        Box::pin(Store::visit(self, prefix, after, visit))
+    }
+
+    fn size(&self) -> BoxFuture<'_, Result<Option<u64>, StoreError>> {
+        Box::pin(Store::size(self))
+    }
+
+    fn versions(&self) -> Option<&Versions> {
+        Store::versions(self)
+    }
+
+    fn is_homed<'a>(&'a self, prefix: &'a [u8]) -> BoxFuture<'a, Result<bool, StoreError>> {
+        Box::pin(Store::is_homed(self, prefix))
+    }
+
+    fn homed<'a>(
+        &'a self,
+        after: Option<&'a [u8]>,
+        limit: usize,
+    ) -> BoxFuture<'a, Result<Vec<Box<str>>, StoreError>> {
+        Box::pin(Store::homed(self, after, limit))
+    }
+
+    fn commit(&self, change: Change) -> BoxFuture<'_, Result<Committed, CommitError>> {
+        Box::pin(Store::commit(self, change))
+    }
+
+    fn changes(&self, after: u64, limit: usize) -> BoxFuture<'_, Result<Vec<Logged>, StoreError>> {
+        Box::pin(Store::changes(self, after, limit))
+    }
+
+    fn history<'a>(
+        &'a self,
+        key: &'a Key,
+        order: Order,
+        limit: usize,
+    ) -> BoxFuture<'a, Result<History, StoreError>> {
+        Box::pin(Store::history(self, key, order, limit))
+    }
+
+    fn note<'a>(&'a self, key: &'a [u8]) -> BoxFuture<'a, Result<Option<Box<[u8]>>, StoreError>> {
+        Box::pin(Store::note(self, key))
+    }
+
+    fn notes<'a>(
+        &'a self,
+        beginning: &'a [u8],
+        after: Option<&'a [u8]>,
+        limit: usize,
+    ) -> BoxFuture<'a, Result<Vec<Note>, StoreError>> {
+        Box::pin(Store::notes(self, beginning, after, limit))
+    }
+
+    fn of_revision<'a>(
+        &'a self,
+        revision: u64,
+        after: Option<&'a Key>,
+        limit: usize,
+    ) -> BoxFuture<'a, Result<Piece, StoreError>> {
+        Box::pin(Store::of_revision(self, revision, after, limit))
+    }
+}
