@@ -2,6 +2,7 @@
 
 mod bench;
 mod bench_batches;
+mod bench_compare;
 mod bench_http;
 mod bench_native;
 mod bench_postgres;
@@ -9,6 +10,7 @@ mod bench_postgres_http;
 mod bench_postgres_store;
 mod bench_registry;
 mod bench_store;
+mod dist;
 mod fuzz;
 mod interop;
 mod java;
@@ -40,6 +42,8 @@ usage: cargo xtask COMMAND
   bench-http              measure redirects and JSON against nginx and Handle.Net's server
   bench-postgres-http     measure redirects from PostgreSQL against the embedded store, and from two servers against one
   bench-native            measure the native protocol against plain servers and Handle.Net's
+  bench-compare OLD NEW   two builds of tendot against each other: instructions and rates
+  bench-build             time and size of the profiles `release` and `dist`, from an empty target directory
   failover                kill the primary of a database under three services, promote a standby, and tell what was lost
   postgres-versions       the tests of PostgreSQL with versions 16 and 18, which Debian does not have
   interop [TENDOT]        have Handle.Net's client ask this program, and its own server, the same
@@ -71,6 +75,8 @@ fn main() -> anyhow::Result<()> {
         ["bench-http"] => bench_http::bench_http(),
         ["bench-postgres-http"] => bench_postgres_http::bench_postgres_http(),
         ["bench-native"] => bench_native::bench_native(),
+        ["bench-compare", old, new] => bench_compare::bench_compare(Path::new(old), Path::new(new)),
+        ["bench-build"] => bench_compare::build_times(),
         ["failover"] => test::failover(),
         ["postgres-versions"] => {
             let report = report::Report::new();
