@@ -13,6 +13,7 @@
 //! - [`http`]: an HTTP/1.1 client that sends exactly what a test writes
 //! - [`ServerProcess`]: a server program, killed on drop
 //! - [`postgres`]: PostgreSQL servers, clusters and databases
+//! - `handle_keys`, `recordings`: keys and messages that were recorded from Handle.Net
 //!
 //! Every failure panics, because it ends the test.
 
@@ -29,6 +30,8 @@ mod packages;
 mod ports;
 pub mod postgres;
 mod process;
+#[cfg(feature = "handle")]
+pub mod recordings;
 mod rng;
 #[cfg(feature = "async")]
 mod runtime;

@@ -1,4 +1,4 @@
-//! Enough of a server to have conversations with: it resolves, deletes and creates for whoever can authenticate.
+//! Server of a replay script: it resolves, and creates and deletes handles for authenticated clients.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -12,24 +12,27 @@ use tendot_proto::message::KeyExchangeMode;
 use tendot_proto::wire::List;
 use tendot_proto::{
     Envelope, EnvelopeFlags, Fragments, Handle, Message, Now, OpFlags, Opcode, Outcome, Parts, Reassembly,
-    Reference, Request, ResponseCode, Value, Work,
+    Reference, Request, ResponseCode, Value,
 };
+use tendot_testing::SeededRng;
+use tendot_testing::handle_keys::private_key;
 
-use super::{Fixed, private_key};
+use crate::support::budget;
 
-pub struct Server {
-    pub records: BTreeMap<Vec<u8>, Vec<Value<'static>>>,
-    pub policy: Policy,
+/// Server of a replay script.
+pub(super) struct ReplayServer {
+    pub(super) records: BTreeMap<Vec<u8>, Vec<Value<'static>>>,
+    pub(super) policy: Policy,
     endpoint: Endpoint,
     challenges: ChallengeTable,
     sessions: SessionTable,
     reassembly: Reassembly,
     key: Box<dyn SigningKey>,
-    random: Fixed,
+    random: SeededRng,
 }
 
-impl Server {
-    pub fn new() -> Self {
+impl ReplayServer {
+    pub(super) fn new() -> Self {
         Self {
             records: BTreeMap::new(),
             policy: Policy::default(),
@@ -38,12 +41,12 @@ impl Server {
             sessions: SessionTable::new(SessionLimits::default()),
             reassembly: Reassembly::new(),
             key: private_key("privkey.bin").signing_key(&AwsLc).unwrap(),
-            random: Fixed(1),
+            random: SeededRng::new(1),
         }
     }
 
-    /// Takes a datagram or a frame, and gives the datagrams or the frame of the answer, if there is one.
-    pub fn receive(
+    /// Handles a datagram or a message; returns the datagrams or the message of the response, if there is one.
+    pub(super) fn receive(
         &mut self,
         bytes: &[u8],
         transport: Transport,
@@ -51,16 +54,16 @@ impl Server {
         now: Now,
     ) -> Vec<Vec<u8>> {
         if transport != Transport::Udp {
-            return self.answer(bytes, transport, now).into_iter().collect();
+            return self.respond(bytes, transport, now).into_iter().collect();
         }
         let Ok(Some(whole)) = self.reassembly.insert(now, from, bytes) else { return Vec::new() };
-        let Some(response) = self.answer(&whole, transport, now) else { return Vec::new() };
+        let Some(response) = self.respond(&whole, transport, now) else { return Vec::new() };
         Fragments::new(&response).unwrap().map(|datagram| datagram.to_vec()).collect()
     }
 
-    fn answer(&mut self, bytes: &[u8], transport: Transport, now: Now) -> Option<Vec<u8>> {
+    fn respond(&mut self, bytes: &[u8], transport: Transport, now: Now) -> Option<Vec<u8>> {
         let envelope = Envelope::from_bytes(bytes).ok()?;
-        let mut work = Work::REQUEST;
+        let mut work = budget();
         let opened;
         let mut bytes = bytes;
         let encrypted = envelope.flags.has(EnvelopeFlags::ENCRYPTED) && envelope.session_id != 0;
@@ -68,7 +71,7 @@ impl Server {
             let is_challenged = self.challenges.contains(envelope.session_id);
             match self.sessions.open(bytes, is_challenged, now, &AwsLc, &mut work) {
                 Ok((plain, _)) => opened = plain,
-                Err(error) => return self.refuse(envelope, Reason::Session(error), now),
+                Err(error) => return self.error_response(envelope, Reason::Session(error), now),
             }
             bytes = &opened;
         }
@@ -78,39 +81,39 @@ impl Server {
         };
         let opcode = incoming.message.header.opcode;
         let is_challenged = self.challenges.contains(envelope.session_id);
-        // An answer outside of a session has the number of its challenge where others have that of their session.
+        // A challenge response outside of a session has the id of its challenge as its session id.
         let is_answer = opcode == Opcode::CHALLENGE_RESPONSE && !self.sessions.contains(envelope.session_id);
         if envelope.session_id != 0
             && !encrypted
             && !is_answer
             && let Err(error) = self.sessions.verify(&incoming.parts, is_challenged, now, &AwsLc, &mut work)
         {
-            return self.refuse(envelope, Reason::Session(error), now);
+            return self.error_response(envelope, Reason::Session(error), now);
         }
         match Answer::of(&incoming.request) {
-            Some(answer) => self.prove(incoming, &answer, now),
-            None => Some(self.carry_out(&mut incoming, None, now)),
+            Some(answer) => self.authenticate(incoming, &answer, now),
+            None => Some(self.execute(&mut incoming, None, now)),
         }
     }
 
-    fn refuse(&self, envelope: Envelope, reason: Reason, now: Now) -> Option<Vec<u8>> {
+    fn error_response(&self, envelope: Envelope, reason: Reason, now: Now) -> Option<Vec<u8>> {
         self.endpoint.refuse(envelope, None, reason, now).response().map(Into::into)
     }
 
-    /// Looks at the answer to a challenge, and carries out what was challenged.
-    fn prove(&mut self, mut incoming: Incoming<'_>, answer: &Answer<'_>, now: Now) -> Option<Vec<u8>> {
+    /// Verifies a challenge response, and executes the request that was challenged.
+    fn authenticate(&mut self, mut incoming: Incoming<'_>, answer: &Answer<'_>, now: Now) -> Option<Vec<u8>> {
         let work = &mut incoming.work;
         let taken = self.challenges.take(incoming.message.envelope.session_id, now);
-        let proved = taken.and_then(|pending| {
+        let verified = taken.and_then(|pending| {
             let values = self.records.get(&*answer.key_handle.folded()).cloned().unwrap_or_default();
             let index = pending.verify(answer, &values, &self.policy, &AwsLc, work)?;
             Ok((pending, Reference::new(index, answer.key_handle.as_bytes().to_vec())))
         });
-        match proved {
+        match verified {
             Ok((pending, identity)) => {
                 self.sessions.authenticate(pending.id(), &identity);
                 let request = self.endpoint.read(pending.request(), incoming.transport, now).unwrap();
-                Some(self.carry_out(&mut request.proved_by(incoming), Some(identity), now))
+                Some(self.execute(&mut request.proved_by(incoming), Some(identity), now))
             }
             Err(error) => {
                 let text = error.to_string();
@@ -120,12 +123,7 @@ impl Server {
         }
     }
 
-    fn carry_out(
-        &mut self,
-        incoming: &mut Incoming<'_>,
-        identity: Option<Reference<'_>>,
-        now: Now,
-    ) -> Vec<u8> {
+    fn execute(&mut self, incoming: &mut Incoming<'_>, identity: Option<Reference<'_>>, now: Now) -> Vec<u8> {
         let failed = Outcome::Failed { message: Some(b"") };
         let session = incoming.session_id;
         let in_session = self.sessions.contains(session);
@@ -158,10 +156,8 @@ impl Server {
                     return self.send(incoming, response);
                 }
                 let outcome = Outcome::Resolved { handle, values: List::from(&selected[..]) };
-                {
-                    let response = incoming.respond(ResponseCode::SUCCESS, outcome);
-                    self.send(incoming, response)
-                }
+                let response = incoming.respond(ResponseCode::SUCCESS, outcome);
+                self.send(incoming, response)
             }
             Request::Named { .. } | Request::Values { .. } if !known => self.challenge(incoming, now),
             Request::Named { handle } if incoming.message.header.opcode == Opcode::DELETE_HANDLE => {
@@ -169,19 +165,15 @@ impl Server {
                     Some(_) => (ResponseCode::SUCCESS, Outcome::Done),
                     None => (ResponseCode::HANDLE_NOT_FOUND, failed),
                 };
-                {
-                    let response = incoming.respond(code, outcome);
-                    self.send(incoming, response)
-                }
+                let response = incoming.respond(code, outcome);
+                self.send(incoming, response)
             }
             Request::Values { handle, values } => {
                 let values = values.iter().map(Value::into_owned).collect();
                 self.records.insert(handle.folded().into_owned(), values);
                 let outcome = Outcome::Created { handle: Some(handle) };
-                {
-                    let response = incoming.respond(ResponseCode::SUCCESS, outcome);
-                    self.send(incoming, response)
-                }
+                let response = incoming.respond(ResponseCode::SUCCESS, outcome);
+                self.send(incoming, response)
             }
             Request::SessionSetup(setup) => {
                 let work = &mut incoming.work;
@@ -199,19 +191,15 @@ impl Server {
                     Err(error) => {
                         let text = error.to_string();
                         let failed = Outcome::Failed { message: Some(text.as_bytes()) };
-                        {
-                            let response = incoming.respond(error.response_code(), failed);
-                            self.send(incoming, response)
-                        }
+                        let response = incoming.respond(error.response_code(), failed);
+                        self.send(incoming, response)
                     }
                 }
             }
             Request::Plain { .. } if incoming.message.header.opcode == Opcode::SESSION_TERMINATE => {
                 self.sessions.remove(session);
-                {
-                    let response = incoming.respond(ResponseCode::SUCCESS, Outcome::Done);
-                    self.send(incoming, response)
-                }
+                let response = incoming.respond(ResponseCode::SUCCESS, Outcome::Done);
+                self.send(incoming, response)
             }
             _ => self.send(incoming, incoming.respond(ResponseCode::OPERATION_NOT_SUPPORTED, failed)),
         }
@@ -248,7 +236,7 @@ impl Server {
     }
 }
 
-/// A record's name as it is kept.
-pub fn folded(handle: &str) -> Vec<u8> {
+/// The key of a record: its handle without case.
+pub(super) fn record_key(handle: &str) -> Vec<u8> {
     Handle::from(handle).folded().into_owned()
 }

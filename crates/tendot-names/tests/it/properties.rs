@@ -1,4 +1,4 @@
-//! What holds for every name, form and text, tried on many made at random.
+//! Property tests: parsing, formatting, comparison, extraction.
 
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash as _, Hasher as _};
@@ -7,7 +7,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use tendot_names::{Doi, Extractor, Flag, Form, Name, Next, Reader, Rules, find_iter, repair};
 
-/// Any character that a name may have, the awkward ones often.
+/// Characters that a DOI may have; awkward ones are frequent.
 fn character() -> impl Strategy<Value = char> {
     prop_oneof![
         6 => prop::char::range('a', 'z'),
@@ -30,8 +30,8 @@ fn name() -> impl Strategy<Value = Doi> {
     })
 }
 
-/// The same name with the case of some ASCII letters changed.
-fn respelled(name: &Name, flips: u64) -> Doi {
+/// The same DOI with the case of some ASCII letters flipped.
+fn with_case_flipped(name: &Name, flips: u64) -> Doi {
     let flip = |(at, c): (usize, char)| {
         if flips >> (at % 64) & 1 == 0 {
             c
@@ -56,11 +56,17 @@ fn key(name: &Name) -> Vec<u8> {
     key
 }
 
+/// How many inputs each property is tried on; four times as many in a full run (`TENDOT_TEST_FULL`).
+fn cases() -> u32 {
+    let is_full_run = std::env::var_os("TENDOT_TEST_FULL").is_some_and(|value| value != "0");
+    if is_full_run { 4000 } else { 1000 }
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 4000, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: cases(), failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn what_is_printed_is_read_again(name in name()) {
+    fn formatted_dois_parse_back(name in name()) {
         for form in [Form::Uri, Form::Uri202411, Form::Urn, Form::Url, Form::UrlMinimal, Form::UrlFull, Form::Info] {
             let written = name.written_as(form).unwrap().to_string();
             for reader in [Reader::strict(), Reader::lenient()] {
@@ -72,7 +78,7 @@ proptest! {
             let written = name.written_as(form).unwrap().to_string();
             let reading = Reader::strict().read(&written).unwrap();
             prop_assert_eq!(reading.name().unwrap(), &*name);
-            // Canonical forms are the same for every spelling, and stay as they are.
+            // Canonical forms do not depend on the spelling, and formatting them again changes nothing.
             let again = reading.name().unwrap().written_as(form).unwrap().to_string();
             prop_assert_eq!(again, written);
         }
@@ -81,7 +87,7 @@ proptest! {
     }
 
     #[test]
-    fn addresses_survive_a_browser(name in name()) {
+    fn urls_have_no_dot_segments(name in name()) {
         for form in [Form::Url, Form::UrlFull] {
             let written = name.written_as(form).unwrap().to_string();
             let path = written.strip_prefix("https://doi.org/").unwrap();
@@ -92,7 +98,7 @@ proptest! {
 
     #[test]
     fn equality_is_an_equivalence(name in name(), other in name(), flips: u64, more: u64) {
-        let (second, third) = (respelled(&name, flips), respelled(&name, more));
+        let (second, third) = (with_case_flipped(&name, flips), with_case_flipped(&name, more));
         prop_assert_eq!(&name, &name);
         prop_assert_eq!(&name, &second);
         prop_assert_eq!(&second, &name);
@@ -105,8 +111,8 @@ proptest! {
     }
 
     #[test]
-    fn strict_and_lenient_agree_where_nothing_was_changed(text in written_text()) {
-        // White space at the end is part of a name to a strict reading only.
+    fn strict_and_lenient_agree_without_adjustments(text in input_form_text()) {
+        // Only strict parsing keeps white space at the end.
         prop_assume!(!text.ends_with(char::is_whitespace));
         if let Ok(strict) = Reader::strict().read(&text) {
             let lenient = Reader::lenient().read(&text);
@@ -120,8 +126,8 @@ proptest! {
     }
 
     #[test]
-    fn a_lenient_reading_is_the_same_with_space_around(text in written_text()) {
-        // The space also leads past the short way that plain inputs take.
+    fn lenient_parsing_ignores_surrounding_space(text in input_form_text()) {
+        // The space also bypasses the fast path for plain input.
         let spaced = format!(" {text} ");
         match (Reader::lenient().read(&text), Reader::lenient().read(&spaced)) {
             (Ok(plain), Ok(spaced)) => {
@@ -136,7 +142,7 @@ proptest! {
     }
 
     #[test]
-    fn errors_point_into_the_input(text in written_text()) {
+    fn error_offsets_are_in_bounds(text in input_form_text()) {
         for reader in [Reader::strict(), Reader::lenient(), Reader::lenient().rules(Rules::Z3984)] {
             if let Err(error) = reader.read(&text) {
                 prop_assert!(error.at() <= text.len(), "{:?} {}", text, error);
@@ -146,34 +152,34 @@ proptest! {
     }
 
     #[test]
-    fn a_name_is_found_in_any_context(prefix in "10\\.[0-9]{4,6}", suffix in quiet_suffix(), context in 0..CONTEXTS.len()) {
+    fn extracts_in_any_context(prefix in "10\\.[0-9]{4,6}", suffix in unambiguous_suffix(), context in 0..CONTEXTS.len()) {
         let name = format!("{prefix}/{suffix}");
         let (before, after) = CONTEXTS[context];
         let text = format!("{before}{name}{after}");
-        check_found(&text, &name)?;
+        check_extracts(&text, &name)?;
     }
 
     #[test]
-    fn a_name_is_found_however_it_is_escaped(prefix in "10\\.[0-9]{4,6}", suffix in quiet_suffix(), page in 1..999u32) {
+    fn extracts_escaped_dois(prefix in "10\\.[0-9]{4,6}", suffix in unambiguous_suffix(), page in 1..999u32) {
         let name = format!("{prefix}/(SICI){suffix}:8<{page}::AID-X{page}>3.0.CO;2-{suffix}");
         let entities = name.replace('<', "&lt;").replace('>', "&gt;");
-        check_found(&format!("<pub-id pub-id-type=\"doi\">{entities}</pub-id>"), &name)?;
+        check_extracts(&format!("<pub-id pub-id-type=\"doi\">{entities}</pub-id>"), &name)?;
         let unicode = name.replace('<', "\\u003c").replace('>', "\\u003e").replace('/', "\\/");
-        check_found(&format!("{{\"DOI\":\"{unicode}\",\"volume\":1}}"), &name)?;
+        check_extracts(&format!("{{\"DOI\":\"{unicode}\",\"volume\":1}}"), &name)?;
         let tex = name.replace('_', "\\_").replace('<', "{\\textless}").replace('>', "{\\textgreater}");
-        check_found(&format!("  doi = {{{tex}}},\n"), &name)?;
+        check_extracts(&format!("  doi = {{{tex}}},\n"), &name)?;
         let parsed = Name::new(&name).unwrap();
         for form in [Form::Url, Form::UrlFull, Form::Uri, Form::Urn] {
-            check_found(&format!("see {}, or not.", parsed.written_as(form).unwrap()), &name)?;
+            check_extracts(&format!("see {}, or not.", parsed.written_as(form).unwrap()), &name)?;
         }
         let nested = parsed.written_as(Form::UrlFull).unwrap().to_string().replace(':', "%3A").replace('/', "%2F");
         prop_assume!(!nested.contains("%25"));
         let nested = nested.replace("%28", "(").replace("%29", ")");
-        check_found(&format!("https://login.example.edu/login?url={nested}&x=1"), &name)?;
+        check_extracts(&format!("https://login.example.edu/login?url={nested}&x=1"), &name)?;
     }
 
     #[test]
-    fn whatever_the_text_what_is_found_is_in_order_and_valid(text in nasty_text(), join in any::<bool>(), keep in any::<bool>()) {
+    fn extraction_is_ordered_and_valid(text in adversarial_text(), join in any::<bool>(), keep in any::<bool>()) {
         let text = text.as_bytes();
         let extractor = Extractor::new().join_lines(join).keep_tails(keep);
         let mut last_end = 0;
@@ -191,7 +197,7 @@ proptest! {
     }
 
     #[test]
-    fn text_in_pieces_gives_the_same(text in nasty_text(), cuts in vec(0..400usize, 0..12), join in any::<bool>()) {
+    fn incremental_extraction_matches_whole(text in adversarial_text(), cuts in vec(0..400usize, 0..12), join in any::<bool>()) {
         let text = text.as_bytes();
         let extractor = Extractor::new().join_lines(join);
         let whole: Vec<_> = extractor.find_iter(text).map(|found| (found.name.to_string(), found.span)).collect();
@@ -201,7 +207,7 @@ proptest! {
 
         let mut scan = extractor.scan();
         let (mut buffer, mut base, mut taken) = (Vec::new(), 0, 0);
-        let mut pieces = Vec::new();
+        let mut chunks = Vec::new();
         for (index, cut) in cuts.iter().enumerate() {
             buffer.extend_from_slice(&text[taken..*cut]);
             taken = *cut;
@@ -209,7 +215,7 @@ proptest! {
                 match scan.next(&buffer, index + 1 == cuts.len()) {
                     Next::Found(found) => {
                         let span = found.span.start + base..found.span.end + base;
-                        pieces.push((found.name.to_string(), span));
+                        chunks.push((found.name.to_string(), span));
                     }
                     Next::NeedMore(keep_from) => {
                         buffer.drain(..keep_from);
@@ -221,11 +227,11 @@ proptest! {
                 }
             }
         }
-        prop_assert_eq!(pieces, whole);
+        prop_assert_eq!(chunks, whole);
     }
 
     #[test]
-    fn a_sound_name_needs_no_repair(prefix in "10\\.[0-9]{1,6}", suffix in "[a-z]{1,8}[0-9]{2,6}") {
+    fn repair_keeps_valid_dois(prefix in "10\\.[0-9]{1,6}", suffix in "[a-z]{1,8}[0-9]{2,6}") {
         let name = format!("{prefix}/{suffix}");
         let repaired = repair(&name).unwrap();
         prop_assert_eq!(repaired.target.as_str(), &name);
@@ -233,10 +239,10 @@ proptest! {
     }
 }
 
-/// A suffix in which nothing could be taken for punctuation of the text around it.
-fn quiet_suffix() -> impl Strategy<Value = String> {
+/// A suffix without characters that could be punctuation of the surrounding text.
+fn unambiguous_suffix() -> impl Strategy<Value = String> {
     "[a-zé]{1,6}[0-9]{1,4}(\\([0-9]{2}\\))?([.:_-][A-Z]{1,3}[0-9]{1,5}){0,3}".prop_filter(
-        "not a note",
+        "no label or annotation",
         |suffix| {
             let lower = suffix.to_lowercase();
             !["pub", "eco", "doi", "www", "http", "pmid"].iter().any(|word| lower.contains(word))
@@ -281,14 +287,14 @@ const CONTEXTS: [(&str, &str); 34] = [
     ("see ", "[CrossRef] and"),
 ];
 
-fn check_found(text: &str, name: &str) -> Result<(), TestCaseError> {
+fn check_extracts(text: &str, name: &str) -> Result<(), TestCaseError> {
     let found: Vec<_> = find_iter(text.as_bytes()).map(|found| found.name.to_string()).collect();
     prop_assert_eq!(found, [name], "{}", text);
     Ok(())
 }
 
-/// Text that looks like a written form, more or less.
-fn written_text() -> impl Strategy<Value = String> {
+/// Text made of parts of input forms.
+fn input_form_text() -> impl Strategy<Value = String> {
     let parts = prop::sample::select(vec![
         "10.1000/182",
         "10.1000",
@@ -338,8 +344,8 @@ fn written_text() -> impl Strategy<Value = String> {
     vec(parts, 0..6).prop_map(|parts| parts.concat())
 }
 
-/// Text made of all that extraction takes notice of.
-fn nasty_text() -> impl Strategy<Value = String> {
+/// Text made of everything that extraction handles specially.
+fn adversarial_text() -> impl Strategy<Value = String> {
     let parts = prop::sample::select(vec![
         "10.1000/182",
         "10.1000/",

@@ -1,25 +1,16 @@
-//! Values and records as recorded from Handle.Net.
+//! Values and records recorded from Handle.Net: bytes and JSON.
 
-#![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
-
-use data_encoding::HEXLOWER;
 use serde_json::Value as Json;
 use tendot_proto::record::{
     Admin, AdminPermissions, HashOption, InterfaceKind, KeyKind, PublicKey, Record, Site, Transport,
     ValueList,
 };
 use tendot_proto::{Reference, Ttl, Value};
+use tendot_testing::recordings::encoding;
 
-const ENCODINGS: &str = include_str!("../../../conformance/vectors/handle-net/encodings.txt");
-const RECORDS: &str = include_str!("../../../conformance/vectors/handle-net/records.jsonl");
-const HTTP: &str = include_str!("../../../conformance/vectors/handle-net/http.jsonl");
-const SITE: &str = include_str!("../../../conformance/vectors/handle-net/siteinfo.json");
-
-fn encoding(name: &str) -> Vec<u8> {
-    let mut lines = ENCODINGS.lines().filter_map(|line| line.split_once(' '));
-    let (_, hex) = lines.find(|(found, _)| *found == name).unwrap();
-    HEXLOWER.decode(hex.as_bytes()).unwrap()
-}
+const RECORDS: &str = include_str!("../../../../conformance/vectors/handle-net/records.jsonl");
+const HTTP: &str = include_str!("../../../../conformance/vectors/handle-net/http.jsonl");
+const SITE: &str = include_str!("../../../../conformance/vectors/handle-net/siteinfo.json");
 
 #[test]
 fn values() {
@@ -144,13 +135,13 @@ fn bytes_and_texts() {
     check_data("X", b"\x7f", r#"{"format":"base64","value":"fw=="}"#);
     check_data("X", b"\xff", r#"{"format":"base64","value":"/w=="}"#);
     check_data("X", "\t\r\n</é>".as_bytes(), r#"{"format":"string","value":"\t\r\n</é>"}"#);
-    // Not what its type should have.
+    // Not valid for its type.
     check_data("HS_ADMIN", b"nobody", r#"{"format":"string","value":"nobody"}"#);
     check_data("HS_ADMIN", b"\0", r#"{"format":"base64","value":"AA=="}"#);
     check_data("HS_SITE.6", b"", r#"{"format":"string","value":""}"#);
     check_data("HS_SITES", b"\0\0\0\0", r#"{"format":"base64","value":"AAAAAA=="}"#);
     check_data("hs_vlist.x", b"\0\0\0\0", r#"{"format":"vlist","value":[]}"#);
-    // What its form would lose: bytes that are no text, zeros in front of a key's integers, unknown interfaces.
+    // What the JSON form of the type would lose: bytes that are not UTF-8, leading zeros of a key's integers.
     check_data(
         "HS_VLIST",
         b"\0\0\0\x01\0\0\0\x01\xff\0\0\0\0",
@@ -199,9 +190,9 @@ fn records() {
     assert_eq!(seen, 17);
 }
 
-/// The values of every answer, written again as the server wrote them.
+/// The values of every HTTP response serialize to the text of the server.
 #[test]
-fn answers() {
+fn http_responses() {
     let mut seen = 0;
     for line in HTTP.lines() {
         let exchange: Json = serde_json::from_str(line).unwrap();
@@ -217,7 +208,7 @@ fn answers() {
         } else {
             serde_json::to_string(&read).unwrap()
         };
-        // A list is at its end where its bracket is, so what the answer has after it does not matter.
+        // The list ends with its bracket; the rest of the body does not matter.
         assert_eq!(Some(&*written), values.get(..written.len()), "{}", exchange["name"]);
         seen += 1;
     }
@@ -235,9 +226,9 @@ fn site_file() {
     assert!(matches!(read.servers[0].key().unwrap().kind(), KeyKind::Rsa { .. }));
 }
 
-/// What Handle.Net does with input that it wrote in old versions, or writes in odd cases: compared with its own code.
+/// Old and unusual forms, as Handle.Net's code reads and writes them.
 #[test]
-fn json_as_handle_net_reads_and_writes_it() {
+fn json_compatibility_with_handle_net() {
     let site = |servers: &str| {
         let json = format!(
             r#"{{"index":1,"type":"HS_SITE","data":{{"format":"site","value":{{"protocolVersion":"2.11",
@@ -246,21 +237,21 @@ fn json_as_handle_net_reads_and_writes_it() {
         Value::from_json(json.as_bytes()).map(|value| serde_json::to_string(&value).unwrap())
     };
     let server = |key: &str| format!(r#"{{"serverId":1,"address":"192.0.2.1",{key}"interfaces":[]}}"#);
-    // Neither attributes nor a key: both are written, empty.
+    // Without attributes and key, both are written as empty.
     let written = site(&format!(r#""servers":[{}]"#, server(""))).unwrap();
     assert!(written.contains(r#""attributes":[],"servers""#), "{written}");
     assert!(written.contains(r#""publicKey":{"format":"base64","value":""}"#), "{written}");
-    // A key under the name of old versions is in hexadecimal.
+    // A key under its old name is hexadecimal.
     let old = site(&format!(r#""ServerList":[{}]"#, server(r#""PublicKey":"4b4559","#))).unwrap();
     assert!(old.contains(r#""publicKey":{"format":"base64","value":"S0VZ"}"#), "{old}");
-    // The new name counts if both are there.
+    // The new name takes precedence.
     let both = site(&format!(r#""serverList":[{}],"servers":[]"#, server(""))).unwrap();
     assert!(both.contains(r#""servers":[]"#), "{both}");
-    // Addresses in the old form of IPv4 within IPv6 stay what they are.
+    // IPv4-mapped IPv6 addresses are preserved.
     let mapped =
         site(&format!(r#""servers":[{}]"#, server("").replace("192.0.2.1", "::ffff:192.0.2.1"))).unwrap();
     assert!(mapped.contains(r#""address":"::ffff:c000:201""#), "{mapped}");
-    // Four bytes are signed in Java.
+    // Integers of four bytes are signed in Java.
     let negative = br#"{"index":-1,"type":"X","data":"","ttl":-2}"#;
     let value = Value::from_json(negative).unwrap();
     assert_eq!((value.index, value.ttl), (u32::MAX, Ttl::Relative(u32::MAX - 1)));

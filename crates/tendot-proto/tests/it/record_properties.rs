@@ -1,6 +1,4 @@
-//! What holds for all values: whatever is read is written as it was, and nothing that is read does harm.
-
-#![allow(clippy::unwrap_used, missing_docs)]
+//! Property tests of values and records: decoding and encoding are inverse, and no input panics.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -105,7 +103,7 @@ fn site() -> impl Strategy<Value = Site<'static>> {
     )
 }
 
-/// Data that belongs to its type more often than not.
+/// A type and data, in most cases valid for the type.
 fn typed() -> impl Strategy<Value = (&'static str, Vec<u8>)> {
     prop_oneof![
         (prop::sample::select(TYPES), bytes()),
@@ -135,26 +133,26 @@ fn value() -> impl Strategy<Value = Value<'static>> {
 
 proptest! {
     #[test]
-    fn data_is_written_as_it_was((value_type, data) in typed()) {
+    fn data_round_trip((value_type, data) in typed()) {
         if let Ok(read) = Data::decode(value_type.as_bytes(), &data) {
             prop_assert_eq!(read.encode(), &*data);
         }
     }
 
     #[test]
-    fn admins(admin in admin()) {
+    fn admin_round_trip(admin in admin()) {
         let bytes = admin.to_bytes();
         prop_assert_eq!(&Admin::from_bytes(&bytes).unwrap(), &admin);
     }
 
     #[test]
-    fn sites(site in site()) {
+    fn site_round_trip(site in site()) {
         let bytes = site.to_bytes();
         prop_assert_eq!(&Site::from_bytes(&bytes).unwrap(), &site);
     }
 
     #[test]
-    fn keys(key in key()) {
+    fn key_round_trip(key in key()) {
         let bytes = key.to_bytes();
         prop_assert_eq!(&PublicKey::from_bytes(&bytes).unwrap(), &key);
         if let Some(jwk) = key.jwk() {
@@ -163,7 +161,7 @@ proptest! {
     }
 
     #[test]
-    fn lists(references in references()) {
+    fn reference_list_round_trip(references in references()) {
         let list = ValueList { members: references.clone() };
         let bytes = list.to_bytes();
         prop_assert_eq!(&ValueList::from_bytes(&bytes).unwrap(), &list);
@@ -173,7 +171,7 @@ proptest! {
     }
 
     #[test]
-    fn values(value in value()) {
+    fn value_round_trip(value in value()) {
         let bytes = value.to_bytes();
         prop_assert_eq!(&Value::from_bytes(&bytes).unwrap(), &value);
         let json = serde_json::to_string(&value).unwrap();
@@ -181,20 +179,20 @@ proptest! {
     }
 
     #[test]
-    fn records(handle in any::<String>(), values in vec(value(), 0..4)) {
+    fn record_round_trip(handle in any::<String>(), values in vec(value(), 0..4)) {
         let record = Record { handle: handle.into_bytes().into(), values };
         let json = serde_json::to_string(&record).unwrap();
         prop_assert_eq!(Record::from_json(json.as_bytes()), Ok(record));
     }
 
-    /// Whatever the bytes are, and wherever good ones are cut or changed.
+    /// Arbitrary bytes, and valid ones with a byte changed or cut.
     #[test]
-    fn nothing_panics((value_type, mut data) in typed(), cut in any::<prop::sample::Index>(), byte in any::<u8>()) {
-        let place = cut.index(data.len() + 1);
-        if let Some(changed) = data.get_mut(place) {
+    fn no_data_panics((value_type, mut data) in typed(), cut in any::<prop::sample::Index>(), byte in any::<u8>()) {
+        let offset = cut.index(data.len() + 1);
+        if let Some(changed) = data.get_mut(offset) {
             *changed = byte;
         }
-        for cut in [&data[..], &data[..place], &data[place..]] {
+        for cut in [&data[..], &data[..offset], &data[offset..]] {
             if let Ok(read) = Data::decode(value_type.as_bytes(), cut) {
                 prop_assert_eq!(read.encode(), cut);
             }

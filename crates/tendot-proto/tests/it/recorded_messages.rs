@@ -1,11 +1,7 @@
-//! What Handle.Net 9.3.1 and its client said to each other: every message decodes to what was noted of it, and encodes
-//! to the same bytes again.
-
-mod recorded;
+//! Recorded messages of Handle.Net 9.3.1: they decode to what the recorder noted, and encode to the same bytes again.
 
 use std::fmt::Write as _;
 
-use recorded::{Recording, hex, recordings, text};
 use tendot_proto::message::{DigestAlgorithm, SessionKeyPart};
 use tendot_proto::record::Value;
 use tendot_proto::wire::List;
@@ -13,9 +9,11 @@ use tendot_proto::{
     Body, Credential, Envelope, EnvelopeFlags, Header, Message, OpFlags, Outcome, Parts, Request,
     RequestDigest, Response, ResponseCode, Tail, Ttl,
 };
+use tendot_testing::hex::encode as hex;
+use tendot_testing::recordings::{Recording, encodings, recordings};
 
 #[test]
-fn messages_say_what_was_noted_and_encode_to_the_same_bytes() {
+fn messages_match_notes_and_round_trip() {
     let mut seen = 0;
     for recording in recordings() {
         seen += 1;
@@ -27,7 +25,7 @@ fn messages_say_what_was_noted_and_encode_to_the_same_bytes() {
     assert_eq!(seen, 256);
 }
 
-/// Malformed on purpose; everything else has to be understood.
+/// Recordings that are malformed on purpose, with the expected errors; all others must decode.
 const MALFORMED: &[(&str, &str)] = &[
     ("raw_short_message#1", "header at byte 20: 24 bytes announced, 10 there"),
     ("raw_truncated_body#1", "message at byte 20: 51 bytes announced, 41 there"),
@@ -35,8 +33,8 @@ const MALFORMED: &[(&str, &str)] = &[
     ("raw_udp_garbage#1", "envelope at byte 0: 20 bytes announced, 3 there"),
 ];
 
-/// The message in the words of the notes, after a check that it encodes to the bytes that it came from; none for the
-/// malformed ones, whose errors are checked instead.
+/// The message in the format of the notes, after a check that it encodes to the same bytes; none for malformed ones, whose errors
+/// are checked.
 fn show(recording: &Recording) -> Option<String> {
     let bytes = &recording.bytes;
     if let Some((_, error)) = MALFORMED.iter().find(|(name, _)| *name == recording.name) {
@@ -327,15 +325,19 @@ fn show_tail(tail: &Tail<'_>) -> String {
     }
 }
 
+fn text(bytes: &[u8]) -> &str {
+    std::str::from_utf8(bytes).unwrap()
+}
+
 fn date(seconds: u32) -> String {
     jiff::Timestamp::from_second(i64::from(seconds)).unwrap().to_string()
 }
 
-/// The single messages of the digest.
+/// The messages of `encodings.txt`.
 #[test]
-fn encodings_are_read_and_written() {
+fn encodings_round_trip() {
     let mut seen = 0;
-    for (name, bytes) in recorded::encodings() {
+    for (name, bytes) in encodings() {
         if !(name.starts_with("req_") || name.starts_with("resp_") || name == "challenge") {
             continue;
         }

@@ -1,4 +1,4 @@
-//! Messages of every kind, made up: what is written is read as it was meant, and written again to the same bytes.
+//! Property tests: messages of every kind decode to what was encoded, and encode to the same bytes again.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -11,9 +11,9 @@ use tendot_proto::{
     message::DigestAlgorithm,
 };
 
-/// Everything that messages are made of, owned.
+/// Owned inputs from which messages are built.
 #[derive(Clone, Debug)]
-struct Material {
+struct MessageInputs {
     name: Vec<u8>,
     other: Vec<u8>,
     third: Vec<u8>,
@@ -48,10 +48,10 @@ fn value() -> impl Strategy<Value = Value<'static>> {
     )
 }
 
-fn material() -> impl Strategy<Value = Material> {
+fn message_inputs() -> impl Strategy<Value = MessageInputs> {
     let lists = (vec(any::<u32>(), 0..5), vec(bytes(), 0..5), vec(value(), 0..4));
     (bytes(), bytes(), bytes(), lists, any::<u32>(), any::<u64>()).prop_map(
-        |(name, other, third, (numbers, strings, values), number, long)| Material {
+        |(name, other, third, (numbers, strings, values), number, long)| MessageInputs {
             name,
             other,
             third,
@@ -64,10 +64,10 @@ fn material() -> impl Strategy<Value = Material> {
     )
 }
 
-/// Every kind of request with its opcodes.
-fn requests<'a>(material: &'a Material, strings: &'a [&'a [u8]]) -> Vec<(u32, Request<'a>)> {
-    let handle = Handle::new(&material.name);
-    let Material { other, third, numbers, values, number, long, .. } = material;
+/// Requests of every kind, with their opcodes.
+fn requests<'a>(inputs: &'a MessageInputs, strings: &'a [&'a [u8]]) -> Vec<(u32, Request<'a>)> {
+    let handle = Handle::new(&inputs.name);
+    let MessageInputs { other, third, numbers, values, number, long, .. } = inputs;
     let (indexes, values, types) = (List::from(&numbers[..]), List::from(&values[..]), List::from(strings));
     let receiver = Receiver { hash_option: HashOption(*number as u8), servers: *number, index: 7 };
     let setup = |mode, key| {
@@ -130,10 +130,10 @@ fn requests<'a>(material: &'a Material, strings: &'a [&'a [u8]]) -> Vec<(u32, Re
     all
 }
 
-/// Every kind of outcome with its opcodes and codes.
-fn outcomes<'a>(material: &'a Material, strings: &'a [&'a [u8]]) -> Vec<(u32, u32, Outcome<'a>)> {
-    let handle = Handle::new(&material.name);
-    let Material { other, values, number, long, .. } = material;
+/// Response data of every kind, with opcodes and response codes.
+fn outcomes<'a>(inputs: &'a MessageInputs, strings: &'a [&'a [u8]]) -> Vec<(u32, u32, Outcome<'a>)> {
+    let handle = Handle::new(&inputs.name);
+    let MessageInputs { other, values, number, long, .. } = inputs;
     let values = List::from(&values[..]);
     let mut all = vec![
         (1, 1, Outcome::Resolved { handle, values }),
@@ -155,7 +155,7 @@ fn outcomes<'a>(material: &'a Material, strings: &'a [&'a [u8]]) -> Vec<(u32, u3
     all
 }
 
-/// Written, read and written again.
+/// Encodes, decodes and encodes again; every truncation is an error.
 #[track_caller]
 fn check(message: Message<'_>) {
     let bytes = message.to_bytes().unwrap();
@@ -168,14 +168,14 @@ fn check(message: Message<'_>) {
     }
 }
 
-fn tails(material: &Material) -> [Tail<'_>; 3] {
+fn tails(inputs: &MessageInputs) -> [Tail<'_>; 3] {
     let credential = Credential {
-        options: material.number,
-        signer: &material.name,
+        options: inputs.number,
+        signer: &inputs.name,
         counter: 9,
-        credential_type: &material.other,
+        credential_type: &inputs.other,
         algorithm: b"SHA-256",
-        signature: &material.third,
+        signature: &inputs.third,
     };
     [Tail::Absent, Tail::Empty, Tail::Credential(credential)]
 }
@@ -208,25 +208,25 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn requests_are_read_as_written(material in material(), minor in 9_u8..16, rest in bytes()) {
-        let strings: Vec<&[u8]> = material.strings.iter().map(|string| &**string).collect();
-        for (at, (opcode, request)) in requests(&material, &strings).into_iter().enumerate() {
-            // What follows where nothing is optional is kept.
+    fn requests_round_trip(inputs in message_inputs(), minor in 9_u8..16, rest in bytes()) {
+        let strings: Vec<&[u8]> = inputs.strings.iter().map(|string| &**string).collect();
+        for (at, (opcode, request)) in requests(&inputs, &strings).into_iter().enumerate() {
+            // Trailing bytes of a body without optional fields are preserved.
             let optional = matches!(request, Request::Plain { .. } | Request::Dump { resume: None, .. } | Request::Unknown(_));
             check(Message {
-                envelope: envelope(material.number, minor),
-                header: header(opcode, 0, material.number),
+                envelope: envelope(inputs.number, minor),
+                header: header(opcode, 0, inputs.number),
                 body: Body::Request(request),
                 body_rest: if optional { &[] } else { &rest },
-                tail: tails(&material)[at % 3],
+                tail: tails(&inputs)[at % 3],
             });
         }
     }
 
     #[test]
-    fn responses_are_read_as_written(material in material(), minor in 5_u8.., rest in bytes()) {
-        let strings: Vec<&[u8]> = material.strings.iter().map(|string| &**string).collect();
-        for (at, (opcode, code, outcome)) in outcomes(&material, &strings).into_iter().enumerate() {
+    fn responses_round_trip(inputs in message_inputs(), minor in 5_u8.., rest in bytes()) {
+        let strings: Vec<&[u8]> = inputs.strings.iter().map(|string| &**string).collect();
+        for (at, (opcode, code, outcome)) in outcomes(&inputs, &strings).into_iter().enumerate() {
             let optional = matches!(
                 outcome,
                 Outcome::Created { handle: None } | Outcome::Failed { message: None } | Outcome::Referral { values: None, .. }
@@ -234,23 +234,23 @@ proptest! {
             );
             let digest = RequestDigest { algorithm: DigestAlgorithm::Sha256, bytes: &[7; 32] };
             for digest in [None, Some(digest)] {
-                let mut header = header(opcode, code, material.number);
+                let mut header = header(opcode, code, inputs.number);
                 if digest.is_some() {
                     header.flags = header.flags.with(OpFlags::REQUEST_DIGEST);
                 }
                 check(Message {
-                    envelope: envelope(material.number, minor),
+                    envelope: envelope(inputs.number, minor),
                     header,
                     body: Body::Response(Response { digest, outcome }),
                     body_rest: if optional { &[] } else { &rest },
-                    tail: tails(&material)[at % 3],
+                    tail: tails(&inputs)[at % 3],
                 });
             }
         }
     }
 
     #[test]
-    fn challenges_are_read_as_written(nonce in bytes(), digest in bytes()) {
+    fn challenges_round_trip(nonce in bytes(), digest in bytes()) {
         let new = RequestDigest { algorithm: DigestAlgorithm::Sha256, bytes: &[7; 32] };
         for (digest, old_digest) in [(Some(new), None), (None, Some(&*digest))] {
             let mut header = header(101, 402, 0);
@@ -269,9 +269,9 @@ proptest! {
     }
 }
 
-/// Before 2.9 a request for transactions does not tell its kind.
+/// Before 2.9 a request for transactions does not contain its kind.
 #[test]
-fn old_requests_for_transactions() {
+fn transaction_requests_before_2_9() {
     let receiver = Receiver { hash_option: HashOption::WHOLE, servers: 1, index: 0 };
     let since = Since::Transaction { id: 100, queried: 1_700_000_000_000 };
     check(Message {

@@ -1,4 +1,4 @@
-//! The crate opens no socket, reads no file and no clock: it does not even name them.
+//! The sources of the crate use no sockets, files, threads or clocks.
 
 use std::fs;
 use std::path::Path;
@@ -20,7 +20,7 @@ const FORBIDDEN: &[&str] = &[
 ];
 
 #[test]
-fn no_sockets_files_or_clocks() {
+fn sources_use_no_io() {
     let mut files = 0;
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     let mut folders = vec![source.clone()];
@@ -33,7 +33,7 @@ fn no_sockets_files_or_clocks() {
             }
             files += 1;
             let text = fs::read_to_string(&path).unwrap();
-            // Unit tests stand last in their file, and run on a machine that has all of it.
+            // Unit tests are at the end of their file, and may use the standard library.
             let code = text.split("#[cfg(test)]\nmod tests").next().unwrap();
             for (number, line) in
                 code.lines().enumerate().filter(|(_, line)| !line.trim_start().starts_with("//"))
@@ -45,8 +45,8 @@ fn no_sockets_files_or_clocks() {
             }
         }
     }
-    assert!(files > 20, "only {files} files were looked at");
+    assert!(files > 20, "only {files} files were checked");
     let lib = fs::read_to_string(source.join("lib.rs")).unwrap();
     assert!(lib.contains("#![no_std]"));
-    assert!(lib.contains("#[cfg(test)]\nextern crate std;"), "std is there for unit tests only");
+    assert!(lib.contains("#[cfg(test)]\nextern crate std;"), "std is for unit tests only");
 }

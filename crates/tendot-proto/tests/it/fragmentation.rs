@@ -1,15 +1,15 @@
-//! Messages over UDP and TCP: whatever is cut comes together again, and no stranger makes us keep or read too much.
-
-mod recorded;
+//! Messages over UDP and TCP: fragmentation, reassembly and framing are inverse, and untrusted input is bounded.
 
 use std::net::SocketAddr;
 use std::time::Duration;
 
 use proptest::prelude::*;
-use recorded::recordings;
 use tendot_proto::{
-    Envelope, FragmentError, Fragments, Framer, Message, Now, Opcode, Parts, Reassembly, Version, limits,
+    Envelope, FragmentError, Fragments, Framer, Handle, Message, Now, Opcode, Parts, Reassembly, Version,
+    limits,
 };
+use tendot_testing::recordings::recordings;
+use tendot_testing::repetitions;
 
 fn now(milliseconds: u64) -> Now {
     Now { elapsed: Duration::from_millis(milliseconds), unix: 1_700_000_000 }
@@ -31,13 +31,13 @@ fn datagrams(message: &[u8]) -> Vec<Vec<u8>> {
 
 proptest! {
     #[test]
-    fn cut_and_put_together_in_any_order(
+    fn reassembles_fragments_in_any_order(
         payload in proptest::collection::vec(any::<u8>(), 0..6000),
         order in proptest::collection::vec(any::<prop::sample::Index>(), 0..40),
     ) {
         let whole = message(9, &payload);
         let datagrams = datagrams(&whole);
-        // Some of them in any order and as often as it comes, then all that have not been sent.
+        // Some in any order, with duplicates, then all.
         let mut sent: Vec<usize> = order.iter().map(|index| index.index(datagrams.len())).collect();
         sent.extend((0..datagrams.len()).rev());
         let mut reassembly = Reassembly::new();
@@ -56,7 +56,7 @@ proptest! {
     }
 
     #[test]
-    fn any_datagrams_within_the_budget(
+    fn arbitrary_datagrams_stay_within_the_budget(
         many in proptest::collection::vec(
             (0..3_u32, 0..2_u32, 0..5_u32, 480..1500_u32, prop_oneof![Just(492_usize), 0..520_usize]), 0..60),
     ) {
@@ -73,7 +73,7 @@ proptest! {
     }
 
     #[test]
-    fn framed_in_any_portions(
+    fn frames_any_chunking(
         payloads in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..300), 0..8),
         cuts in proptest::collection::vec(1..200_usize, 1..20),
     ) {
@@ -93,7 +93,7 @@ proptest! {
     }
 }
 
-/// The deployed server and client cut their messages as we do.
+/// Handle.Net fragments its messages like this crate.
 #[test]
 fn recorded_fragments() {
     let mut whole_messages = 0;
@@ -112,20 +112,23 @@ fn recorded_fragments() {
     assert_eq!(reassembly.unfinished(), 0);
 }
 
-/// First fragments of 100,000 long messages, never completed: the memory stays within its bound, no network gets more
-/// than its share, and an honest message still comes through.
+/// First fragments of many long messages, never completed: memory stays within the budget, no network exceeds its share, and an
+/// honest message is still reassembled.
 #[test]
-fn attack_u3_first_fragments_never_completed() {
+fn attack_u3_incomplete_messages() {
     let mut reassembly = Reassembly::new();
     let first = &mut datagrams(&message(0, &vec![1; 200_000]))[0];
-    let mut most = 0;
-    for number in 0..100_000_u32 {
+    let mut max_used = 0;
+    // Enough to fill the budget twice, within a second.
+    let count = repetitions("TENDOT_TEST_FRAGMENTS", 30_000, 100_000) as u32;
+    for number in 0..count {
         first[8..12].copy_from_slice(&number.to_be_bytes());
-        assert_eq!(reassembly.insert(now(u64::from(number) / 100), source(number * 256), first), Ok(None));
-        most = most.max(reassembly.used());
+        let elapsed = u64::from(number) * 1000 / u64::from(count);
+        assert_eq!(reassembly.insert(now(elapsed), source(number * 256), first), Ok(None));
+        max_used = max_used.max(reassembly.used());
     }
-    assert!(most <= Reassembly::BUDGET, "{most}");
-    assert!(most > Reassembly::BUDGET / 2, "the budget is there to be used");
+    assert!(max_used <= Reassembly::BUDGET, "{max_used}");
+    assert!(max_used > Reassembly::BUDGET / 2, "the budget is used");
 
     let honest = message(7, &[2; 1000]);
     let arrived = datagrams(&honest)
@@ -144,9 +147,9 @@ fn attack_u3_first_fragments_never_completed() {
     assert_eq!(reassembly.used(), 0);
 }
 
-/// The last fragment of a message of 256 KiB, alone, costs what it carries.
+/// The last fragment of a message of 256 KiB, alone, costs only its own size.
 #[test]
-fn attack_u3_the_last_fragment_first() {
+fn attack_u3_last_fragment_first() {
     let mut reassembly = Reassembly::new();
     let last = datagrams(&message(0, &vec![1; limits::MESSAGE])).pop().unwrap();
     assert_eq!(reassembly.insert(now(0), source(1), &last), Ok(None));
@@ -154,36 +157,48 @@ fn attack_u3_the_last_fragment_first() {
 }
 
 #[test]
-fn attack_u4_fragments_that_contradict() {
-    let pieces = datagrams(&message(1, &[3; 1000]));
-    let change = |piece: usize, at: usize, byte: u8| {
-        let mut changed = pieces[piece].clone();
+fn attack_u4_contradictory_fragments() {
+    let fragments = datagrams(&message(1, &[3; 1000]));
+    let change = |index: usize, at: usize, byte: u8| {
+        let mut changed = fragments[index].clone();
         changed[at] = byte;
         changed
     };
-    let mut beyond = pieces[2].clone();
+    let mut beyond = fragments[2].clone();
     beyond[12..16].copy_from_slice(&3_u32.to_be_bytes());
-    let mut far_beyond = pieces[2].clone();
+    let mut far_beyond = fragments[2].clone();
     far_beyond[12..16].copy_from_slice(&u32::MAX.to_be_bytes());
-    check_u4(&pieces, &beyond, FragmentError::Sequence { sequence: 3, count: 3 });
-    check_u4(&pieces, &far_beyond, FragmentError::Sequence { sequence: u32::MAX, count: 3 });
-    check_u4(&pieces, &pieces[1][..511], FragmentError::Size { sequence: 1, announced: 492, there: 491 });
-    let padded = [&pieces[2][..], b"more"].concat();
-    check_u4(&pieces, &padded, FragmentError::Size { sequence: 2, announced: 16, there: 20 });
-    // Another version (N11), another suggested version, another session, other bytes in the same place.
+    check_rejected_fragment(&fragments, &beyond, FragmentError::Sequence { sequence: 3, count: 3 });
+    check_rejected_fragment(
+        &fragments,
+        &far_beyond,
+        FragmentError::Sequence { sequence: u32::MAX, count: 3 },
+    );
+    check_rejected_fragment(
+        &fragments,
+        &fragments[1][..511],
+        FragmentError::Size { sequence: 1, announced: 492, there: 491 },
+    );
+    let padded = [&fragments[2][..], b"more"].concat();
+    check_rejected_fragment(
+        &fragments,
+        &padded,
+        FragmentError::Size { sequence: 2, announced: 16, there: 20 },
+    );
+    // Another version (N11), suggested version or session, or other bytes at the same offset.
     for other in [change(1, 1, 3), change(1, 3, 3), change(1, 7, 9), change(0, 511, 9)] {
-        // What contradicts begins anew: the first message is gone, and nothing is made of both.
+        // A contradiction starts a new message; the first one is dropped, and the two are not mixed.
         let mut reassembly = Reassembly::new();
-        assert_eq!(reassembly.insert(now(0), source(1), &pieces[0]), Ok(None));
+        assert_eq!(reassembly.insert(now(0), source(1), &fragments[0]), Ok(None));
         let one = reassembly.used();
         assert_eq!(reassembly.insert(now(0), source(1), &other), Ok(None));
         assert_eq!((reassembly.used(), reassembly.unfinished()), (one, 1));
     }
 }
 
-/// A fragment is lost, and the whole answer is sent again with another date in its first fragment.
+/// A fragment is lost, and the response is sent again with another expiration in its first fragment.
 #[test]
-fn an_answer_that_is_sent_again_arrives() {
+fn retransmitted_response_is_reassembled() {
     let (first, again) =
         (datagrams(&message(1, &[3; 1000])), message(1, &[&[4; 492][..], &[3; 508]].concat()));
     let mut reassembly = Reassembly::new();
@@ -197,32 +212,32 @@ fn an_answer_that_is_sent_again_arrives() {
     assert_eq!(arrived, [again]);
 }
 
-/// After the first fragment a bad one comes: the message is gone, and what follows does not complete it.
+/// An invalid fragment after the first drops the message, and the other fragments do not complete it.
 #[track_caller]
-fn check_u4(pieces: &[Vec<u8>], bad: &[u8], error: FragmentError) {
+fn check_rejected_fragment(fragments: &[Vec<u8>], bad: &[u8], error: FragmentError) {
     let mut reassembly = Reassembly::new();
-    assert_eq!(reassembly.insert(now(0), source(1), &pieces[0]), Ok(None));
+    assert_eq!(reassembly.insert(now(0), source(1), &fragments[0]), Ok(None));
     assert_eq!(reassembly.insert(now(0), source(1), bad), Err(error));
     assert_eq!((reassembly.used(), reassembly.unfinished()), (0, 0));
-    assert_eq!(reassembly.insert(now(0), source(1), &pieces[1]), Ok(None));
-    assert_eq!(reassembly.insert(now(0), source(1), &pieces[2]), Ok(None));
+    assert_eq!(reassembly.insert(now(0), source(1), &fragments[1]), Ok(None));
+    assert_eq!(reassembly.insert(now(0), source(1), &fragments[2]), Ok(None));
 }
 
 #[test]
-fn attack_u4_duplicates_and_another_length() {
+fn attack_u4_duplicates_and_other_lengths() {
     let whole = message(1, &[3; 1000]);
-    let pieces = datagrams(&whole);
+    let fragments = datagrams(&whole);
     let mut reassembly = Reassembly::new();
-    assert_eq!(reassembly.insert(now(0), source(1), &pieces[0]), Ok(None));
+    assert_eq!(reassembly.insert(now(0), source(1), &fragments[0]), Ok(None));
     let used = reassembly.used();
     for _ in 0..100 {
-        assert_eq!(reassembly.insert(now(0), source(1), &pieces[0]), Ok(None));
+        assert_eq!(reassembly.insert(now(0), source(1), &fragments[0]), Ok(None));
     }
     assert_eq!(reassembly.used(), used, "not counted twice");
-    // A fragment that announces another length belongs to another message.
+    // A fragment with another message length belongs to another message.
     assert_eq!(reassembly.insert(now(0), source(1), &datagrams(&message(1, &[4; 984]))[1]), Ok(None));
-    assert_eq!(reassembly.insert(now(0), source(1), &pieces[1]), Ok(None));
-    assert_eq!(reassembly.insert(now(0), source(1), &pieces[2]).unwrap().as_deref(), Some(&whole[..]));
+    assert_eq!(reassembly.insert(now(0), source(1), &fragments[1]), Ok(None));
+    assert_eq!(reassembly.insert(now(0), source(1), &fragments[2]).unwrap().as_deref(), Some(&whole[..]));
 }
 
 #[test]
@@ -239,11 +254,11 @@ fn attack_u5_two_sources_one_request_id() {
     assert_eq!(reassembly.unfinished(), 1);
 }
 
-/// TCP: an error that tells what is needed for code 4. UDP: dropped.
+/// TCP: an error with everything that an error response needs. UDP: dropped.
 #[test]
-fn attack_n1_a_length_beyond_all_bounds() {
+fn attack_n1_oversized_length() {
     for length in [limits::MESSAGE as u32 + 1, 1 << 31, u32::MAX] {
-        let request = Message::resolution(tendot_proto::Handle::from("10.1000/1"), 77, now(0));
+        let request = Message::resolution(Handle::from("10.1000/1"), 77, now(0));
         let mut bytes = request.to_bytes().unwrap();
         bytes[16..20].copy_from_slice(&length.to_be_bytes());
         let mut framer = Framer::new();
@@ -258,11 +273,11 @@ fn attack_n1_a_length_beyond_all_bounds() {
     }
 }
 
-/// TCP: what follows is the next message. UDP: an error of the message, which is to be told.
+/// TCP: the remaining bytes are the next message. UDP: an error of the message.
 #[test]
-fn attack_n3_a_length_shorter_than_what_comes() {
-    let one = Message::resolution(tendot_proto::Handle::from("10.1000/1"), 1, now(0)).to_bytes().unwrap();
-    let two = Message::resolution(tendot_proto::Handle::from("10.1000/2"), 2, now(0)).to_bytes().unwrap();
+fn attack_n3_length_shorter_than_data() {
+    let one = Message::resolution(Handle::from("10.1000/1"), 1, now(0)).to_bytes().unwrap();
+    let two = Message::resolution(Handle::from("10.1000/2"), 2, now(0)).to_bytes().unwrap();
     let both = [one.clone(), two.clone()].concat();
     let mut framer = Framer::new();
     framer.push(&both);

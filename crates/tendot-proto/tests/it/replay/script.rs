@@ -1,4 +1,4 @@
-//! Reads a conversation and has it.
+//! Parser and interpreter of replay scripts.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -11,18 +11,19 @@ use tendot_proto::record::PublicKey;
 use tendot_proto::{
     Body, Fragments, Message, Now, OpFlags, Outcome, Permissions, Reassembly, Response, Value, Version,
 };
+use tendot_testing::handle_keys::private_key;
+use tendot_testing::hex;
 
-use super::client::{Ask, Client, Manner};
-use super::private_key;
-use super::server::{Server, folded};
+use super::client::{ReplayClient, ScriptRequest, SendOptions};
+use super::server::{ReplayServer, record_key};
 
-type Outcomes<T> = Result<T, String>;
+type ScriptResult<T> = Result<T, String>;
 
-/// Has a conversation; an error tells the line and what was wrong there.
-pub fn run(text: &str) -> Result<(), (usize, String)> {
-    let mut talk = Talk {
-        server: Server::new(),
-        client: Client::new(),
+/// Runs a script; an error has the line and the reason.
+pub(super) fn run(text: &str) -> Result<(), (usize, String)> {
+    let mut replay = Replay {
+        server: ReplayServer::new(),
+        client: ReplayClient::new(),
         now: Now { elapsed: Duration::ZERO, unix: 1_800_000_000 },
         transport: Transport::Tcp,
         responses: VecDeque::new(),
@@ -41,20 +42,21 @@ pub fn run(text: &str) -> Result<(), (usize, String)> {
         while lines.get(at).is_some_and(|(_, line)| line.starts_with("  ")) {
             at += 1;
         }
-        talk.step(line, &lines[from..at]).map_err(|(below, why)| (below.unwrap_or(*number), why))?;
+        replay.step(line, &lines[from..at]).map_err(|(below, error)| (below.unwrap_or(*number), error))?;
     }
-    match talk.responses.is_empty() {
+    match replay.responses.is_empty() {
         true => Ok(()),
-        false => Err((lines.len(), "the server said more than was expected".into())),
+        false => Err((lines.len(), "unexpected response".into())),
     }
 }
 
-struct Talk {
-    server: Server,
-    client: Client,
+/// State of a running script.
+struct Replay {
+    server: ReplayServer,
+    client: ReplayClient,
     now: Now,
     transport: Transport,
-    /// What the server said and nobody has looked at.
+    /// Responses that the script has not checked yet.
     responses: VecDeque<Vec<u8>>,
     last_sent: Vec<u8>,
     last_response: Vec<u8>,
@@ -62,13 +64,13 @@ struct Talk {
 
 type StepError = (Option<usize>, String);
 
-impl Talk {
+impl Replay {
     fn step(&mut self, line: &str, below: &[(usize, &str)]) -> Result<(), StepError> {
-        let here = |why| (None, why);
+        let here = |error| (None, error);
         match line.split_once(' ').unwrap_or((line, "")) {
             ("record", handle) => {
                 let values = values(below).map_err(here)?;
-                self.server.records.insert(folded(handle), values);
+                self.server.records.insert(record_key(handle), values);
                 Ok(())
             }
             ("allow", weak) => self.allow(weak).map_err(here),
@@ -80,31 +82,31 @@ impl Talk {
             }
             (">", request) => {
                 if !self.responses.is_empty() {
-                    return Err(here("the server said more than was expected".into()));
+                    return Err(here("unexpected response".into()));
                 }
-                self.ask(request, below).map_err(here)
+                self.request(request, below).map_err(here)
             }
             ("<", expected) => self.expect(expected, below),
-            _ => Err(here(format!("`{line}` is no step"))),
+            _ => Err(here(format!("unknown step `{line}`"))),
         }
     }
 
-    fn allow(&mut self, weak: &str) -> Outcomes<()> {
+    fn allow(&mut self, weak: &str) -> ScriptResult<()> {
         let secret_keys = &mut self.server.policy.secret_keys;
         match weak {
             "HMAC-SHA1" => *secret_keys = secret_keys.with(SecretKeyMac::HmacSha1),
             "groups of 2048 bits and more" => self.server.policy.group_1024 = false,
-            _ => return Err(format!("`{weak}` cannot be allowed")),
+            _ => return Err(format!("unknown policy option `{weak}`")),
         }
         Ok(())
     }
 
-    fn ask(&mut self, request: &str, below: &[(usize, &str)]) -> Outcomes<()> {
+    fn request(&mut self, request: &str, below: &[(usize, &str)]) -> ScriptResult<()> {
         let mut words: VecDeque<&str> = request.split(' ').collect();
         let verb = words.pop_front().unwrap_or_default();
-        let mut manner = Manner::default();
+        let mut options = SendOptions::default();
         self.transport = Transport::Tcp;
-        let ask = match verb {
+        let request = match verb {
             "resolve" => {
                 let handle = word(&mut words)?.into();
                 let (mut indexes, mut types) = (Vec::new(), Vec::new());
@@ -115,11 +117,11 @@ impl Talk {
                         _ => types.push(word(&mut words)?.into()),
                     }
                 }
-                Ask::Resolve { handle, indexes, types }
+                ScriptRequest::Resolve { handle, indexes, types }
             }
-            "delete" => Ask::Delete { handle: word(&mut words)?.into() },
-            "create" => Ask::Create { handle: word(&mut words)?.into(), values: values(below)? },
-            "terminate" => Ask::Terminate,
+            "delete" => ScriptRequest::Delete { handle: word(&mut words)?.into() },
+            "create" => ScriptRequest::Create { handle: word(&mut words)?.into(), values: values(below)? },
+            "terminate" => ScriptRequest::Terminate,
             "session" => {
                 let mut identity = None;
                 let mut group = Group::Modp2048;
@@ -128,44 +130,46 @@ impl Talk {
                     match (kind, word(&mut words)?) {
                         ("as", by) => identity = Some(by.into()),
                         (_, "1024") => group = Group::Modp1024,
-                        (_, other) => return Err(format!("no group of {other} bits")),
+                        (_, other) => return Err(format!("unknown DH group `{other}`")),
                     }
                 }
-                Ask::Session { identity, group }
+                ScriptRequest::Session { identity, group }
             }
-            "answer" => return self.answer(&mut words),
+            "answer" => return self.respond_to_challenge(&mut words),
             "again" => {
                 let bytes = self.last_sent.clone();
                 return self.send(bytes);
             }
             "bytes" => {
-                let hex: String = words.into_iter().collect();
-                let pair = |at| u8::from_str_radix(&hex[at..at + 2], 16).map_err(|error| error.to_string());
-                let bytes = (0..hex.len()).step_by(2).map(pair).collect::<Outcomes<_>>()?;
-                return self.send(bytes);
+                let digits: String = words.into_iter().collect();
+                return self.send(hex::decode(&digits));
             }
-            _ => return Err(format!("nobody can `{verb}`")),
+            _ => return Err(format!("unknown request `{verb}`")),
         };
-        while let Some(word_) = words.pop_front() {
-            match word_ {
+        while let Some(option) = words.pop_front() {
+            match option {
                 "over" => self.transport = transport(word(&mut words)?)?,
-                "in" if words.pop_front() == Some("session") => manner.in_session = true,
-                "encrypted" => manner.encrypted = true,
-                "version" => manner.version = Some(version(word(&mut words)?)?),
-                flag if flag.starts_with('+') => manner.add = manner.add.with(op_flag(&flag[1..])?),
-                flag if flag.starts_with('-') => manner.remove = manner.remove.with(op_flag(&flag[1..])?),
-                other => return Err(format!("`{other}` is not understood")),
+                "in" if words.pop_front() == Some("session") => options.is_in_session = true,
+                "encrypted" => options.is_encrypted = true,
+                "version" => options.version = Some(version(word(&mut words)?)?),
+                flag if flag.starts_with('+') => {
+                    options.add_flags = options.add_flags.with(op_flag(&flag[1..])?)
+                }
+                flag if flag.starts_with('-') => {
+                    options.remove_flags = options.remove_flags.with(op_flag(&flag[1..])?)
+                }
+                other => return Err(format!("unknown option `{other}`")),
             }
         }
-        let bytes = self.client.ask(&ask, &manner, self.now);
+        let bytes = self.client.request(&request, &options, self.now);
         self.send(bytes)
     }
 
     /// `answer secret SECRET as IDENTITY` or `answer key FILE as IDENTITY`
-    fn answer(&mut self, words: &mut VecDeque<&str>) -> Outcomes<()> {
+    fn respond_to_challenge(&mut self, words: &mut VecDeque<&str>) -> ScriptResult<()> {
         let (kind, what) = (word(words)?, word(words)?);
         if word(words)? != "as" {
-            return Err("an answer is `as` somebody".into());
+            return Err("expected `as IDENTITY`".into());
         }
         let identity = word(words)?;
         let key;
@@ -175,18 +179,19 @@ impl Talk {
                 key = private_key(what).signing_key(&AwsLc).map_err(|error| error.to_string())?;
                 Credentials::PrivateKey(&*key)
             }
-            _ => return Err(format!("nobody answers by `{kind}`")),
+            _ => return Err(format!("unknown key kind `{kind}`")),
         };
-        let bytes = self.client.answer(&credentials, identity, &self.last_response.clone(), self.now);
+        let bytes =
+            self.client.challenge_response(&credentials, identity, &self.last_response.clone(), self.now);
         self.send(bytes)
     }
 
-    fn send(&mut self, bytes: Vec<u8>) -> Outcomes<()> {
+    fn send(&mut self, bytes: Vec<u8>) -> ScriptResult<()> {
         let from = SocketAddr::from(([192, 0, 2, 7], 40_000));
         let mut received = Vec::new();
         match self.transport {
             Transport::Udp if Fragments::new(&bytes).is_ok() => {
-                // The last first: nothing depends on their order.
+                // In reverse, since nothing depends on their order.
                 let datagrams: Vec<_> = Fragments::new(&bytes).map_err(|error| error.to_string())?.collect();
                 for datagram in datagrams.iter().rev() {
                     received.extend(self.server.receive(datagram, Transport::Udp, from, self.now));
@@ -209,23 +214,23 @@ impl Talk {
     }
 
     fn expect(&mut self, expected: &str, below: &[(usize, &str)]) -> Result<(), StepError> {
-        let here = |why: String| (None, why);
+        let here = |error: String| (None, error);
         if expected == "nothing" {
             return match self.responses.pop_front() {
                 None => Ok(()),
-                Some(_) => Err(here("the server said something".into())),
+                Some(_) => Err(here("unexpected response".into())),
             };
         }
-        let response = self.responses.pop_front().ok_or_else(|| here("the server said nothing".into()))?;
-        let (plain, found) = self.client.take(&response);
+        let response = self.responses.pop_front().ok_or_else(|| here("no response".into()))?;
+        let (plain, protection) = self.client.open(&response);
         let message = Message::from_bytes(&plain).map_err(|error| here(error.to_string()))?;
-        let mut said = vec![message.header.response_code.to_string()];
-        said.extend(found.into_iter().map(Into::into));
-        let said = said.join(", ");
-        if said != expected {
-            return Err(here(format!("expected `{expected}`, but got `{said}`")));
+        let mut actual = vec![message.header.response_code.to_string()];
+        actual.extend(protection.into_iter().map(Into::into));
+        let actual = actual.join(", ");
+        if actual != expected {
+            return Err(here(format!("expected `{expected}`, but got `{actual}`")));
         }
-        let mut lines = shown(&message).into_iter();
+        let mut lines = response_lines(&message).into_iter();
         for (number, line) in below {
             let (line, got) = (line.trim(), lines.next().unwrap_or_else(|| "nothing more".into()));
             if line != got {
@@ -233,7 +238,7 @@ impl Talk {
             }
         }
         if let (false, Some(more)) = (below.is_empty(), lines.next()) {
-            return Err(here(format!("`{more}` was not expected")));
+            return Err(here(format!("unexpected line `{more}`")));
         }
         drop(lines);
         self.last_response = plain;
@@ -241,11 +246,11 @@ impl Talk {
     }
 }
 
-/// What a response says, in the lines of a script.
-fn shown(message: &Message<'_>) -> Vec<String> {
+/// The content of a response as lines of a script.
+fn response_lines(message: &Message<'_>) -> Vec<String> {
     let Body::Response(Response { outcome, .. }) = message.body else { return Vec::new() };
     match outcome {
-        Outcome::Resolved { values, .. } => values.iter().map(|value| shown_value(&value)).collect(),
+        Outcome::Resolved { values, .. } => values.iter().map(|value| value_line(&value)).collect(),
         Outcome::Failed { message: Some(message) } if !message.is_empty() => {
             vec![format!("message {}", String::from_utf8_lossy(message))]
         }
@@ -254,17 +259,17 @@ fn shown(message: &Message<'_>) -> Vec<String> {
     }
 }
 
-fn shown_value(value: &Value<'_>) -> String {
+fn value_line(value: &Value<'_>) -> String {
     let secret = if value.permissions.is_public() { "" } else { " (not public)" };
     format!("{} {} {}{secret}", value.index, value.type_name(), String::from_utf8_lossy(&value.data))
 }
 
 /// `1 URL https://example.org/`, `301 HS_SECKEY secret (not public)`, `300 HS_PUBKEY file admpub.bin`
-fn values(lines: &[(usize, &str)]) -> Outcomes<Vec<Value<'static>>> {
+fn values(lines: &[(usize, &str)]) -> ScriptResult<Vec<Value<'static>>> {
     let value = |line: &str| {
         let mut parts = line.trim().splitn(3, ' ');
         let (Some(index), Some(value_type), Some(data)) = (parts.next(), parts.next(), parts.next()) else {
-            return Err(format!("`{line}` is no value"));
+            return Err(format!("invalid value `{line}`"));
         };
         let (data, permissions) = match data.strip_suffix(" (not public)") {
             Some(data) => (data, Permissions(0x0c)),
@@ -285,29 +290,29 @@ fn values(lines: &[(usize, &str)]) -> Outcomes<Vec<Value<'static>>> {
     lines.iter().map(|(_, line)| value(line)).collect()
 }
 
-fn word<'a>(words: &mut VecDeque<&'a str>) -> Outcomes<&'a str> {
-    words.pop_front().ok_or_else(|| "a word is missing".into())
+fn word<'a>(words: &mut VecDeque<&'a str>) -> ScriptResult<&'a str> {
+    words.pop_front().ok_or_else(|| "missing word".into())
 }
 
-fn number<T: std::str::FromStr>(text: &str) -> Outcomes<T> {
-    text.trim().parse().map_err(|_| format!("`{text}` is no number"))
+fn number<T: std::str::FromStr>(text: &str) -> ScriptResult<T> {
+    text.trim().parse().map_err(|_| format!("invalid number `{text}`"))
 }
 
-fn transport(word: &str) -> Outcomes<Transport> {
+fn transport(word: &str) -> ScriptResult<Transport> {
     match word {
         "udp" => Ok(Transport::Udp),
         "tcp" => Ok(Transport::Tcp),
         "http" => Ok(Transport::Http),
-        _ => Err(format!("nothing goes over `{word}`")),
+        _ => Err(format!("unknown transport `{word}`")),
     }
 }
 
-fn version(word: &str) -> Outcomes<Version> {
-    let (major, minor) = word.split_once('.').ok_or("a version has a dot")?;
+fn version(word: &str) -> ScriptResult<Version> {
+    let (major, minor) = word.split_once('.').ok_or("invalid version")?;
     Ok(Version::new(number(major)?, number(minor)?))
 }
 
-fn op_flag(name: &str) -> Outcomes<OpFlags> {
+fn op_flag(name: &str) -> ScriptResult<OpFlags> {
     let found = OpFlags::NAMES.iter().find(|(_, of)| *of == name);
-    found.map(|(flag, _)| *flag).ok_or_else(|| format!("there is no flag `{name}`"))
+    found.map(|(flag, _)| *flag).ok_or_else(|| format!("unknown flag `{name}`"))
 }

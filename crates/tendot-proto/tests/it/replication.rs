@@ -1,13 +1,10 @@
-//! Replication streams: what is written is read, in whatever pieces it comes; what is not a stream is an error that
-//! tells where; and nothing is given out that was not signed.
-
-#![cfg(feature = "crypto")]
+//! Replication streams: records round-trip in any chunking, errors have an offset, and unsigned records are never returned.
 
 use std::time::{Duration, Instant};
 
 use proptest::collection::{btree_map, vec};
 use proptest::prelude::*;
-use tendot_proto::auth::{AuthError, Policy, PrivateKey};
+use tendot_proto::auth::{AuthError, Policy};
 use tendot_proto::crypto::{AwsLc, Crypto, CryptoError, Digest, Hash, SigningKey};
 use tendot_proto::record::{PublicKey, Record};
 use tendot_proto::replication::{
@@ -16,16 +13,16 @@ use tendot_proto::replication::{
     TransactionRecord, Transactions, WriteError,
 };
 use tendot_proto::{DecodeErrorKind, Value, Work};
+use tendot_testing::handle_keys::{handle_net_file, private_key};
+use tendot_testing::{hex, repetitions};
 
-fn work() -> Work {
-    Work::REQUEST
-}
+use crate::support::budget;
 
-/// A key and a provider whose signatures are short and cost nothing, by any hash: eight bytes that depend on all others.
+/// Provider and key with cheap, insecure signatures: eight bytes that depend on all others, by any hash.
 #[derive(Debug)]
-struct Pretended;
+struct FakeProvider;
 
-impl Pretended {
+impl FakeProvider {
     fn signature(hash: Hash, message: &[u8]) -> [u8; 8] {
         let mut sum = 0xcbf2_9ce4_8422_2325_u64 ^ u64::from(hash == Hash::Sha1);
         for byte in message {
@@ -35,7 +32,7 @@ impl Pretended {
     }
 }
 
-impl SigningKey for Pretended {
+impl SigningKey for FakeProvider {
     fn sign(&self, hash: Hash, message: &[u8]) -> Result<Vec<u8>, CryptoError> {
         Ok(Self::signature(hash, message).to_vec())
     }
@@ -45,7 +42,7 @@ impl SigningKey for Pretended {
     }
 }
 
-impl Crypto for Pretended {
+impl Crypto for FakeProvider {
     fn hash(&self, hash: Hash, parts: &[&[u8]]) -> Result<Digest, CryptoError> {
         AwsLc.hash(hash, parts)
     }
@@ -91,52 +88,52 @@ impl Crypto for Pretended {
     }
 }
 
-fn pretended() -> Accept<'static> {
+fn accept_fake_signatures() -> Accept<'static> {
     let key = Some(PublicKey::rsa(&[0xc1; 256], &[1, 0, 1]));
-    Accept { key, policy: Policy::default(), crypto: &Pretended, unsigned: false }
+    Accept { key, policy: Policy::default(), crypto: &FakeProvider, unsigned: false }
 }
 
-fn unsigned() -> Accept<'static> {
-    Accept { key: None, unsigned: true, ..pretended() }
+fn accept_unsigned() -> Accept<'static> {
+    Accept { key: None, unsigned: true, ..accept_fake_signatures() }
 }
 
-/// A record that can be compared after its reader is gone.
-trait Kept: Stream {
-    fn keep(record: Self::Record<'_>) -> Self::Record<'static>;
+/// Conversion to owned records.
+trait OwnedRecord: Stream {
+    fn to_owned_record(record: Self::Record<'_>) -> Self::Record<'static>;
 }
 
-impl Kept for Transactions {
-    fn keep(record: TransactionRecord<'_>) -> TransactionRecord<'static> {
+impl OwnedRecord for Transactions {
+    fn to_owned_record(record: TransactionRecord<'_>) -> TransactionRecord<'static> {
         record.into_owned()
     }
 }
 
-impl Kept for Dump {
-    fn keep(record: DumpRecord<'_>) -> DumpRecord<'static> {
+impl OwnedRecord for Dump {
+    fn to_owned_record(record: DumpRecord<'_>) -> DumpRecord<'static> {
         record.into_owned()
     }
 }
 
-/// All records of a stream that comes in pieces, and how it ended.
-fn read<'p, S: Kept>(
+/// All records of a stream that arrives in chunks, and its end.
+fn read_all<'p, S: OwnedRecord>(
     mut reader: StreamReader<'_, S>,
-    pieces: impl IntoIterator<Item = &'p [u8]>,
+    chunks: impl IntoIterator<Item = &'p [u8]>,
 ) -> (Vec<S::Record<'static>>, Result<(), StreamError>) {
     let mut records = Vec::new();
-    for piece in pieces {
-        reader.push(piece);
+    for chunk in chunks {
+        reader.push(chunk);
         loop {
             let record = |event| match event {
-                Event::Record(record) => Some(S::keep(record)),
+                Event::Record(record) => Some(S::to_owned_record(record)),
                 Event::StartTls => None,
             };
-            let event = reader.next_event(&mut work()).map(|event| event.map(record));
+            let event = reader.next_event(&mut budget()).map(|event| event.map(record));
             match event {
                 Ok(Some(Some(record))) => records.push(record),
                 Ok(Some(None)) => return (records, reader.finish()),
                 Ok(None) => break,
                 Err(error) => {
-                    assert_eq!(reader.next_event(&mut work()).err(), Some(error), "it stays wrong");
+                    assert_eq!(reader.next_event(&mut budget()).err(), Some(error), "the error is permanent");
                     assert_eq!(reader.finish(), Err(error));
                     return (records, Err(error));
                 }
@@ -148,16 +145,16 @@ fn read<'p, S: Kept>(
     (records, end)
 }
 
-fn write<S: Stream>(mut writer: StreamWriter<'_, S>, records: &[S::Record<'_>]) -> Vec<u8> {
+fn write_all<S: Stream>(mut writer: StreamWriter<'_, S>, records: &[S::Record<'_>]) -> Vec<u8> {
     let mut stream = Vec::new();
     for record in records {
-        writer.write(record, &mut stream, &mut work()).unwrap();
+        writer.write(record, &mut stream, &mut budget()).unwrap();
     }
     stream
 }
 
-/// Pieces that end at these places, taken modulo the length.
-fn pieces<'s>(stream: &'s [u8], cuts: &[usize]) -> Vec<&'s [u8]> {
+/// Chunks that end at these offsets, modulo the length.
+fn chunks<'s>(stream: &'s [u8], cuts: &[usize]) -> Vec<&'s [u8]> {
     let mut cuts: Vec<_> = cuts.iter().map(|cut| cut % (stream.len() + 1)).collect();
     cuts.extend([0, stream.len()]);
     cuts.sort_unstable();
@@ -230,27 +227,30 @@ fn dump() -> impl Strategy<Value = Vec<DumpRecord<'static>>> {
     })
 }
 
-/// The same records come out of all kinds of streams, whole or in pieces; what is missing is told as unfinished.
-fn there_and_back<S: Kept>(records: &[S::Record<'static>], cuts: &[usize]) -> Result<(), TestCaseError>
+/// All kinds of streams return the written records in any chunking; a truncated stream is unfinished.
+fn round_trip<S: OwnedRecord>(records: &[S::Record<'static>], cuts: &[usize]) -> Result<(), TestCaseError>
 where
     S::Record<'static>: std::fmt::Debug + PartialEq,
 {
-    type Make<'m, S> = (StreamWriter<'m, S>, &'m dyn Fn() -> StreamReader<'m, S>);
-    let kinds: [Make<'_, S>; 4] = [
+    type WriterAndReader<'m, S> = (StreamWriter<'m, S>, &'m dyn Fn() -> StreamReader<'m, S>);
+    let kinds: [WriterAndReader<'_, S>; 4] = [
         (StreamWriter::inside_tls(), &StreamReader::inside_tls),
-        (StreamWriter::unsigned(), &|| StreamReader::new(unsigned())),
-        (StreamWriter::signed(&Pretended, Hash::Sha256), &|| StreamReader::new(pretended())),
-        (StreamWriter::signed(&Pretended, Hash::Sha1), &|| {
-            StreamReader::new(Accept { policy: Policy { sha1: true, ..Policy::default() }, ..pretended() })
+        (StreamWriter::unsigned(), &|| StreamReader::new(accept_unsigned())),
+        (StreamWriter::signed(&FakeProvider, Hash::Sha256), &|| StreamReader::new(accept_fake_signatures())),
+        (StreamWriter::signed(&FakeProvider, Hash::Sha1), &|| {
+            StreamReader::new(Accept {
+                policy: Policy { sha1: true, ..Policy::default() },
+                ..accept_fake_signatures()
+            })
         }),
     ];
     for (writer, reader) in kinds {
-        let stream = write(writer, records);
-        let (received, end) = read(reader(), pieces(&stream, cuts));
+        let stream = write_all(writer, records);
+        let (received, end) = read_all(reader(), chunks(&stream, cuts));
         prop_assert_eq!(&received[..], records);
         prop_assert_eq!(end, Ok(()));
         for cut in cuts.iter().map(|cut| cut % stream.len()) {
-            let (received, end) = read(reader(), pieces(&stream[..cut], cuts));
+            let (received, end) = read_all(reader(), chunks(&stream[..cut], cuts));
             prop_assert!(
                 matches!(end, Err(StreamError::Unfinished(error))
                 if error.at() <= cut && matches!(error.kind(), DecodeErrorKind::Short { .. })),
@@ -263,20 +263,20 @@ where
     Ok(())
 }
 
-/// Nothing panics; an error is within the stream; what was read is written as it came.
-fn anything<S: Kept>(stream: &[u8], cuts: &[usize]) -> Result<(), TestCaseError>
+/// Nothing panics, error offsets are within the stream, and decoded records encode to the same bytes.
+fn check_arbitrary<S: OwnedRecord>(stream: &[u8], cuts: &[usize]) -> Result<(), TestCaseError>
 where
     S::Record<'static>: std::fmt::Debug + PartialEq,
 {
-    for accept in [None, Some(unsigned()), Some(pretended())] {
+    for accept in [None, Some(accept_unsigned()), Some(accept_fake_signatures())] {
         let reader = || accept.clone().map_or_else(StreamReader::inside_tls, StreamReader::new);
-        let whole = read::<S>(reader(), [stream]);
-        prop_assert_eq!(&whole, &read(reader(), pieces(stream, cuts)));
+        let whole = read_all::<S>(reader(), [stream]);
+        prop_assert_eq!(&whole, &read_all(reader(), chunks(stream, cuts)));
         if let Err(StreamError::Malformed(error) | StreamError::Unfinished(error)) = whole.1 {
             prop_assert!(error.at() <= stream.len(), "{}", error);
         }
         if accept.is_none() {
-            let again = write(StreamWriter::<S>::inside_tls(), &whole.0);
+            let again = write_all(StreamWriter::<S>::inside_tls(), &whole.0);
             prop_assert!(stream.starts_with(&again), "{:?}", whole.0);
         }
     }
@@ -295,19 +295,19 @@ fn stream_value() -> impl Strategy<Value = StreamTableValue> {
 
 proptest! {
     #[test]
-    fn transactions_there_and_back(records in transactions(), cuts in vec(any::<usize>(), 0..8)) {
-        there_and_back::<Transactions>(&records, &cuts)?;
+    fn transactions_round_trip(records in transactions(), cuts in vec(any::<usize>(), 0..8)) {
+        round_trip::<Transactions>(&records, &cuts)?;
     }
 
     #[test]
-    fn dumps_there_and_back(records in dump(), cuts in vec(any::<usize>(), 0..8)) {
-        there_and_back::<Dump>(&records, &cuts)?;
+    fn dumps_round_trip(records in dump(), cuts in vec(any::<usize>(), 0..8)) {
+        round_trip::<Dump>(&records, &cuts)?;
     }
 
     #[test]
     fn arbitrary_bytes(bytes in vec(any::<u8>(), 0..80), cuts in vec(any::<usize>(), 0..4)) {
-        anything::<Transactions>(&bytes, &cuts)?;
-        anything::<Dump>(&bytes, &cuts)?;
+        check_arbitrary::<Transactions>(&bytes, &cuts)?;
+        check_arbitrary::<Dump>(&bytes, &cuts)?;
     }
 
     #[test]
@@ -318,31 +318,31 @@ proptest! {
         byte in any::<u8>(),
         cuts in vec(any::<usize>(), 0..4),
     ) {
-        let mut stream = write(StreamWriter::<Transactions>::inside_tls(), &transactions);
-        let place = at % stream.len();
-        stream[place] = byte;
-        anything::<Transactions>(&stream, &cuts)?;
-        let mut stream = write(StreamWriter::<Dump>::inside_tls(), &dump);
-        let place = at % stream.len();
-        stream[place] = byte;
-        anything::<Dump>(&stream, &cuts)?;
+        let mut stream = write_all(StreamWriter::<Transactions>::inside_tls(), &transactions);
+        let offset = at % stream.len();
+        stream[offset] = byte;
+        check_arbitrary::<Transactions>(&stream, &cuts)?;
+        let mut stream = write_all(StreamWriter::<Dump>::inside_tls(), &dump);
+        let offset = at % stream.len();
+        stream[offset] = byte;
+        check_arbitrary::<Dump>(&stream, &cuts)?;
     }
 
-    /// Whatever byte is changed after the name of the hash: no record that was not written comes out, and not all do.
+    /// After a change of any byte behind the hash name, only written records are returned, and not all of them.
     #[test]
-    fn a_changed_byte_is_refused(records in transactions(), at in any::<usize>(), change in 1_u8..) {
-        let mut stream = write(StreamWriter::<Transactions>::signed(&Pretended, Hash::Sha256), &records);
+    fn changed_byte_is_rejected(records in transactions(), at in any::<usize>(), change in 1_u8..) {
+        let mut stream = write_all(StreamWriter::<Transactions>::signed(&FakeProvider, Hash::Sha256), &records);
         let opening = 4 + 4 + b"SHA-256".len();
-        let place = opening + at % (stream.len() - opening);
-        stream[place] ^= change;
-        let (received, end) = read::<Transactions>(StreamReader::new(pretended()), [&stream[..]]);
+        let offset = opening + at % (stream.len() - opening);
+        stream[offset] ^= change;
+        let (received, end) = read_all::<Transactions>(StreamReader::new(accept_fake_signatures()), [&stream[..]]);
         prop_assert!(received.len() < records.len());
         prop_assert_eq!(&received[..], &records[..received.len()]);
         prop_assert!(end.is_err());
     }
 
     #[test]
-    fn stream_tables_there_and_back(table in btree_map("[ -~é\n]{0,8}", stream_value(), 0..4)) {
+    fn stream_tables_round_trip(table in btree_map("[ -~é\n]{0,8}", stream_value(), 0..4)) {
         let table = StreamTable(table);
         prop_assert_eq!(table.to_string().parse(), Ok(table));
     }
@@ -357,7 +357,7 @@ proptest! {
     }
 
     #[test]
-    fn states_there_and_back(
+    fn states_round_trip(
         sources in btree_map((0_u16..9, "[ -~é]{0,9}"), (any::<i64>(), any::<i64>()), 0..5),
         own_name in proptest::option::of("[a-c]{4}"),
     ) {
@@ -375,15 +375,9 @@ proptest! {
     }
 }
 
-fn hex(digits: &str) -> Vec<u8> {
-    let digits: Vec<_> = digits.bytes().filter(|digit| !digit.is_ascii_whitespace()).collect();
-    let pairs = digits.chunks(2).map(|pair| std::str::from_utf8(pair).unwrap());
-    pairs.map(|pair| u8::from_str_radix(pair, 16).unwrap()).collect()
-}
-
-/// The worked example of the protocol's description: a request of kind 0, a signed stream, one deletion.
+/// The example of the protocol description: a request of kind 0, a signed stream, one deletion.
 #[test]
-fn one_delete() {
+fn example_stream() {
     let records = [
         TransactionRecord::Begin { format: Format::One, status: Status::SENDING },
         TransactionRecord::Transaction(Transaction {
@@ -395,33 +389,30 @@ fn one_delete() {
         }),
         TransactionRecord::End { time: Some(1_700_000_000_001) },
     ];
-    let mut expected = hex("00000000 00000004 53484131");
+    let mut expected = hex::decode("00000000 00000004 53484131");
     for block in [
         "00000001 00000002",
         "01 0000000000000065 00000009 31302e31 3030302f 31 02 0000018bcfe56800",
         "00 0000018bcfe56801",
     ] {
-        let block = hex(block);
+        let block = hex::decode(block);
         expected.extend(&block);
         expected.extend([0, 0, 0, 8]);
-        expected.extend(Pretended::signature(Hash::Sha1, &block));
+        expected.extend(FakeProvider::signature(Hash::Sha1, &block));
     }
-    assert_eq!(write(StreamWriter::<Transactions>::signed(&Pretended, Hash::Sha1), &records), expected);
+    assert_eq!(
+        write_all(StreamWriter::<Transactions>::signed(&FakeProvider, Hash::Sha1), &records),
+        expected
+    );
 
-    let allowed = Accept { policy: Policy { sha1: true, ..Policy::default() }, ..pretended() };
-    let (received, end) = read::<Transactions>(StreamReader::new(allowed), [&expected[..]]);
+    let allowed = Accept { policy: Policy { sha1: true, ..Policy::default() }, ..accept_fake_signatures() };
+    let (received, end) = read_all::<Transactions>(StreamReader::new(allowed), [&expected[..]]);
     assert_eq!((&received[..], end), (&records[..], Ok(())));
 
-    let (received, end) = read::<Transactions>(StreamReader::new(pretended()), [&expected[..]]);
+    let (received, end) =
+        read_all::<Transactions>(StreamReader::new(accept_fake_signatures()), [&expected[..]]);
     assert!(received.is_empty());
     assert_eq!(end, Err(StreamError::Algorithm(AuthError::NotAllowed { algorithm: "SHA-1" })));
-}
-
-fn files() -> (PrivateKey, PublicKey<'static>) {
-    let file = include_bytes!("../../../conformance/vectors/handle-net/privkey.bin");
-    let private = PrivateKey::from_file(file, None, &AwsLc, &mut work()).unwrap();
-    let public = include_bytes!("../../../conformance/vectors/handle-net/pubkey.bin");
-    (private, PublicKey::from_bytes(public).unwrap())
 }
 
 fn small_dump() -> Vec<DumpRecord<'static>> {
@@ -436,78 +427,79 @@ fn small_dump() -> Vec<DumpRecord<'static>> {
 
 #[test]
 fn real_signatures() {
-    let (private, public) = files();
-    let key = private.signing_key(&AwsLc).unwrap();
+    let key = private_key("privkey.bin").signing_key(&AwsLc).unwrap();
+    let public = handle_net_file("pubkey.bin");
+    let public = PublicKey::from_bytes(&public).unwrap();
     let records = small_dump();
-    let stream = write(StreamWriter::<Dump>::signed(&*key, Hash::Sha256), &records);
-    let accept = || Accept { key: Some(public.clone()), crypto: &AwsLc, ..pretended() };
-    let (received, end) = read::<Dump>(StreamReader::new(accept()), stream.chunks(11));
+    let stream = write_all(StreamWriter::<Dump>::signed(&*key, Hash::Sha256), &records);
+    let accept = || Accept { key: Some(public.clone()), crypto: &AwsLc, ..accept_fake_signatures() };
+    let (received, end) = read_all::<Dump>(StreamReader::new(accept()), stream.chunks(11));
     assert_eq!((received, end), (records, Ok(())));
 
     let mut damaged = stream.clone();
     let letter = damaged.windows(5).position(|bytes| bytes == b"https").unwrap();
     damaged[letter] = b'H';
-    let (received, end) = read::<Dump>(StreamReader::new(accept()), [&damaged[..]]);
-    assert_eq!(received.len(), 2, "those before it were signed");
+    let (received, end) = read_all::<Dump>(StreamReader::new(accept()), [&damaged[..]]);
+    assert_eq!(received.len(), 2, "the records before it are valid");
     assert!(matches!(end, Err(StreamError::Signature { at }) if at < letter));
 
-    // Nothing is done for which there is no budget, and the same goes on with more.
+    // Without budget nothing is verified; with more budget the reader continues.
     let mut reader = StreamReader::<Dump>::new(accept());
     reader.push(&stream);
     assert!(matches!(reader.next_event(&mut Work::new(3)), Err(StreamError::Exhausted(_))));
-    assert!(matches!(reader.next_event(&mut work()), Ok(Some(Event::Record(DumpRecord::Begin { .. })))));
+    assert!(matches!(reader.next_event(&mut budget()), Ok(Some(Event::Record(DumpRecord::Begin { .. })))));
 
     let mut writer = StreamWriter::<Dump>::signed(&*key, Hash::Sha1);
     let mut out = vec![1];
-    let error = writer.write(&small_dump()[0], &mut out, &mut work()).unwrap_err();
+    let error = writer.write(&small_dump()[0], &mut out, &mut budget()).unwrap_err();
     assert_eq!(error, WriteError::Sign(AuthError::Crypto(CryptoError::Unsupported)));
-    assert_eq!(out, [1], "nothing of it is sent");
+    assert_eq!(out, [1], "no part of the record is written");
 }
 
 #[test]
-fn beginnings() {
+fn stream_preambles() {
     #[track_caller]
     fn check(accept: Accept<'_>, bytes: &[u8], expected: &str) {
         let mut reader = StreamReader::<Dump>::new(accept);
         reader.push(bytes);
-        let told = match reader.next_event(&mut work()) {
+        let result = match reader.next_event(&mut budget()) {
             Ok(Some(event)) => format!("{event:?}"),
             Ok(None) => reader.finish().unwrap_err().to_string(),
             Err(error) => error.to_string(),
         };
-        assert_eq!(told, expected, "{bytes:?}");
+        assert_eq!(result, expected, "{bytes:?}");
     }
     let long = "the stream is unfinished: stream type at byte 0: 4 bytes announced, 3 there";
-    check(pretended(), b"TLS", long);
-    check(pretended(), b"TLS\0", "StartTls");
-    check(unsigned(), b"TLS\0\x16", "StartTls");
-    check(pretended(), b"TLS\x01", "stream type at byte 0: 1414288129 has no meaning here");
-    check(pretended(), b"\xff\xff\xff\xff", "the stream is not signed");
-    check(unsigned(), &[0; 4], "the stream is signed by a key that is not known");
+    check(accept_fake_signatures(), b"TLS", long);
+    check(accept_fake_signatures(), b"TLS\0", "StartTls");
+    check(accept_unsigned(), b"TLS\0\x16", "StartTls");
+    check(accept_fake_signatures(), b"TLS\x01", "stream type at byte 0: 1414288129 has no meaning here");
+    check(accept_fake_signatures(), b"\xff\xff\xff\xff", "the stream is not signed");
+    check(accept_unsigned(), &[0; 4], "the stream is signed by a key that is not known");
     let name = "hash algorithm at byte 4: 65 bytes announced, at most 64 allowed";
-    check(pretended(), &[0, 0, 0, 0, 0, 0, 0, 65], name);
+    check(accept_fake_signatures(), &[0, 0, 0, 0, 0, 0, 0, 65], name);
     let format = "the stream is unfinished: format at byte 12: 4 bytes announced, 0 there";
-    check(pretended(), b"\0\0\0\0\0\0\0\x04SHA1", format);
+    check(accept_fake_signatures(), b"\0\0\0\0\0\0\0\x04SHA1", format);
     let signature = "the stream is unfinished: signature at byte 16: 4 bytes announced, 1 there";
-    check(pretended(), b"\0\0\0\0\0\0\0\x04SHA1\0\0\0\x02\0", signature);
+    check(accept_fake_signatures(), b"\0\0\0\0\0\0\0\x04SHA1\0\0\0\x02\0", signature);
     let signature = "signature at byte 16: 4097 bytes announced, at most 4096 allowed";
-    check(pretended(), b"\0\0\0\0\0\0\0\x04SHA1\0\0\0\x02\0\0\x10\x01", signature);
-    check(pretended(), b"\0\0\0\0\0\0\0\x04SHA1\0\0\0\x02\0\0\0\0", "SHA-1 is not allowed");
-    check(pretended(), b"\0\0\0\0\0\0\0\x04SHAX\0\0\0\x02\0\0\0\0", "unknown algorithm");
+    check(accept_fake_signatures(), b"\0\0\0\0\0\0\0\x04SHA1\0\0\0\x02\0\0\x10\x01", signature);
+    check(accept_fake_signatures(), b"\0\0\0\0\0\0\0\x04SHA1\0\0\0\x02\0\0\0\0", "SHA-1 is not allowed");
+    check(accept_fake_signatures(), b"\0\0\0\0\0\0\0\x04SHAX\0\0\0\x02\0\0\0\0", "unknown algorithm");
     let wrong = "wrong signature of the record at byte 15";
-    check(pretended(), b"\0\0\0\0\0\0\0\x07SHA-256\0\0\0\x02\0\0\0\0", wrong);
-    check(unsigned(), b"\xff\xff\xff\xff\0\0\0\x03", "format at byte 4: 3 has no meaning here");
-    check(unsigned(), b"\xff\xff\xff\xff\0\0\0\x02", "Record(Begin { format: Two })");
+    check(accept_fake_signatures(), b"\0\0\0\0\0\0\0\x07SHA-256\0\0\0\x02\0\0\0\0", wrong);
+    check(accept_unsigned(), b"\xff\xff\xff\xff\0\0\0\x03", "format at byte 4: 3 has no meaning here");
+    check(accept_unsigned(), b"\xff\xff\xff\xff\0\0\0\x02", "Record(Begin { format: Two })");
 }
 
 #[test]
-fn records_that_are_none() {
+fn invalid_records() {
     #[track_caller]
     fn check(after_header: &str, expected: &str) {
-        let stream = [hex("00000002"), hex(after_header)].concat();
-        let (_, end) = read::<Dump>(StreamReader::inside_tls(), [&stream[..]]);
-        let told = end.map_or_else(|error| error.to_string(), |()| "finished".to_owned());
-        assert_eq!(told, expected, "{after_header}");
+        let stream = [hex::decode("00000002"), hex::decode(after_header)].concat();
+        let (_, end) = read_all::<Dump>(StreamReader::inside_tls(), [&stream[..]]);
+        let result = end.map_or_else(|error| error.to_string(), |()| "finished".to_owned());
+        assert_eq!(result, expected, "{after_header}");
     }
     check("ff", "finished");
     check("ff 01 02", "finished");
@@ -526,16 +518,16 @@ fn records_that_are_none() {
     check(&format!("01 00000000 00000001 00000018 {value}"), short);
 }
 
-/// A record may not be larger than the limit, however small its fields are.
+/// A record must not exceed the limit, even if all of its fields are within theirs.
 #[test]
-fn too_large_a_record() {
+fn record_size_limit() {
     let field = |length: u32| [&length.to_be_bytes()[..], &vec![0; length as usize]].concat();
     let mut reader = StreamReader::<Dump>::inside_tls();
     reader.push(&[0, 0, 0, 2, 1, 0, 0, 0, 0, 0, 0, 0, 100]);
-    assert!(reader.next_event(&mut work()).is_ok());
+    assert!(reader.next_event(&mut budget()).is_ok());
     for _ in 0..15 {
         reader.push(&field(1 << 20));
-        assert_eq!(reader.next_event(&mut work()), Ok(None));
+        assert_eq!(reader.next_event(&mut budget()), Ok(None));
     }
     let left = RECORD - 9 - 15 * (4 + (1 << 20)) - 4;
     reader.push(&((left + 1) as u32).to_be_bytes());
@@ -544,33 +536,33 @@ fn too_large_a_record() {
         13 + 15 * (4 + (1 << 20)),
         left + 1
     );
-    assert_eq!(reader.next_event(&mut work()).unwrap_err().to_string(), expected);
+    assert_eq!(reader.next_event(&mut budget()).unwrap_err().to_string(), expected);
 
     let data = vec![0; (1 << 20) - 26];
     let value = Value::with_data(1, "", &data[..]);
     let mut writer = StreamWriter::<Dump>::inside_tls();
     let mut out = Vec::new();
-    writer.write(&DumpRecord::Begin { format: Format::Two }, &mut out, &mut work()).unwrap();
+    writer.write(&DumpRecord::Begin { format: Format::Two }, &mut out, &mut budget()).unwrap();
     let record = |values: usize| {
         DumpRecord::Handle(Record { handle: b"10.1000/1".into(), values: vec![value.clone(); values] })
     };
-    assert!(writer.write(&record(15), &mut Vec::new(), &mut work()).is_ok());
-    let error = writer.write(&record(16), &mut out, &mut work()).unwrap_err();
+    assert!(writer.write(&record(15), &mut Vec::new(), &mut budget()).is_ok());
+    let error = writer.write(&record(16), &mut out, &mut budget()).unwrap_err();
     assert!(matches!(error, WriteError::TooLarge(error) if error.field() == "value"), "{error}");
     assert_eq!(out, [0, 0, 0, 2]);
 }
 
 #[test]
-fn places() {
+fn record_order() {
     #[track_caller]
     fn check(records: &[TransactionRecord<'_>], expected: Result<(), WriteError>) {
         let mut writer = StreamWriter::<Transactions>::inside_tls();
         let mut out = Vec::new();
         let (last, before) = records.split_last().unwrap();
         for record in before {
-            writer.write(record, &mut out, &mut work()).unwrap();
+            writer.write(record, &mut out, &mut budget()).unwrap();
         }
-        assert_eq!(writer.write(last, &mut out, &mut work()), expected, "{records:?}");
+        assert_eq!(writer.write(last, &mut out, &mut budget()), expected, "{records:?}");
     }
     let begin = |format| TransactionRecord::Begin { format, status: Status::SENDING };
     let (one, two) = (begin(Format::One), begin(Format::Two));
@@ -591,29 +583,30 @@ fn places() {
     check(&[two.clone(), end(None), two], out_of_place);
 }
 
-/// A record of many values, byte by byte: each value is passed once, not once for each byte.
+/// The scanner resumes: a record of many values that arrives byte by byte is scanned once, not once per byte.
 #[test]
-fn many_pieces_are_not_much_work() {
-    let values = vec![Value::new(1, "", ""); 30_000];
+fn scanning_is_linear() {
+    let values =
+        vec![Value::new(1, "", ""); repetitions("TENDOT_TEST_STREAM_VALUES", 12_000, 30_000) as usize];
     let records = [
         DumpRecord::Begin { format: Format::Two },
         DumpRecord::Handle(Record { handle: b"10.1000/1".into(), values }),
         DumpRecord::Done,
     ];
-    let stream = write(StreamWriter::<Dump>::signed(&Pretended, Hash::Sha256), &records);
-    assert!(stream.len() > 900_000);
+    let stream = write_all(StreamWriter::<Dump>::signed(&FakeProvider, Hash::Sha256), &records);
     let start = Instant::now();
-    let (received, end) = read::<Dump>(StreamReader::new(pretended()), stream.chunks(1));
+    let (received, end) = read_all::<Dump>(StreamReader::new(accept_fake_signatures()), stream.chunks(1));
     assert_eq!((received.len(), end), (3, Ok(())));
-    // And many records in one piece, taken while single bytes arrive.
+    // Many records in one chunk, returned while single bytes arrive: the buffer is not moved for each.
     let mut many = vec![DumpRecord::HomedPrefix { handle: b"0.NA/10.1000".into() }; 100_000];
     many.insert(0, DumpRecord::Begin { format: Format::Two });
-    let stream = write(StreamWriter::<Dump>::inside_tls(), &many);
+    let stream = write_all(StreamWriter::<Dump>::inside_tls(), &many);
     let mut reader = StreamReader::<Dump>::inside_tls();
     reader.push(&stream);
     for _ in &many {
-        assert!(matches!(reader.next_event(&mut work()), Ok(Some(_))));
+        assert!(matches!(reader.next_event(&mut budget()), Ok(Some(_))));
         reader.push(&[2]);
     }
-    assert!(start.elapsed() < Duration::from_secs(20), "{:?}", start.elapsed());
+    // Linear work takes about a second in a debug build, quadratic work several minutes.
+    assert!(start.elapsed() < Duration::from_secs(60), "{:?}", start.elapsed());
 }

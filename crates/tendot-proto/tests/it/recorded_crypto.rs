@@ -1,41 +1,39 @@
-//! All cryptography in the recordings, computed once more: digests, proofs, signatures, MACs and ciphers.
-
-#![cfg(feature = "crypto")]
-
-mod recorded;
+//! Cryptography of the recordings, computed again: digests, challenge responses, signatures, MACs and ciphertexts.
 
 use std::collections::HashMap;
 
-use recorded::{Recording, encoding, recordings, unhex, vectors};
 use tendot_proto::auth::{
-    Answer, AuthError, Challenge, CredentialError, Credentials, OwnedDigest, Policy, PrivateKey,
-    PublicKeyAnswer, SecretKeyAnswer, SecretKeyPolicy, SessionKey, verify_mac, verify_signature,
+    Answer, AuthError, Challenge, CredentialError, Credentials, OwnedDigest, Policy, PublicKeyAnswer,
+    SecretKeyAnswer, SecretKeyPolicy, SessionKey, mac_message, sign_message, verify_mac, verify_signature,
 };
 use tendot_proto::crypto::{AwsLc, Random};
 use tendot_proto::message::DigestAlgorithm;
 use tendot_proto::record::PublicKey;
 use tendot_proto::{
-    Body, Credential, Envelope, EnvelopeFlags, Message, Outcome, Parts, RequestDigest, Value, Version, Work,
+    Body, Credential, Envelope, EnvelopeFlags, Message, Outcome, Parts, RequestDigest, Tail, Value, Version,
 };
+use tendot_testing::handle_keys::{handle_net_file, private_key};
+use tendot_testing::hex;
+use tendot_testing::recordings::{Recording, encoding, recordings};
 
-const POLICY: fn() -> Policy =
-    || Policy { sha1: cfg!(feature = "legacy"), md5: cfg!(feature = "legacy"), ..Policy::default() };
+use crate::support::budget;
 
-fn work() -> Work {
-    Work::REQUEST
+/// The policy that accepts all digests of the recordings.
+fn policy() -> Policy {
+    Policy { sha1: cfg!(feature = "legacy"), md5: cfg!(feature = "legacy"), ..Policy::default() }
 }
 
-/// Answers with the bytes that it was given.
-struct Given(Vec<u8>);
+/// Random source that returns given bytes.
+struct FixedRandom(Vec<u8>);
 
-impl Random for Given {
+impl Random for FixedRandom {
     fn fill(&mut self, out: &mut [u8]) {
         out.copy_from_slice(&self.0);
     }
 }
 
-/// A recorded message, put together and decrypted.
-struct Plain {
+/// Recorded message, reassembled and decrypted.
+struct DecryptedRecording {
     conversation: String,
     name: String,
     is_request: bool,
@@ -43,19 +41,19 @@ struct Plain {
     encrypted: Option<(Vec<u8>, SessionKey)>,
 }
 
-/// Session keys by session id, as the client's notes have them.
+/// Session keys by session id, from the client's notes.
 fn session_keys(recordings: &[Recording]) -> HashMap<u32, SessionKey> {
     let mut keys = HashMap::new();
     for recording in recordings {
         let after = |label: &str| recording.note.split_once(label).map(|(_, after)| after);
-        let Some(hex) = after("sessionKeyHex=") else { continue };
+        let Some(digits) = after("sessionKeyHex=") else { continue };
         let id = Envelope::from_bytes(&recording.bytes).unwrap().session_id;
-        keys.insert(id, SessionKey::new(unhex(&hex[..64]).try_into().unwrap()));
+        keys.insert(id, SessionKey::new(hex::decode(&digits[..64]).try_into().unwrap()));
     }
     keys
 }
 
-fn plain_messages() -> Vec<Plain> {
+fn decrypted_recordings() -> Vec<DecryptedRecording> {
     let recordings = recordings();
     let keys = session_keys(&recordings);
     let mut all = Vec::new();
@@ -70,15 +68,15 @@ fn plain_messages() -> Vec<Plain> {
             && envelope.flags.has(EnvelopeFlags::ENCRYPTED)
         {
             let key = keys[&envelope.session_id].clone();
-            let plain = key.decrypt(&bytes, &AwsLc, &mut work()).unwrap();
+            let plain = key.decrypt(&bytes, &AwsLc, &mut budget()).unwrap();
             encrypted = Some((bytes, key));
             bytes = plain;
         }
         if Message::from_bytes(&bytes).is_ok() {
-            all.push(Plain {
-                conversation: recording.name.split('#').next().unwrap().to_owned(),
+            all.push(DecryptedRecording {
+                conversation: recording.conversation().to_owned(),
                 name: recording.name.clone(),
-                is_request: recording.request,
+                is_request: recording.is_request,
                 bytes,
                 encrypted,
             });
@@ -88,30 +86,31 @@ fn plain_messages() -> Vec<Plain> {
 }
 
 #[test]
-fn encrypted_messages_encrypt_to_the_same_bytes() {
+fn ciphertexts_round_trip() {
     let mut seen = 0;
-    for Plain { name, bytes, encrypted, .. } in plain_messages() {
+    for DecryptedRecording { name, bytes, encrypted, .. } in decrypted_recordings() {
         let Some((cipher, key)) = encrypted else { continue };
         seen += 1;
-        let again = key.encrypt(&bytes, &AwsLc, &mut Given(cipher[20..36].to_vec()), &mut work()).unwrap();
+        let again =
+            key.encrypt(&bytes, &AwsLc, &mut FixedRandom(cipher[20..36].to_vec()), &mut budget()).unwrap();
         assert_eq!(again, cipher, "{name}");
     }
     assert_eq!(seen, 6);
 
-    // E35 of the digest.
+    // Example E35 of the protocol description.
     let key = SessionKey::new(core::array::from_fn(|n| n as u8));
     let message =
         [&Envelope { length: 7, ..Envelope::new(Version::OURS) }.to_bytes()[..], b"Handle!"].concat();
-    let cipher = key.encrypt(&message, &AwsLc, &mut Given(vec![0x11; 16]), &mut work()).unwrap();
-    assert_eq!(cipher[20..], unhex("11111111111111111111111111111111c23f3f1607b62c02748290a6f17fc14b"));
-    assert_eq!(key.decrypt(&cipher, &AwsLc, &mut work()).unwrap(), message);
+    let cipher = key.encrypt(&message, &AwsLc, &mut FixedRandom(vec![0x11; 16]), &mut budget()).unwrap();
+    assert_eq!(cipher[20..], hex::decode("11111111111111111111111111111111c23f3f1607b62c02748290a6f17fc14b"));
+    assert_eq!(key.decrypt(&cipher, &AwsLc, &mut budget()).unwrap(), message);
 }
 
 #[test]
-fn digests_are_of_the_requests() {
+fn request_digests_verify() {
     let mut requests = HashMap::new();
     let mut seen = [0; 3];
-    for message in plain_messages() {
+    for message in decrypted_recordings() {
         let parts = Parts::split(&message.bytes).unwrap();
         let key = (message.conversation.clone(), parts.envelope.request_id);
         if message.is_request {
@@ -132,14 +131,14 @@ fn digests_are_of_the_requests() {
             _ => 2,
         }] += 1;
         if digest.algorithm != DigestAlgorithm::Sha256 {
-            let refused = OwnedDigest::check(&digest, request, &Policy::default(), &AwsLc, &mut work());
+            let refused = OwnedDigest::check(&digest, request, &Policy::default(), &AwsLc, &mut budget());
             assert!(matches!(refused, Err(AuthError::NotAllowed { .. })), "{}", message.name);
         }
         if digest.algorithm == DigestAlgorithm::Sha256 || cfg!(feature = "legacy") {
-            let checked = OwnedDigest::check(&digest, request, &POLICY(), &AwsLc, &mut work());
+            let checked = OwnedDigest::check(&digest, request, &policy(), &AwsLc, &mut budget());
             assert_eq!(checked, Ok(()), "{}", message.name);
             let version = parts.envelope.version;
-            let own = OwnedDigest::of_request(request, version, &POLICY(), &AwsLc, &mut work()).unwrap();
+            let own = OwnedDigest::of_request(request, version, &policy(), &AwsLc, &mut budget()).unwrap();
             assert_eq!(own.as_request_digest(), digest, "{}", message.name);
         }
     }
@@ -153,18 +152,17 @@ fn key_values(handle: &str) -> Vec<Value<'static>> {
         "10.5555/ADMIN" => vec![secret("opensesame")],
         "10.5555/READER" => vec![secret("readonly")],
         "0.NA/10.5555" => {
-            let key = std::fs::read(vectors().join("admpub.bin")).unwrap();
-            vec![secret("opensesame"), Value::with_data(300, "HS_PUBKEY", key)]
+            vec![secret("opensesame"), Value::with_data(300, "HS_PUBKEY", handle_net_file("admpub.bin"))]
         }
         other => panic!("{other}"),
     }
 }
 
 #[test]
-fn answers_fit_the_keys() {
+fn challenge_responses_verify() {
     let mut challenges = HashMap::new();
     let (mut secret, mut public) = (0, 0);
-    for message in plain_messages() {
+    for message in decrypted_recordings() {
         let read = Message::from_bytes(&message.bytes).unwrap();
         let id = (message.conversation.clone(), read.envelope.session_id);
         if let Body::Response(response) = read.body
@@ -185,14 +183,14 @@ fn answers_fit_the_keys() {
                 secret += 1;
                 let proof = SecretKeyAnswer::from_bytes(answer.answer, read.envelope.version).unwrap();
                 assert_eq!(proof.to_bytes(), answer.answer);
-                proof.verify(&value.data, challenge, SecretKeyPolicy::DEFAULT, &AwsLc, &mut work())
+                proof.verify(&value.data, challenge, SecretKeyPolicy::DEFAULT, &AwsLc, &mut budget())
             }
             b"HS_PUBKEY" => {
                 public += 1;
                 let proof = PublicKeyAnswer::from_bytes(answer.answer).unwrap();
                 assert_eq!(proof.to_bytes(), answer.answer);
                 let key = PublicKey::from_bytes(&value.data).unwrap();
-                proof.verify(&key, challenge, &POLICY(), &AwsLc, &mut work())
+                proof.verify(&key, challenge, &policy(), &AwsLc, &mut budget())
             }
             other => panic!("{other:?}"),
         };
@@ -202,14 +200,11 @@ fn answers_fit_the_keys() {
     assert_eq!((secret, public), (14, 14));
 }
 
-/// RSA signs the same bytes in the same way each time, and the salt of PBKDF2 is in the answer: so our client gives the
-/// answers that the recorded client gave.
+/// RSA signatures are deterministic, and the salt of PBKDF2 is in the response: our client computes the recorded responses.
 #[test]
-fn our_client_gives_the_same_answers() {
-    let file = std::fs::read(vectors().join("admpriv.bin")).unwrap();
-    let private = PrivateKey::from_file(&file, None, &AwsLc, &mut work()).unwrap();
-    let key = private.signing_key(&AwsLc).unwrap();
-    let messages = plain_messages();
+fn our_client_computes_the_same_responses() {
+    let key = private_key("admpriv.bin").signing_key(&AwsLc).unwrap();
+    let messages = decrypted_recordings();
     let mut seen = 0;
     for window in messages.windows(3) {
         let [request, challenge, answer] = window else { unreachable!() };
@@ -223,13 +218,13 @@ fn our_client_gives_the_same_answers() {
         let values = key_values(handle);
         let value = values.iter().find(|value| value.index == answer.key_index).unwrap();
         let (credentials, mut random) = match answer.auth_type {
-            b"HS_SECKEY" => (Credentials::SecretKey(&value.data), Given(answer.answer[5..21].to_vec())),
-            _ => (Credentials::PrivateKey(&*key), Given(Vec::new())),
+            b"HS_SECKEY" => (Credentials::SecretKey(&value.data), FixedRandom(answer.answer[5..21].to_vec())),
+            _ => (Credentials::PrivateKey(&*key), FixedRandom(Vec::new())),
         };
         assert_eq!(credentials.auth_type(), answer.auth_type);
         let parts = Parts::split(&request.bytes).unwrap();
         let challenge = Message::from_bytes(&challenge.bytes).unwrap();
-        let own = credentials.answer(&parts, &challenge, &POLICY(), &AwsLc, &mut random, &mut work());
+        let own = credentials.answer(&parts, &challenge, &policy(), &AwsLc, &mut random, &mut budget());
         assert_eq!(own.as_deref(), Ok(answer.answer), "{}", request.name);
         seen += 1;
     }
@@ -237,19 +232,17 @@ fn our_client_gives_the_same_answers() {
 }
 
 #[test]
-fn signatures_are_the_server_s() {
-    let file = std::fs::read(vectors().join("pubkey.bin")).unwrap();
+fn server_signatures_verify() {
+    let file = handle_net_file("pubkey.bin");
     let key = PublicKey::from_bytes(&file).unwrap();
-    let other = std::fs::read(vectors().join("admpub.bin")).unwrap();
+    let other = handle_net_file("admpub.bin");
     let other = PublicKey::from_bytes(&other).unwrap();
-    let private = std::fs::read(vectors().join("privkey.bin")).unwrap();
-    let private = PrivateKey::from_file(&private, None, &AwsLc, &mut work()).unwrap();
-    let signing_key = private.signing_key(&AwsLc).unwrap();
+    let signing_key = private_key("privkey.bin").signing_key(&AwsLc).unwrap();
     let mut seen = 0;
-    for message in plain_messages() {
+    for message in decrypted_recordings() {
         let parts = Parts::split(&message.bytes).unwrap();
         let read = Message::from_parts(&parts).unwrap();
-        let verify = |key| verify_signature(&parts, key, &Policy::default(), &AwsLc, &mut work());
+        let verify = |key| verify_signature(&parts, key, &Policy::default(), &AwsLc, &mut budget());
         if read.credential().is_none_or(|credential| credential.credential_type != Credential::SIGNED) {
             assert_eq!(verify(&key), Err(CredentialError::Missing), "{}", message.name);
             continue;
@@ -257,19 +250,19 @@ fn signatures_are_the_server_s() {
         seen += 1;
         assert_eq!(verify(&key), Ok(()), "{}", message.name);
         assert_eq!(verify(&other), Err(CredentialError::Wrong), "{}", message.name);
-        // Our server gives the same signature.
-        let mut unsigned = Message { tail: tendot_proto::Tail::Empty, ..read }.to_bytes().unwrap();
-        tendot_proto::auth::sign_message(&mut unsigned, &*signing_key, &mut work()).unwrap();
+        // Our server computes the same signature.
+        let mut unsigned = Message { tail: Tail::Empty, ..read }.to_bytes().unwrap();
+        sign_message(&mut unsigned, &*signing_key, &mut budget()).unwrap();
         assert_eq!(unsigned, message.bytes, "{}", message.name);
     }
     assert_eq!(seen, 7);
 }
 
 #[test]
-fn macs_are_of_the_sessions() {
+fn session_macs_verify() {
     let keys = session_keys(&recordings());
     let (mut seen, mut without) = (0, Vec::new());
-    for message in plain_messages() {
+    for message in decrypted_recordings() {
         let parts = Parts::split(&message.bytes).unwrap();
         let read = Message::from_parts(&parts).unwrap();
         let Some(credential) = read.credential() else { continue };
@@ -281,21 +274,21 @@ fn macs_are_of_the_sessions() {
             continue;
         };
         seen += 1;
-        let verified = verify_mac(&parts, key, &AwsLc, &mut work());
+        let verified = verify_mac(&parts, key, &AwsLc, &mut budget());
         assert_eq!(verified, Ok(credential.counter), "{}", message.name);
         let other = SessionKey::new([7; 32]);
-        assert_eq!(verify_mac(&parts, &other, &AwsLc, &mut work()), Err(CredentialError::Wrong));
-        let mut unsigned = Message { tail: tendot_proto::Tail::Empty, ..read }.to_bytes().unwrap();
-        tendot_proto::auth::mac_message(&mut unsigned, key, credential.counter, &AwsLc, &mut work()).unwrap();
+        assert_eq!(verify_mac(&parts, &other, &AwsLc, &mut budget()), Err(CredentialError::Wrong));
+        let mut unsigned = Message { tail: Tail::Empty, ..read }.to_bytes().unwrap();
+        mac_message(&mut unsigned, key, credential.counter, &AwsLc, &mut budget()).unwrap();
         assert_eq!(unsigned, message.bytes, "{}", message.name);
     }
     assert_eq!(seen, 8);
-    assert_eq!(without, ["default_session_create#4"], "whose key nobody noted");
+    assert_eq!(without, ["default_session_create#4"], "the recorder did not note its key");
 }
 
-/// The examples of the digest, sections 17 and 18.
+/// Examples of the protocol description, sections 17 and 18.
 #[test]
-fn examples() {
+fn protocol_examples() {
     let request = encoding("req_del");
     let parts = Parts::split(&request).unwrap();
     let digest = OwnedDigest::of_request(
@@ -303,15 +296,15 @@ fn examples() {
         Version::OURS,
         &Policy::default(),
         &AwsLc,
-        &mut work(),
+        &mut budget(),
     )
     .unwrap();
     assert_eq!(digest.as_bytes(), encoding("chal_digest"));
     let challenge = encoding("challenge");
     let challenge = Message::from_bytes(&challenge).unwrap();
-    let salt = Given((0xa0..0xb0).collect());
+    let salt = FixedRandom((0xa0..0xb0).collect());
     let answer = |random: &mut dyn Random, challenge: &Message<'_>, policy: &Policy| {
-        Credentials::SecretKey(b"secret").answer(&parts, challenge, policy, &AwsLc, random, &mut work())
+        Credentials::SecretKey(b"secret").answer(&parts, challenge, policy, &AwsLc, random, &mut budget())
     };
     assert_eq!(answer(&mut { salt }, &challenge, &Policy::default()), Ok(encoding("seckey_pbkdf2")));
 
@@ -320,7 +313,7 @@ fn examples() {
     let verified = encoding("resp_verify");
     let Body::Response(response) = Message::from_bytes(&verified).unwrap().body else { unreachable!() };
     let checked = |header_and_body| {
-        OwnedDigest::check(&response.digest.unwrap(), header_and_body, &POLICY(), &AwsLc, &mut work())
+        OwnedDigest::check(&response.digest.unwrap(), header_and_body, &policy(), &AwsLc, &mut budget())
     };
     assert_eq!(checked(verify.header_and_body), Ok(()));
     assert_eq!(checked(parts.header_and_body), Err(AuthError::OtherRequest));
@@ -328,7 +321,7 @@ fn examples() {
     let key = SessionKey::new(core::array::from_fn(|n| n as u8));
     let mut message = encoding("req_del");
     message[7] = 9;
-    tendot_proto::auth::mac_message(&mut message, &key, 1, &AwsLc, &mut work()).unwrap();
+    mac_message(&mut message, &key, 1, &AwsLc, &mut budget()).unwrap();
     assert_eq!(message, encoding("req_del_mac"));
 
     #[cfg(feature = "legacy")]
@@ -339,14 +332,14 @@ fn examples() {
         // E21: the challenge has version 2.3, and the digest is of SHA-1.
         let old = Version::new(2, 3);
         let digest =
-            OwnedDigest::of_request(parts.header_and_body, old, &POLICY(), &AwsLc, &mut work()).unwrap();
+            OwnedDigest::of_request(parts.header_and_body, old, &policy(), &AwsLc, &mut budget()).unwrap();
         let mut challenge = challenge;
         challenge.envelope.version = old;
         let Body::Response(response) = &mut challenge.body else { unreachable!() };
         response.digest = Some(digest.as_request_digest());
-        let mut policy = POLICY();
-        let refused = answer(&mut SystemRandom, &challenge, &policy);
-        assert_eq!(refused, Err(AuthError::NotAllowed { algorithm: "SHA-1" }));
+        let mut policy = policy();
+        let rejected = answer(&mut SystemRandom, &challenge, &policy);
+        assert_eq!(rejected, Err(AuthError::NotAllowed { algorithm: "SHA-1" }));
         policy.secret_keys = policy.secret_keys.with(SecretKeyMac::Sha1);
         assert_eq!(answer(&mut SystemRandom, &challenge, &policy), Ok(encoding("seckey_sha1")));
     }

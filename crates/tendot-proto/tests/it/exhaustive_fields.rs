@@ -1,4 +1,4 @@
-//! Every number that a small field can hold: understood or kept, never refused for being unknown, never a panic.
+//! All values of small fields: decoded or preserved, never rejected because they are unknown, never a panic.
 
 use tendot_proto::wire::List;
 use tendot_proto::{
@@ -6,9 +6,11 @@ use tendot_proto::{
     ResponseCode, Tail, Value, Version,
 };
 
+use crate::support::code_points;
+
 const NOW: Now = Now { elapsed: core::time::Duration::ZERO, unix: 1_700_000_000 };
 
-/// The bytes of bodies that some opcode understands, and of one that none does.
+/// Bodies that are valid for some opcode, and invalid ones.
 fn bodies() -> Vec<Vec<u8>> {
     let named = b"\0\0\0\x0b10.1000/182".to_vec();
     let mut resolution = named.clone();
@@ -34,8 +36,8 @@ fn message(opcode: u32, response_code: u32, flags: OpFlags, body: &[u8]) -> Vec<
     message.to_bytes().unwrap()
 }
 
-/// Decodes, and encodes to the same bytes; or says what is wrong within the message.
-fn survives(bytes: &[u8]) -> bool {
+/// True if the bytes decode, and encode to the same bytes again; otherwise the error offset is within the message.
+fn round_trips(bytes: &[u8]) -> bool {
     match Message::from_bytes(bytes) {
         Ok(message) => {
             assert_eq!(message.to_bytes().unwrap(), bytes);
@@ -51,13 +53,14 @@ fn survives(bytes: &[u8]) -> bool {
 #[test]
 fn all_opcodes() {
     let bodies = bodies();
-    for opcode in (0..=0xffff).chain([0x7fff_ffff, 0x8000_0000, 0xffff_ffff]) {
+    assert!(Opcode::KNOWN.iter().all(|opcode| code_points().any(|code| code == opcode.0)));
+    for opcode in code_points() {
         let known = Opcode(opcode).name().is_some();
         assert_eq!(known, Opcode::KNOWN.contains(&Opcode(opcode)));
         for response_code in [0, 1] {
             for body in &bodies {
-                let survived = survives(&message(opcode, response_code, OpFlags::DEFAULT, body));
-                assert!(survived || known, "opcode {opcode} is not known, so its body is nobody's business");
+                let round_tripped = round_trips(&message(opcode, response_code, OpFlags::DEFAULT, body));
+                assert!(round_tripped || known, "the body of the unknown opcode {opcode} must be preserved");
             }
         }
     }
@@ -66,13 +69,14 @@ fn all_opcodes() {
 #[test]
 fn all_response_codes() {
     let bodies = bodies();
-    for response_code in (1..=0xffff).chain([0x7fff_ffff, 0x8000_0000, 0xffff_ffff]) {
+    assert!(ResponseCode::KNOWN.iter().all(|known| code_points().any(|code| code == known.0)));
+    for response_code in code_points().filter(|code| *code != 0) {
         let code = ResponseCode(response_code);
         assert_eq!(code.name().is_some(), ResponseCode::KNOWN.contains(&code));
         for opcode in [1, 105, 400, 999] {
             for body in &bodies {
-                survives(&message(opcode, response_code, OpFlags::DEFAULT, body));
-                survives(&message(
+                round_trips(&message(opcode, response_code, OpFlags::DEFAULT, body));
+                round_trips(&message(
                     opcode,
                     response_code,
                     OpFlags::DEFAULT.with(OpFlags::REQUEST_DIGEST),
@@ -80,7 +84,7 @@ fn all_response_codes() {
                 ));
             }
         }
-        // What people are told survives any code.
+        // The error message is decoded for any code.
         if code.is_error() {
             let bytes = message(1, response_code, OpFlags::DEFAULT, b"\0\0\0\x03why");
             let read = Message::from_bytes(&bytes).unwrap();
@@ -95,9 +99,9 @@ fn all_response_codes() {
 #[test]
 fn all_flags() {
     for bit in 0..32 {
-        assert!(survives(&message(1, 0, OpFlags(1 << bit), &bodies()[2])), "bit {bit}");
+        assert!(round_trips(&message(1, 0, OpFlags(1 << bit), &bodies()[2])), "bit {bit}");
     }
-    assert!(survives(&message(1, 0, OpFlags(u32::MAX), &bodies()[2])));
+    assert!(round_trips(&message(1, 0, OpFlags(u32::MAX), &bodies()[2])));
     let named: u32 = OpFlags::NAMES.iter().map(|(flag, _)| flag.0).sum();
     assert_eq!(named, 0xfff0_0000, "each bit from the top has one name");
 }
@@ -109,7 +113,7 @@ fn all_versions() {
         for minor in 0..=255 {
             bytes[0] = major;
             bytes[1] = minor;
-            assert!(survives(&bytes));
+            assert!(round_trips(&bytes));
             let envelope = Envelope { version: Version::new(major, minor), ..Envelope::new(Version::OURS) };
             assert!(envelope.response_version() <= Version::OURS);
         }
@@ -126,7 +130,7 @@ fn all_versions() {
 }
 
 #[test]
-fn all_bytes_of_a_value() {
+fn all_value_header_bytes() {
     let value = Value::new(1, "URL", "https://example.org/").to_bytes();
     for at in 0..14 {
         for byte in 0..=255 {
@@ -137,9 +141,9 @@ fn all_bytes_of_a_value() {
     }
 }
 
-/// A message cut short anywhere is an error that points into it, and no byte changed anywhere makes a panic.
+/// Every truncation of a message is an error, and no change of one byte panics.
 #[test]
-fn all_cuts_and_all_single_bytes() {
+fn all_truncations_and_single_byte_changes() {
     let types = [&b"URL"[..], b"HS_SITE."];
     let request = Request::Resolve {
         handle: Handle::from("10.1000/182"),
@@ -148,13 +152,13 @@ fn all_cuts_and_all_single_bytes() {
     };
     let bytes = Message::request(Opcode::RESOLUTION, request, 7, NOW).to_bytes().unwrap();
     for cut in 0..bytes.len() {
-        assert!(!survives(&bytes[..cut]), "cut at {cut}");
+        assert!(!round_trips(&bytes[..cut]), "cut at {cut}");
     }
     for at in 0..bytes.len() {
         for byte in 0..=255 {
             let mut changed = bytes.clone();
             changed[at] = byte;
-            survives(&changed);
+            round_trips(&changed);
         }
     }
 }

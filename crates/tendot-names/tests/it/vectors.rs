@@ -1,5 +1,6 @@
-//! Every case of `conformance/vectors/names*.jsonl`, with an exact list of those expected to fail: a case that begins
-//! to pass must be taken off the list.
+//! Conformance vectors, with an exact list of expected failures.
+//!
+//! A case of `conformance/vectors/names*.jsonl` that begins to pass must be removed from `expected_failures.txt`.
 
 use std::collections::BTreeSet;
 use std::fmt::Display;
@@ -19,7 +20,7 @@ fn vectors() {
         expected.lines().filter(|line| !line.is_empty() && !line.starts_with('#')).collect();
 
     let mut failed = BTreeSet::new();
-    let mut told = String::new();
+    let mut report = String::new();
     let mut count = 0;
     for line in cases.lines() {
         let case: Value = serde_json::from_str(line).unwrap();
@@ -28,15 +29,15 @@ fn vectors() {
         if !differences.is_empty() {
             let name = case["case"].as_str().unwrap();
             failed.insert(name.to_owned());
-            told.push_str(&format!("{name} {}: {}\n", case["input"], differences.join("; ")));
+            report.push_str(&format!("{name} {}: {}\n", case["input"], differences.join("; ")));
         }
     }
     assert!(count >= 340, "only {count} cases were read");
     let failed: BTreeSet<&str> = failed.iter().map(String::as_str).collect();
-    assert_eq!(failed, expected, "failing cases differ from expected_failures.txt\n{told}");
+    assert_eq!(failed, expected, "failing cases differ from expected_failures.txt\n{report}");
 }
 
-/// What differs from the expectation, empty when nothing does.
+/// The differences from the expectation.
 fn check(case: &Value) -> Vec<String> {
     let expect = &case["expect"];
     let input = case["input"].as_str().unwrap_or_default();
@@ -62,13 +63,13 @@ fn check(case: &Value) -> Vec<String> {
             }
         }
         "bytes-invalid" => {
-            let bytes = unhex(case["input_hex"].as_str().unwrap());
+            let bytes = decode_hex(case["input_hex"].as_str().unwrap());
             let error = Name::from_bytes(&bytes).unwrap_err();
             compare("from_bytes", &expect["from_bytes"], format!("{:?}", error.kind()).into());
         }
         "form" => {
             for (policy, reader) in [("strict", Reader::strict()), ("lenient", Reader::lenient())] {
-                compare(policy, &expect[policy], read(reader, input));
+                compare(policy, &expect[policy], parse_to_json(reader, input));
             }
         }
         "encode" => {
@@ -80,7 +81,7 @@ fn check(case: &Value) -> Vec<String> {
                 ("url_recommended", Form::Url),
                 ("canonical2003", Form::Uri2003),
             ] {
-                compare(key, &expect[key], string(name.written_as(form).unwrap()));
+                compare(key, &expect[key], to_json_string(name.written_as(form).unwrap()));
             }
             for form in [
                 Form::Uri,
@@ -92,14 +93,14 @@ fn check(case: &Value) -> Vec<String> {
                 Form::Info,
             ] {
                 let written = name.written_as(form).unwrap().to_string();
-                let back = read(Reader::strict(), &written);
+                let back = parse_to_json(Reader::strict(), &written);
                 compare(form.as_str(), &back["name"], input.into());
             }
         }
         "canonical2003" => {
             let reading = Reader::strict().rules(Rules::Minimal2002).read(input).unwrap();
             let written = reading.name().unwrap().written_as(Form::Uri2003).unwrap();
-            compare("canonical2003", &expect["canonical2003"], string(written));
+            compare("canonical2003", &expect["canonical2003"], to_json_string(written));
         }
         "equivalence" => {
             let names: Vec<Target<'_>> = case["input"]
@@ -132,7 +133,7 @@ fn check(case: &Value) -> Vec<String> {
     differences
 }
 
-fn read(reader: Reader, input: &str) -> Value {
+fn parse_to_json(reader: Reader, input: &str) -> Value {
     match reader.read(input) {
         Ok(reading) => {
             let kind = if reading.name().is_some() { "doi" } else { "short" };
@@ -143,10 +144,10 @@ fn read(reader: Reader, input: &str) -> Value {
     }
 }
 
-fn string(text: impl Display) -> Value {
+fn to_json_string(text: impl Display) -> Value {
     text.to_string().into()
 }
 
-fn unhex(hex: &str) -> Vec<u8> {
+fn decode_hex(hex: &str) -> Vec<u8> {
     (0..hex.len()).step_by(2).map(|at| u8::from_str_radix(&hex[at..at + 2], 16).unwrap()).collect()
 }

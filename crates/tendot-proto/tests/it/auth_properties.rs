@@ -1,6 +1,4 @@
-//! Whatever comes as a proof, a key or a ciphertext: nothing panics, and what is read is written as it came.
-
-#![cfg(feature = "crypto")]
+//! Property tests of challenge responses, keys, ciphertexts and credentials: nothing panics, decoding and encoding are inverse.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -10,13 +8,12 @@ use tendot_proto::auth::{
 };
 use tendot_proto::crypto::{AwsLc, Crypto, Hash, SystemRandom};
 use tendot_proto::record::PublicKey;
-use tendot_proto::{Envelope, Handle, Message, Now, Parts, Version, Work};
+use tendot_proto::{Envelope, Handle, Message, Now, Parts, Version};
+use tendot_testing::handle_keys::{handle_net_file, private_key};
 
-fn work() -> Work {
-    Work::REQUEST
-}
+use crate::support::budget;
 
-/// An integer of just so many bits, odd.
+/// An odd integer of so many bits.
 fn odd(bits: usize) -> impl Strategy<Value = Vec<u8>> {
     vec(any::<u8>(), bits / 8).prop_map(|mut bytes| {
         *bytes.first_mut().unwrap() |= 0x80;
@@ -25,7 +22,7 @@ fn odd(bits: usize) -> impl Strategy<Value = Vec<u8>> {
     })
 }
 
-/// A SEQUENCE of two INTEGERs, or almost.
+/// A DER sequence of two integers, not always valid.
 fn dsa_signature() -> impl Strategy<Value = Vec<u8>> {
     (vec(any::<u8>(), 0..40), vec(any::<u8>(), 0..40)).prop_map(|(r, s)| {
         let integer = |bytes: &[u8]| [&[2, bytes.len() as u8][..], bytes].concat();
@@ -36,7 +33,7 @@ fn dsa_signature() -> impl Strategy<Value = Vec<u8>> {
 
 proptest! {
     #[test]
-    fn answers_are_written_as_they_came(bytes in vec(any::<u8>(), 0..80), minor in 0_u8..12) {
+    fn challenge_responses_round_trip(bytes in vec(any::<u8>(), 0..80), minor in 0_u8..12) {
         if let Ok(answer) = SecretKeyAnswer::from_bytes(&bytes, Version::new(2, minor)) {
             prop_assert_eq!(answer.to_bytes(), &*bytes);
         }
@@ -52,7 +49,7 @@ proptest! {
     #[test]
     fn key_files_do_not_panic(wrapper in 0_u8..6, bytes in vec(any::<u8>(), 0..200)) {
         let file = [&[0, 0, 0, wrapper][..], &bytes].concat();
-        if let Ok(key) = PrivateKey::from_file(&file, Some(b"x"), &AwsLc, &mut work()) {
+        if let Ok(key) = PrivateKey::from_file(&file, Some(b"x"), &AwsLc, &mut budget()) {
             prop_assert_eq!(&**key.to_file(), &file);
         }
         let _ = PrivateKey::from_der(&bytes);
@@ -60,17 +57,17 @@ proptest! {
     }
 
     #[test]
-    fn a_damaged_key_file_is_an_error_or_a_key(at in 0_usize..1213, byte in any::<u8>()) {
-        let mut file = include_bytes!("../../../conformance/vectors/handle-net/admpriv.bin").to_vec();
+    fn damaged_key_file_is_rejected_or_parsed(at in 0_usize..1213, byte in any::<u8>()) {
+        let mut file = handle_net_file("admpriv.bin");
         file[at] = byte;
-        if let Ok(key) = PrivateKey::from_file(&file, None, &AwsLc, &mut work()) {
+        if let Ok(key) = PrivateKey::from_file(&file, None, &AwsLc, &mut budget()) {
             prop_assert_eq!(&**key.to_file(), &file);
             let _ = key.signing_key(&AwsLc);
         }
     }
 
     #[test]
-    fn keys_of_strangers_do_not_panic(
+    fn untrusted_keys_do_not_panic(
         p in odd(1024),
         q in odd(160),
         g in vec(any::<u8>(), 0..130),
@@ -86,18 +83,18 @@ proptest! {
     }
 
     #[test]
-    fn ciphertexts_of_strangers_do_not_panic(bytes in vec(any::<u8>(), 0..100)) {
+    fn untrusted_ciphertexts_do_not_panic(bytes in vec(any::<u8>(), 0..100)) {
         let envelope = Envelope { length: bytes.len() as u32, ..Envelope::new(Version::OURS) };
         let message = [&envelope.to_bytes()[..], &bytes].concat();
         let key = SessionKey::new([3; 32]);
-        let _ = key.decrypt(&bytes, &AwsLc, &mut work());
-        let _ = key.decrypt(&message, &AwsLc, &mut work());
-        let cipher = key.encrypt(&message, &AwsLc, &mut SystemRandom, &mut work()).unwrap();
-        prop_assert_eq!(key.decrypt(&cipher, &AwsLc, &mut work()).unwrap(), message);
+        let _ = key.decrypt(&bytes, &AwsLc, &mut budget());
+        let _ = key.decrypt(&message, &AwsLc, &mut budget());
+        let cipher = key.encrypt(&message, &AwsLc, &mut SystemRandom, &mut budget()).unwrap();
+        prop_assert_eq!(key.decrypt(&cipher, &AwsLc, &mut budget()).unwrap(), message);
     }
 
     #[test]
-    fn credentials_of_strangers_do_not_panic(tail in vec(any::<u8>(), 0..120), minor in 0_u8..12) {
+    fn untrusted_credentials_do_not_panic(tail in vec(any::<u8>(), 0..120), minor in 0_u8..12) {
         let now = Now { elapsed: std::time::Duration::ZERO, unix: 0 };
         let mut bytes = Message::resolution(Handle::from("10.1000/1"), 7, now).to_bytes().unwrap();
         bytes.truncate(bytes.len() - 4);
@@ -107,16 +104,14 @@ proptest! {
         bytes[1] = minor;
         bytes[16..20].copy_from_slice(&length.to_be_bytes());
         let parts = Parts::split(&bytes).unwrap();
-        let public = include_bytes!("../../../conformance/vectors/handle-net/pubkey.bin");
-        let public = PublicKey::from_bytes(public).unwrap();
-        prop_assert!(verify_signature(&parts, &public, &Default::default(), &AwsLc, &mut work()).is_err());
-        prop_assert!(verify_mac(&parts, &SessionKey::new([3; 32]), &AwsLc, &mut work()).is_err());
+        let public = handle_net_file("pubkey.bin");
+        let public = PublicKey::from_bytes(&public).unwrap();
+        prop_assert!(verify_signature(&parts, &public, &Default::default(), &AwsLc, &mut budget()).is_err());
+        prop_assert!(verify_mac(&parts, &SessionKey::new([3; 32]), &AwsLc, &mut budget()).is_err());
         let before = bytes.clone();
         if !tail.is_empty() {
-            let file = include_bytes!("../../../conformance/vectors/handle-net/privkey.bin");
-            let key = PrivateKey::from_file(file, None, &AwsLc, &mut work()).unwrap();
-            let key = key.signing_key(&AwsLc).unwrap();
-            prop_assert!(sign_message(&mut bytes, &*key, &mut work()).is_err(), "there is something already");
+            let key = private_key("privkey.bin").signing_key(&AwsLc).unwrap();
+            prop_assert!(sign_message(&mut bytes, &*key, &mut budget()).is_err(), "a credential section is present");
             prop_assert_eq!(bytes, before);
         }
     }
