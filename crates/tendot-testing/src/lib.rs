@@ -14,6 +14,7 @@
 //! - [`ServerProcess`]: a server program, killed on drop
 //! - [`postgres`]: PostgreSQL servers, clusters and databases
 //! - `handle_keys`, `recordings`: keys and messages that were recorded from Handle.Net
+//! - `handle_server`: Handle servers in the test process
 //!
 //! Every failure panics, because it ends the test.
 
@@ -24,6 +25,8 @@ mod directory;
 mod extent;
 #[cfg(feature = "handle")]
 pub mod handle_keys;
+#[cfg(feature = "handle")]
+pub mod handle_server;
 pub mod hex;
 pub mod http;
 mod packages;
