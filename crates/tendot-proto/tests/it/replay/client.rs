@@ -151,7 +151,7 @@ impl ReplayClient {
         match message.credential() {
             Some(credential) if credential.credential_type == b"HS_MAC" => {
                 self.session.as_mut().unwrap().verify(&parts, &AwsLc, &mut work).unwrap();
-                protection.push("authenticated");
+                protection.push("mac");
             }
             Some(_) => {
                 verify_signature(&parts, &self.server_key, &self.policy, &AwsLc, &mut work).unwrap();
@@ -161,7 +161,7 @@ impl ReplayClient {
         }
         if let Body::Response(Response { digest, outcome }) = message.body {
             if digest.is_some() {
-                protection.push("with digest");
+                protection.push("digest");
             }
             if let (Outcome::Session { .. }, Some(proposal)) = (outcome, self.proposal.take()) {
                 let request = Parts::split(&self.sent).unwrap();

@@ -73,7 +73,7 @@ impl Replay {
                 self.server.records.insert(record_key(handle), values);
                 Ok(())
             }
-            ("allow", weak) => self.allow(weak).map_err(here),
+            ("allow" | "deny", _) => self.set_policy(line).map_err(here),
             ("wait", time) => {
                 let seconds: u64 = number(time.trim_end_matches(" s")).map_err(here)?;
                 self.now.elapsed += Duration::from_secs(seconds);
@@ -91,12 +91,12 @@ impl Replay {
         }
     }
 
-    fn allow(&mut self, weak: &str) -> ScriptResult<()> {
+    fn set_policy(&mut self, line: &str) -> ScriptResult<()> {
         let secret_keys = &mut self.server.policy.secret_keys;
-        match weak {
-            "HMAC-SHA1" => *secret_keys = secret_keys.with(SecretKeyMac::HmacSha1),
-            "groups of 2048 bits and more" => self.server.policy.group_1024 = false,
-            _ => return Err(format!("unknown policy option `{weak}`")),
+        match line {
+            "allow HMAC-SHA1" => *secret_keys = secret_keys.with(SecretKeyMac::HmacSha1),
+            "deny dh-1024" => self.server.policy.group_1024 = false,
+            _ => return Err(format!("unknown policy option `{line}`")),
         }
         Ok(())
     }
@@ -135,8 +135,8 @@ impl Replay {
                 }
                 ScriptRequest::Session { identity, group }
             }
-            "answer" => return self.respond_to_challenge(&mut words),
-            "again" => {
+            "respond" => return self.respond_to_challenge(&mut words),
+            "resend" => {
                 let bytes = self.last_sent.clone();
                 return self.send(bytes);
             }
@@ -165,7 +165,7 @@ impl Replay {
         self.send(bytes)
     }
 
-    /// `answer secret SECRET as IDENTITY` or `answer key FILE as IDENTITY`
+    /// `respond secret SECRET as IDENTITY` or `respond key FILE as IDENTITY`
     fn respond_to_challenge(&mut self, words: &mut VecDeque<&str>) -> ScriptResult<()> {
         let (kind, what) = (word(words)?, word(words)?);
         if word(words)? != "as" {
@@ -215,7 +215,7 @@ impl Replay {
 
     fn expect(&mut self, expected: &str, below: &[(usize, &str)]) -> Result<(), StepError> {
         let here = |error: String| (None, error);
-        if expected == "nothing" {
+        if expected == "no-response" {
             return match self.responses.pop_front() {
                 None => Ok(()),
                 Some(_) => Err(here("unexpected response".into())),

@@ -1,5 +1,6 @@
-//! Data of every type: no bytes panic, and what is understood is encoded to the same bytes. The type
-//! stands before the first zero.
+//! Value data of every type: no input panics, decoded data encodes to the same bytes, and values round-trip as JSON.
+//!
+//! The input is the type, a zero byte and the data.
 
 #![no_main]
 
@@ -14,12 +15,12 @@ fuzz_target!(|bytes: &[u8]| {
         Ok(decoded) => assert_eq!(&*decoded.encode(), data),
         Err(error) => drop(error.to_string()),
     }
-    // Whatever the data is, the value has a JSON form, and is the same when it is read from it.
+    // Every value has a JSON form that parses to the same value.
     let value = Value::with_data(1, value_type, data);
-    let json = serde_json::to_string(&value).expect("every value has one");
-    let read = Value::from_json(json.as_bytes()).expect("we wrote it");
-    assert_eq!(serde_json::to_string(&read).expect("every value has one"), json);
-    // And as bytes of a whole value.
+    let json = serde_json::to_string(&value).expect("every value has a JSON form");
+    let read = Value::from_json(json.as_bytes()).expect("own output parses");
+    assert_eq!(serde_json::to_string(&read).expect("every value has a JSON form"), json);
+    // The bytes as a whole value.
     if let Ok(value) = Value::from_bytes(data) {
         assert_eq!(value.to_bytes(), data);
     }

@@ -1,4 +1,4 @@
-//! Forms: whatever is a name is printed in every form and read again as the same name.
+//! Output forms: every DOI parses back from every form.
 
 #![no_main]
 
@@ -21,7 +21,7 @@ fuzz_target!(|text: &str| {
             | Form::Info => true,
             Form::Eidr => true,
             Form::Uri2003 => false,
-            // For people, or not to be told from another form under this freest of the rule sets.
+            // For display, or ambiguous under the most permissive rule set.
             _ => continue,
         };
         if text.starts_with("api/handles/") {
