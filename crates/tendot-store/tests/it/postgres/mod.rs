@@ -1,7 +1,5 @@
 //! The store in PostgreSQL, with real servers: Debian's, installed if missing, as an unprivileged user.
 
-#[path = "../chance/mod.rs"]
-mod chance;
 mod clients;
 mod cut;
 mod import;

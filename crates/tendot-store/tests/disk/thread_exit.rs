@@ -13,7 +13,7 @@ use tendot_proto::Value;
 use tendot_store::Importer;
 
 /// Threads of imports that have come to their end.
-static ENDED: AtomicU32 = AtomicU32::new(0);
+static EXITED_THREADS: AtomicU32 = AtomicU32::new(0);
 
 /// Comes from the engine when it looks whether an entry is to be cleared, and takes its time.
 #[unsafe(no_mangle)]
@@ -23,17 +23,17 @@ extern "C" fn getpid() -> libc::pid_t {
     unsafe { libc::prctl(libc::PR_GET_NAME, name.as_mut_ptr()) };
     if name.starts_with(b"tendot-import") {
         std::thread::sleep(Duration::from_millis(100));
-        ENDED.fetch_add(1, Ordering::SeqCst);
+        EXITED_THREADS.fetch_add(1, Ordering::SeqCst);
     }
     // SAFETY: asks for a number.
     unsafe { libc::syscall(libc::SYS_getpid) as libc::pid_t }
 }
 
 #[test]
-fn of_an_import() {
-    let directory = tempfile::tempdir().unwrap();
+fn import_thread_exits_before_close() {
+    let directory = ram_dir();
     let mut importer = Importer::open(directory.path(), "importer", 1).unwrap();
     importer.put("10.1/name".into(), &[Value::new(1, "URL", "https://example.org/")]).unwrap();
     importer.finish(|_| {}).unwrap();
-    assert_eq!(ENDED.load(Ordering::SeqCst), 1);
+    assert_eq!(EXITED_THREADS.load(Ordering::SeqCst), 1);
 }

@@ -4,30 +4,30 @@ use std::time::Duration;
 
 use tendot_store::{CommitError, Edit, Expect, Key, Postgres, PostgresSettings, Store as _, StoreError};
 
-use crate::proxy::{Cut, Direction, Proxy};
+use super::chaos_proxy::{CutMode, Direction, ChaosProxy};
 use crate::{block_on, commit, open, put, settings};
 
 /// A store behind a proxy, the same without, and how many bytes one deposit takes each way.
-struct Setting {
-    proxy: Proxy,
+struct ProxyFixture {
+    proxy: ChaosProxy,
     store: Postgres,
     direct: Postgres,
     bytes: [usize; 2],
 }
 
-impl Setting {
+impl ProxyFixture {
     async fn new(settings: &PostgresSettings) -> Self {
         let server = tokio::task::spawn_blocking(tendot_testing::postgres::shared_server).await.unwrap();
         let database = server.create_database();
         let direct = open(&server.url(&database)).await;
-        let proxy = Proxy::start(server.port).await;
+        let proxy = ChaosProxy::start(server.port).await;
         let address = format!("postgres://postgres@127.0.0.1:{}/{database}", proxy.port);
         let store = Postgres::open(&address, settings).await.unwrap();
         // The first prepares what the others use.
         deposit(&store, "warm", 0).await.unwrap();
-        proxy.take_passed();
+        proxy.take_byte_counts();
         deposit(&store, "warm", 1).await.unwrap();
-        let bytes = proxy.take_passed();
+        let bytes = proxy.take_byte_counts();
         assert!(bytes[0] > 500 && bytes[1] > 100, "{bytes:?}");
         Self { proxy, store, direct, bytes }
     }
@@ -50,7 +50,7 @@ impl Setting {
     }
 
     /// Cuts after each of these numbers of bytes. The store finds out what happened and does what was not done.
-    async fn check(&self, direction: Direction, cut: Cut, step: usize) {
+    async fn check(&self, direction: Direction, cut: CutMode, step: usize) {
         let round = format!("{direction:?}-{cut:?}");
         let bytes = self.bytes[direction as usize];
         for number in (0..=bytes).step_by(step) {
@@ -85,44 +85,44 @@ async fn deposit(store: &Postgres, round: &str, number: usize) -> Result<u64, Co
 }
 
 #[test]
-fn on_the_way_to_the_server() {
+fn cut_towards_server() {
     block_on(async {
-        Setting::new(&settings()).await.check(Direction::ToServer, Cut::Both, 1).await;
+        ProxyFixture::new(&settings()).await.check(Direction::ToServer, CutMode::Both, 1).await;
     });
 }
 
 #[test]
-fn on_the_way_back() {
+fn cut_towards_client() {
     block_on(async {
-        Setting::new(&settings()).await.check(Direction::ToClient, Cut::Both, 1).await;
+        ProxyFixture::new(&settings()).await.check(Direction::ToClient, CutMode::Both, 1).await;
     });
 }
 
 /// What was sent arrives when the client has long been told that the connection is gone, and asks what became of it.
 #[test]
-fn what_arrives_late() {
+fn late_delivery() {
     block_on(async {
-        Setting::new(&settings()).await.check(Direction::ToServer, Cut::Late, 17).await;
+        ProxyFixture::new(&settings()).await.check(Direction::ToServer, CutMode::Late, 17).await;
     });
 }
 
 /// If the database cannot be asked again, the client is not told a lie: a refusal means that nothing was done.
 #[test]
-fn nobody_can_be_asked() {
+fn in_doubt_without_server() {
     let settings = PostgresSettings { patience: Duration::from_millis(400), ..settings() };
     block_on(async {
-        let setting = Setting::new(&settings).await;
-        let [to_server, to_client] = setting.bytes;
+        let fixture = ProxyFixture::new(&settings).await;
+        let [to_server, to_client] = fixture.bytes;
         let all = (0..=to_server).step_by(97).map(|bytes| (Direction::ToServer, bytes));
         let all = all.chain((0..=to_client).step_by(41).map(|bytes| (Direction::ToClient, bytes)));
         let (mut unknown, mut refused) = (0, 0);
         for (number, (direction, bytes)) in all.enumerate() {
-            setting.proxy.refuse(true);
-            setting.proxy.cut_after(direction, bytes, Cut::Both);
-            let result = deposit(&setting.store, "refused", number).await;
+            fixture.proxy.set_refusing(true);
+            fixture.proxy.cut_after(direction, bytes, CutMode::Both);
+            let result = deposit(&fixture.store, "refused", number).await;
             // The server has to notice, too.
             tokio::time::sleep(Duration::from_millis(30)).await;
-            let found = setting.found("refused", number).await;
+            let found = fixture.found("refused", number).await;
             match result {
                 Ok(_) => assert_eq!(found, 1, "{bytes} bytes {direction:?}"),
                 Err(CommitError::Store(StoreError::Unknown { .. })) => unknown += 1,
@@ -132,10 +132,10 @@ fn nobody_can_be_asked() {
                 }
                 Err(error) => panic!("{bytes} bytes {direction:?}: {error}"),
             }
-            setting.proxy.refuse(false);
+            fixture.proxy.set_refusing(false);
             // And it goes on.
             let mut tries = 0;
-            while let Err(error) = deposit(&setting.store, &format!("after-{tries}"), number).await {
+            while let Err(error) = deposit(&fixture.store, &format!("after-{tries}"), number).await {
                 tries += 1;
                 assert!(tries < 10, "{error}");
             }

@@ -10,7 +10,7 @@ use tendot_store::{
     Order, Past, Postgres, State, Store, StoreError,
 };
 
-use crate::proxy::{Cut, Direction, Proxy};
+use super::chaos_proxy::{CutMode, Direction, ChaosProxy};
 
 use super::{block_on, commit, logged, new_store, open, put};
 
@@ -31,15 +31,15 @@ async fn import(store: &Postgres, together: u64, records: &[(String, String)]) -
         importer.put((**name).into(), &values(data)).unwrap();
         importer.home(name.split('/').next().unwrap()).unwrap();
     }
-    let mut told = Imported::default();
-    let imported = importer.finish(|imported| told = imported.clone()).await.unwrap();
-    assert_eq!(imported, told);
+    let mut dump = Imported::default();
+    let imported = importer.finish(|imported| dump = imported.clone()).await.unwrap();
+    assert_eq!(imported, dump);
     imported
 }
 
 /// Everything that a store tells.
 #[derive(Debug, PartialEq)]
-struct Told {
+struct StoreDump {
     log: Vec<Logged>,
     records: Vec<Entry>,
     homed: Vec<Box<str>>,
@@ -47,7 +47,7 @@ struct Told {
     imports: Vec<Vec<Box<str>>>,
 }
 
-async fn told(store: &impl Store, names: &[String]) -> Told {
+async fn dump(store: &impl Store, names: &[String]) -> StoreDump {
     let log = store.changes(0, 10_000).await.unwrap();
     let mut records = Vec::new();
     let visit = |entry: &Entry| {
@@ -80,7 +80,7 @@ async fn told(store: &impl Store, names: &[String]) -> Told {
         }
         imports.push(names);
     }
-    Told { log, records, homed: store.homed(None, 1_000).await.unwrap(), histories, imports }
+    StoreDump { log, records, homed: store.homed(None, 1_000).await.unwrap(), histories, imports }
 }
 
 async fn pages(store: &impl Store, key: &Key, mut order: Order) -> Vec<Past> {
@@ -98,7 +98,7 @@ async fn pages(store: &impl Store, key: &Key, mut order: Order) -> Vec<Past> {
 
 /// Whatever happens to names between imports, both stores tell the same afterwards.
 #[test]
-fn the_same_as_into_an_embedded_store() {
+fn matches_embedded_import() {
     let mut state = 7_u64;
     let mut random = |below: u64| {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -110,7 +110,7 @@ fn the_same_as_into_an_embedded_store() {
         number => format!("10.{}/Name-{number}", number % 3),
     };
     let names: Vec<String> = (0..24).map(name).collect();
-    let directory = tempfile::tempdir().unwrap();
+    let directory = ram_dir();
     let store = block_on(new_store());
     for _ in 0..20 {
         let embedded = Embedded::open(directory.path()).unwrap();
@@ -139,13 +139,13 @@ fn the_same_as_into_an_embedded_store() {
         let one = import_embedded(directory.path(), &records);
         assert_eq!(one, block_on(import(&store, 1_000, &records)));
         let embedded = Embedded::open(directory.path()).unwrap();
-        assert_eq!(block_on(told(&embedded, &names)), block_on(told(&store, &names)));
+        assert_eq!(block_on(dump(&embedded, &names)), block_on(dump(&store, &names)));
     }
     let secret = "secret of";
     let has_secret = |past: &Past| format!("{past:?}").contains(secret);
-    let told = block_on(told(&store, &names));
-    assert!(!told.histories.values().flatten().any(has_secret), "a secret is in the history");
-    assert!(told.log.iter().any(|line| line.kind == EditKind::Import && line.count > 5));
+    let dump = block_on(dump(&store, &names));
+    assert!(!dump.histories.values().flatten().any(has_secret), "a secret is in the history");
+    assert!(dump.log.iter().any(|line| line.kind == EditKind::Import && line.count > 5));
 }
 
 fn import_embedded(directory: &Path, records: &[(String, String)]) -> Imported {
@@ -163,14 +163,14 @@ fn records(count: usize, data: &str) -> Vec<(String, String)> {
 
 /// In several transactions: each has its line, and the names that it tells are its own.
 #[test]
-fn in_parts() {
+fn several_transactions() {
     let store = block_on(new_store());
     let names: Vec<String> = records(25, "").into_iter().map(|(name, _)| name).collect();
     let imported = block_on(import(&store, 10, &records(25, "first")));
     assert_eq!((imported.created, imported.changed), (25, 0));
-    let first = block_on(told(&store, &names));
-    let counts = |told: &Told| -> Vec<(EditKind, u64)> {
-        told.log
+    let first = block_on(dump(&store, &names));
+    let counts = |dump: &StoreDump| -> Vec<(EditKind, u64)> {
+        dump.log
             .iter()
             .filter(|line| line.kind == EditKind::Import)
             .map(|line| (line.kind, line.count))
@@ -181,12 +181,12 @@ fn in_parts() {
     assert!(first.histories.values().all(|past| past.len() == 1));
     let imported = block_on(import(&store, 10, &records(25, "second")));
     assert_eq!((imported.created, imported.changed), (0, 25));
-    let second = block_on(told(&store, &names));
+    let second = block_on(dump(&store, &names));
     assert!(second.histories.values().all(|past| past.len() == 2));
     assert_eq!(second.imports.iter().map(Vec::len).collect::<Vec<_>>(), [0, 0, 0, 10, 10, 5]);
     let imported = block_on(import(&store, 10, &records(25, "second")));
     assert_eq!((imported.created, imported.changed, imported.unchanged), (0, 0, 25));
-    assert_eq!(block_on(told(&store, &names)), second);
+    assert_eq!(block_on(dump(&store, &names)), second);
 }
 
 /// An import that ends between two of its transactions: what it wrote stays, and the same again writes the rest.
@@ -222,7 +222,7 @@ fn interrupted() {
 
 /// Others write the same names through another store meanwhile: no change is lost, and each finds what was before it.
 #[test]
-fn beside_others_who_write() {
+fn concurrent_writers() {
     block_on(async {
         let server = tokio::task::spawn_blocking(tendot_testing::postgres::shared_server).await.unwrap();
         let address = server.url(&server.create_database());
@@ -272,7 +272,7 @@ fn beside_others_who_write() {
 
 /// Who holds the lock for a while is waited for; an import whose connection is cut tells it.
 #[test]
-fn cut_off() {
+fn connection_terminated() {
     block_on(async {
         let server = tokio::task::spawn_blocking(tendot_testing::postgres::shared_server).await.unwrap();
         let database = server.create_database();
@@ -295,27 +295,27 @@ fn cut_off() {
     });
 }
 
-/// The connection is cut after some number of bytes, each way: what was told to be there is, nothing else is unless that is told
+/// The connection is cut after some number of bytes, each way: what was dump to be there is, nothing else is unless that is dump
 /// to be unknown, and the same import again writes the rest.
 #[test]
-fn cut_after_any_bytes() {
+fn cut_at_any_byte() {
     block_on(async {
         let server = tokio::task::spawn_blocking(tendot_testing::postgres::shared_server).await.unwrap();
         let database = server.create_database();
         let direct = open(&server.url(&database)).await;
-        let proxy = Proxy::start(server.port).await;
+        let proxy = ChaosProxy::start(server.port).await;
         let address = format!("postgres://postgres@127.0.0.1:{}/{database}", proxy.port);
         let behind = open(&address).await;
-        let attempt = async |store: &Postgres, number: usize, told: &mut u64| {
+        let attempt = async |store: &Postgres, number: usize, dump: &mut u64| {
             let mut importer = store.importer("importer", AT).unwrap().together(10);
             for name in 0..20 {
                 importer.put(format!("10.1/{number}-{name:02}").into(), &values("1")).unwrap();
             }
-            importer.finish(|imported| *told = imported.created).await
+            importer.finish(|imported| *dump = imported.created).await
         };
-        proxy.take_passed();
+        proxy.take_byte_counts();
         attempt(&behind, 0, &mut 0).await.unwrap();
-        let [to_server, to_client] = proxy.take_passed();
+        let [to_server, to_client] = proxy.take_byte_counts();
         let all = (0..to_server).step_by(to_server / 20).map(|bytes| (Direction::ToServer, bytes));
         // What is heard last, that it was committed, has a few bytes only.
         let heard = (0..to_client / 2).step_by(to_client / 10).chain((to_client / 2..to_client).step_by(15));
@@ -328,23 +328,23 @@ fn cut_after_any_bytes() {
             if number >= planned && unknown > 0 {
                 break;
             }
-            proxy.cut_after(direction, bytes, Cut::Both);
-            let mut told = 0;
-            let result = attempt(&behind, number + 1, &mut told).await;
+            proxy.cut_after(direction, bytes, CutMode::Both);
+            let mut dump = 0;
+            let result = attempt(&behind, number + 1, &mut dump).await;
             // Who has the lock afterwards finds all that will be there.
             commit(&direct, vec![put("10.1/after", "x", Expect::Any)]).await.unwrap();
             let mut rest = 0;
             let again = attempt(&direct, number + 1, &mut rest).await.unwrap();
             let found = again.unchanged;
-            let place = format!("{bytes} bytes {direction:?}: told {told}, found {found}");
+            let place = format!("{bytes} bytes {direction:?}: dump {dump}, found {found}");
             match result {
                 Ok(_) => assert_eq!(found, 20, "{place}"),
                 Err(ImportError::Store(StoreError::Unknown { .. })) => {
-                    assert!(found == told || found == told + 10, "{place}");
+                    assert!(found == dump || found == dump + 10, "{place}");
                     unknown += 1;
                 }
                 Err(error) => {
-                    assert_eq!(found, told, "{place}: {error}");
+                    assert_eq!(found, dump, "{place}: {error}");
                     failed += 1;
                 }
             }

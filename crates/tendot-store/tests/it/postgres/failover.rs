@@ -19,12 +19,12 @@ async fn open(cluster: &PostgresCluster, options: &str) -> Postgres {
 }
 
 /// Does something that waits for servers, beside the runtime.
-async fn wait<T: Send + 'static>(cluster: &Arc<PostgresCluster>, act: fn(&PostgresCluster) -> T) -> T {
+async fn run_blocking<T: Send + 'static>(cluster: &Arc<PostgresCluster>, act: fn(&PostgresCluster) -> T) -> T {
     let cluster = Arc::clone(cluster);
     tokio::task::spawn_blocking(move || act(&cluster)).await.unwrap()
 }
 
-async fn until(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
+async fn wait_until_async(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
     let end = Instant::now() + Duration::from_secs(20);
     while !is_so().await {
         assert!(Instant::now() < end, "{what}: not in time");
@@ -37,12 +37,12 @@ async fn url(store: &Postgres, name: &str) -> Option<String> {
     Some(String::from_utf8_lossy(&entry.values[0].data).into_owned())
 }
 
-fn roles(store: &Postgres) -> Vec<HostRole> {
+fn host_roles(store: &Postgres) -> Vec<HostRole> {
     store.hosts().into_iter().map(|host| host.role).collect()
 }
 
 /// How often a server was asked for records.
-async fn reads(server: &PostgresServer) -> u64 {
+async fn record_reads(server: &PostgresServer) -> u64 {
     let sql = "select coalesce(idx_scan, 0) from pg_stat_user_tables where relname = 'tendot_records'";
     server.query_text("postgres", sql).await.parse().unwrap_or(0)
 }
@@ -50,7 +50,7 @@ async fn reads(server: &PostgresServer) -> u64 {
 const NAME: &str = "10.1000/1";
 
 #[test]
-fn who_is_asked() {
+fn read_routing() {
     let cluster = Arc::new(PostgresCluster::start());
     block_on(async {
         let (store, other) =
@@ -58,7 +58,7 @@ fn who_is_asked() {
         let edits = vec![put(NAME, "first", Expect::Absent), Edit::Home { prefix: "10.1000".into() }];
         commit(&store, edits).await.unwrap();
         let expected = [HostRole::Primary, HostRole::Standby, HostRole::Standby];
-        until("all are seen", async || roles(&store) == expected).await;
+        wait_until_async("all are seen", async || host_roles(&store) == expected).await;
 
         // What was just written here is there, whoever is asked.
         for round in 0..200 {
@@ -68,7 +68,7 @@ fn who_is_asked() {
             assert!(recent(store.is_homed(b"10.1000")).await.unwrap());
         }
 
-        // What others write is there at once for who reads what is current, and soon for all; and versions tell.
+        // What others write is there at once for who record_reads what is current, and soon for all; and versions tell.
         let versions = store.versions().unwrap();
         let key = Key::new(NAME).unwrap();
         let mut took = Vec::new();
@@ -78,7 +78,7 @@ fn who_is_asked() {
             commit(&other, vec![put(NAME, &data, Expect::Any)]).await.unwrap();
             let committed = Instant::now();
             assert_eq!(url(&store, NAME).await, Some(data.clone()), "the primary is asked");
-            until("versions tell", async || !versions.is_current(version)).await;
+            wait_until_async("versions tell", async || !versions.is_current(version)).await;
             // From here on nobody is asked who does not know it.
             assert_eq!(recent(url(&store, NAME)).await, Some(data));
             took.push(committed.elapsed());
@@ -88,43 +88,43 @@ fn who_is_asked() {
         assert!(took[5] < Duration::from_secs(1) && took[9] < Duration::from_secs(5), "{took:?}");
 
         // Standbys are really asked, and the primary is spared; or the other way round if that is said.
-        until("all is level", async || store.hosts().iter().all(|host| host.behind == Some(0))).await;
+        wait_until_async("all is level", async || store.hosts().iter().all(|host| host.behind == Some(0))).await;
         for (asked, expects_standbys) in [(&store, true), (&other, false)] {
             for _ in 0..400 {
                 assert!(recent(url(asked, NAME)).await.is_some());
             }
             // The servers count when a connection has been quiet for a while.
-            let standbys = async || reads(&cluster.standbys[0]).await + reads(&cluster.standbys[1]).await;
+            let standbys = async || record_reads(&cluster.standbys[0]).await + record_reads(&cluster.standbys[1]).await;
             if expects_standbys {
-                until("the standbys are asked", async || standbys().await >= 200).await;
+                wait_until_async("the standbys are asked", async || standbys().await >= 200).await;
             } else {
-                until("the primary is asked", async || reads(&cluster.primary).await >= 400).await;
+                wait_until_async("the primary is asked", async || record_reads(&cluster.primary).await >= 400).await;
             }
         }
 
         // One of them stops; then both.
-        wait(&cluster, |cluster| cluster.standbys[0].kill()).await;
+        run_blocking(&cluster, |cluster| cluster.standbys[0].kill()).await;
         for _ in 0..50 {
             assert!(recent(url(&store, NAME)).await.is_some());
         }
-        until("it is missed", async || roles(&store)[1] == HostRole::Unreachable).await;
+        wait_until_async("it is missed", async || host_roles(&store)[1] == HostRole::Unreachable).await;
         commit(&store, vec![put(NAME, "with one", Expect::Any)]).await.unwrap();
         assert_eq!(recent(url(&store, NAME)).await.as_deref(), Some("with one"));
-        wait(&cluster, |cluster| cluster.standbys[0].restart()).await;
-        until("it is back", async || roles(&store)[1] == HostRole::Standby).await;
+        run_blocking(&cluster, |cluster| cluster.standbys[0].restart()).await;
+        wait_until_async("it is back", async || host_roles(&store)[1] == HostRole::Standby).await;
     });
 }
 
 /// A standby that does not follow is not asked for what it cannot know.
 #[test]
-fn a_standby_that_lags() {
+fn lagging_standby() {
     let cluster = Arc::new(PostgresCluster::start());
     block_on(async {
         let store = open(&cluster, "").await;
         commit(&store, vec![put(NAME, "first", Expect::Absent), put("10.1000/2", "other", Expect::Absent)])
             .await
             .unwrap();
-        until("all is level", async || store.hosts().iter().all(|host| host.behind == Some(0))).await;
+        wait_until_async("all is level", async || store.hosts().iter().all(|host| host.behind == Some(0))).await;
         cluster.standbys[0].execute("postgres", "select pg_wal_replay_pause()").await;
         for round in 0..20 {
             let data = format!("round {round}");
@@ -134,19 +134,19 @@ fn a_standby_that_lags() {
                 assert_eq!(recent(url(&store, "10.1000/2")).await.as_deref(), Some("other"));
             }
         }
-        until("the lag is told", async || {
+        wait_until_async("the lag is told", async || {
             let host = store.hosts().swap_remove(1);
             host.behind == Some(20) && host.lag.is_some_and(|lag| lag > Duration::from_millis(300))
         })
         .await;
         cluster.standbys[0].execute("postgres", "select pg_wal_replay_resume()").await;
-        until("it is level again", async || store.hosts()[1].behind == Some(0)).await;
+        wait_until_async("it is level again", async || store.hosts()[1].behind == Some(0)).await;
     });
 }
 
 /// A standby that takes no logins is nobody's trouble: others are asked.
 #[test]
-fn a_standby_that_refuses() {
+fn standby_rejects_logins() {
     let cluster = Arc::new(PostgresCluster::start());
     block_on(async {
         cluster.primary.execute("postgres", "create role tendot superuser login").await;
@@ -155,18 +155,18 @@ fn a_standby_that_refuses() {
         // Those who come too early are not known to standbys.
         let known = "select count(*) from pg_roles where rolname = 'tendot'";
         for standby in &cluster.standbys {
-            until("the role is known", async || standby.psql(known) == "1").await;
+            wait_until_async("the role is known", async || standby.psql(known) == "1").await;
         }
         let store = Postgres::open(&address, &settings).await.unwrap();
         commit(&store, vec![put(NAME, "first", Expect::Absent)]).await.unwrap();
-        until("all is level", async || store.hosts().iter().all(|host| host.behind == Some(0))).await;
+        wait_until_async("all is level", async || store.hosts().iter().all(|host| host.behind == Some(0))).await;
         for standby in &cluster.standbys {
             let rules = standby.dir().join("data/pg_hba.conf");
             let before = std::fs::read_to_string(&rules).unwrap();
             std::fs::write(&rules, format!("host all tendot all reject\n{before}")).unwrap();
             standby.psql("select pg_reload_conf()");
             let own = standby.url("postgres").replace("//postgres@", "//tendot@");
-            until("the rule is known", async || {
+            wait_until_async("the rule is known", async || {
                 tokio_postgres::connect(&own, tokio_postgres::NoTls).await.is_err()
             })
             .await;
@@ -179,13 +179,13 @@ fn a_standby_that_refuses() {
         for _ in 0..100 {
             assert_eq!(recent(url(&store, NAME)).await.as_deref(), Some("first"));
         }
-        until("they are watched", async || roles(&store)[1..] == [HostRole::Standby; 2]).await;
+        wait_until_async("they are watched", async || host_roles(&store)[1..] == [HostRole::Standby; 2]).await;
     });
 }
 
 /// What is acknowledged is on a standby, too, if these are waited for, whatever the database's own default is.
 #[test]
-fn standbys_are_waited_for() {
+fn synchronous_commit_is_enforced() {
     let server = PostgresServer::start("");
     block_on(async {
         for default in ["off", "local"] {
@@ -195,7 +195,7 @@ fn standbys_are_waited_for() {
             let store = crate::open(&server.url(&database)).await;
             server.psql("alter system set synchronous_standby_names = 'nobody'");
             server.psql("select pg_reload_conf()");
-            until("it is known", async || server.psql("show synchronous_standby_names") == "nobody").await;
+            wait_until_async("it is known", async || server.psql("show synchronous_standby_names") == "nobody").await;
             // Those who are connected already hear of it a moment later.
             tokio::time::sleep(Duration::from_millis(300)).await;
             let mut committing = pin!(commit(&store, vec![put(NAME, "x", Expect::Absent)]));
@@ -211,7 +211,7 @@ fn standbys_are_waited_for() {
 /// The primary is killed under load. Reads go on, changes are refused soon, and after a standby was promoted all goes on: nothing
 /// that was acknowledged is lost, and nothing is there twice.
 #[test]
-fn fail_over() {
+fn failover_under_load() {
     let cluster = Arc::new(PostgresCluster::start());
     block_on(async {
         let store = Arc::new(open(&cluster, "").await);
@@ -249,22 +249,22 @@ fn fail_over() {
             })
             .collect();
         tokio::time::sleep(Duration::from_secs(1)).await;
-        wait(&cluster, |cluster| cluster.primary.kill()).await;
+        run_blocking(&cluster, |cluster| cluster.primary.kill()).await;
         let killed = Instant::now();
         // Reads go on, those that want to know what is there now, too: both standbys may know all.
         while killed.elapsed() < Duration::from_secs(3) {
             assert_eq!(recent(url(&other, NAME)).await.as_deref(), Some("first"));
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
-        until("it is missed", async || roles(&other)[0] == HostRole::Unreachable).await;
+        wait_until_async("it is missed", async || host_roles(&other)[0] == HostRole::Unreachable).await;
         let refused = commit(&other, vec![put(NAME, "second", Expect::Any)]).await.unwrap_err();
         assert!(matches!(refused, CommitError::Store(StoreError::ReadOnly { .. })), "{refused}");
 
-        wait(&cluster, |cluster| {
+        run_blocking(&cluster, |cluster| {
             cluster.promote();
         })
         .await;
-        until("changes are taken", async || {
+        wait_until_async("changes are taken", async || {
             commit(&store, vec![put(NAME, "third", Expect::Any)]).await.is_ok()
         })
         .await;
@@ -285,19 +285,19 @@ fn fail_over() {
         }
         assert!(acknowledged > 100, "{acknowledged} acknowledged");
         assert_eq!(unknown, 0, "the new primary was asked");
-        until("the other store knows", async || recent(url(&other, NAME)).await.as_deref() == Some("third"))
+        wait_until_async("the other store knows", async || recent(url(&other, NAME)).await.as_deref() == Some("third"))
             .await;
         crate::logged(&store).await;
 
         // The old primary comes back as a standby.
-        wait(&cluster, |cluster| {
+        run_blocking(&cluster, |cluster| {
             let is_primary = |server: &&PostgresServer| server.psql("select pg_is_in_recovery()") == "f";
             let new = cluster.standbys.iter().find(is_primary).unwrap();
             cluster.primary.rejoin(new, "old");
         })
         .await;
-        until("it is there again", async || {
-            roles(&store).iter().filter(|role| **role == HostRole::Standby).count() == 2
+        wait_until_async("it is there again", async || {
+            host_roles(&store).iter().filter(|role| **role == HostRole::Standby).count() == 2
                 && store.hosts().iter().all(|host| host.behind == Some(0))
         })
         .await;
@@ -307,7 +307,7 @@ fn fail_over() {
 /// A primary that was lost with a change that nobody else had, and comes back as a standby by itself, is not asked: it knows another
 /// history. And what was kept of that change is not kept any more.
 #[test]
-fn a_standby_astray() {
+fn diverged_standby_is_not_used() {
     let cluster = Arc::new(PostgresCluster::start());
     block_on(async {
         let store = open(&cluster, "").await;
@@ -315,9 +315,9 @@ fn a_standby_astray() {
         commit(&store, vec![put(NAME, "first", Expect::Absent), put(other, "first", Expect::Absent)])
             .await
             .unwrap();
-        until("all is level", async || store.hosts().iter().all(|host| host.behind == Some(0))).await;
+        wait_until_async("all is level", async || store.hosts().iter().all(|host| host.behind == Some(0))).await;
         // Nobody follows, and nobody is waited for.
-        wait(&cluster, |cluster| {
+        run_blocking(&cluster, |cluster| {
             cluster.standbys.iter().for_each(PostgresServer::kill);
             cluster.primary.psql("alter system set synchronous_standby_names = ''");
             cluster.primary.psql("select pg_reload_conf()");
@@ -329,19 +329,19 @@ fn a_standby_astray() {
         let (versions, key) = (store.versions().unwrap(), Key::new(NAME).unwrap());
         assert_eq!(recent(url(&store, NAME)).await.as_deref(), Some("lost 4"));
         let version = versions.of(&key).unwrap();
-        wait(&cluster, |cluster| {
+        run_blocking(&cluster, |cluster| {
             cluster.primary.kill();
             cluster.standbys.iter().for_each(PostgresServer::restart);
             let new = cluster.promote();
             cluster.primary.restart_diverged(new);
         })
         .await;
-        until("changes are taken", async || {
+        wait_until_async("changes are taken", async || {
             commit(&store, vec![put(other, "second", Expect::Any)]).await.is_ok()
         })
         .await;
         assert!(!versions.is_current(version), "what was made of the lost change is not right any more");
-        until("it is there", async || roles(&store)[0] == HostRole::Standby).await;
+        wait_until_async("it is there", async || host_roles(&store)[0] == HostRole::Standby).await;
         for _ in 0..200 {
             assert_eq!(recent(url(&store, other)).await.as_deref(), Some("second"));
             assert_eq!(recent(url(&store, NAME)).await.as_deref(), Some("first"));
@@ -352,16 +352,16 @@ fn a_standby_astray() {
 
 /// Without a primary, standbys that were away for a moment are asked again: they have what was known of them, or all that was known.
 #[test]
-fn standbys_that_come_back_without_a_primary() {
+fn standbys_restart_without_primary() {
     let cluster = Arc::new(PostgresCluster::start());
     block_on(async {
         let store = open(&cluster, "").await;
         commit(&store, vec![put(NAME, "first", Expect::Absent)]).await.unwrap();
-        until("all is level", async || store.hosts().iter().all(|host| host.behind == Some(0))).await;
+        wait_until_async("all is level", async || store.hosts().iter().all(|host| host.behind == Some(0))).await;
         // It starts from here.
-        wait(&cluster, |cluster| cluster.primary.psql("checkpoint")).await;
+        run_blocking(&cluster, |cluster| cluster.primary.psql("checkpoint")).await;
         tokio::time::sleep(Duration::from_millis(500)).await;
-        wait(&cluster, |cluster| {
+        run_blocking(&cluster, |cluster| {
             cluster.standbys[1].psql("checkpoint");
             cluster.standbys[1].psql("alter system set recovery_min_apply_delay = '1h'");
             cluster.standbys[1].psql("select pg_reload_conf()");
@@ -369,37 +369,37 @@ fn standbys_that_come_back_without_a_primary() {
         .await;
         tokio::time::sleep(Duration::from_millis(300)).await;
         commit(&store, vec![put(NAME, "second", Expect::Any)]).await.unwrap();
-        until("one is level", async || store.hosts()[1].behind == Some(0)).await;
+        wait_until_async("one is level", async || store.hosts()[1].behind == Some(0)).await;
         assert_eq!(store.hosts()[2].behind, Some(1), "the other one waits");
         let answer = async |store: &Postgres| {
             let entry = recent(store.get(&Key::new(NAME).unwrap())).await.ok()??;
             Some(String::from_utf8_lossy(&entry.values[0].data).into_owned())
         };
-        wait(&cluster, |cluster| {
+        run_blocking(&cluster, |cluster| {
             cluster.primary.kill();
             cluster.standbys.iter().for_each(PostgresServer::kill);
         })
         .await;
-        until("nobody is there", async || answer(&store).await.is_none()).await;
+        wait_until_async("nobody is there", async || answer(&store).await.is_none()).await;
         let asked = || store.hosts().iter().map(|host| host.is_asked).collect::<Vec<_>>();
-        wait(&cluster, |cluster| cluster.standbys[1].restart()).await;
-        until("an older answer is better than none", async || {
+        run_blocking(&cluster, |cluster| cluster.standbys[1].restart()).await;
+        wait_until_async("an older answer is better than none", async || {
             answer(&store).await.as_deref() == Some("first")
         })
         .await;
         assert_eq!(asked(), [false, false, true]);
-        wait(&cluster, |cluster| cluster.standbys[0].restart()).await;
-        until("who knows all is asked", async || asked() == [false, true, true]).await;
+        run_blocking(&cluster, |cluster| cluster.standbys[0].restart()).await;
+        wait_until_async("who knows all is asked", async || asked() == [false, true, true]).await;
         for _ in 0..20 {
             assert_eq!(answer(&store).await.as_deref(), Some("second"));
         }
     });
 }
 
-/// Servers that are silent, though nobody refuses a connection: others are asked, changes that wait are refused soon, and after a
+/// Servers that are silent, though nobody refuses a connection: others are asked, changes that run_blocking are refused soon, and after a
 /// promotion all goes on.
 #[test]
-fn silence() {
+fn unresponsive_hosts() {
     let cluster = Arc::new(PostgresCluster::start());
     block_on(async {
         // Nobody waits as long as they might.
@@ -407,10 +407,10 @@ fn silence() {
         let store = Postgres::open(&cluster.url("postgres", ""), &settings).await.unwrap();
         let store = Arc::new(store);
         commit(&store, vec![put(NAME, "first", Expect::Absent)]).await.unwrap();
-        until("all is level", async || store.hosts().iter().all(|host| host.behind == Some(0))).await;
+        wait_until_async("all is level", async || store.hosts().iter().all(|host| host.behind == Some(0))).await;
         assert_eq!(recent(url(&store, NAME)).await.as_deref(), Some("first"));
 
-        wait(&cluster, |cluster| cluster.standbys[0].signal("STOP")).await;
+        run_blocking(&cluster, |cluster| cluster.standbys[0].signal("STOP")).await;
         let (stopped, mut slowest) = (Instant::now(), Duration::ZERO);
         while stopped.elapsed() < Duration::from_secs(3) {
             let asked = Instant::now();
@@ -418,16 +418,16 @@ fn silence() {
             slowest = slowest.max(asked.elapsed());
         }
         assert!(slowest < Duration::from_secs(8), "answered after {slowest:?}");
-        assert_eq!(roles(&store)[1], HostRole::Unreachable);
-        wait(&cluster, |cluster| cluster.standbys[0].signal("CONT")).await;
-        until("all is level", async || store.hosts().iter().all(|host| host.behind == Some(0))).await;
+        assert_eq!(host_roles(&store)[1], HostRole::Unreachable);
+        run_blocking(&cluster, |cluster| cluster.standbys[0].signal("CONT")).await;
+        wait_until_async("all is level", async || store.hosts().iter().all(|host| host.behind == Some(0))).await;
 
-        wait(&cluster, |cluster| cluster.primary.signal("STOP")).await;
+        run_blocking(&cluster, |cluster| cluster.primary.signal("STOP")).await;
         let waiting: Vec<_> = (0..4)
             .map(|number| {
                 let store = Arc::clone(&store);
                 tokio::spawn(async move {
-                    // The first is sent, the others wait behind it.
+                    // The first is sent, the others run_blocking behind it.
                     tokio::time::sleep(Duration::from_millis(50 * number)).await;
                     let asked = Instant::now();
                     let name = format!("10.1000/waiting-{number}");
@@ -443,17 +443,17 @@ fn silence() {
         }
         assert_eq!(recent(url(&store, NAME)).await.as_deref(), Some("first"));
 
-        wait(&cluster, |cluster| {
+        run_blocking(&cluster, |cluster| {
             cluster.promote();
         })
         .await;
         let promoted = Instant::now();
-        until("changes are taken", async || {
+        wait_until_async("changes are taken", async || {
             commit(&store, vec![put(NAME, "second", Expect::Any)]).await.is_ok()
         })
         .await;
         assert!(promoted.elapsed() < Duration::from_secs(10), "after {:?}", promoted.elapsed());
-        wait(&cluster, |cluster| cluster.primary.kill()).await;
+        run_blocking(&cluster, |cluster| cluster.primary.kill()).await;
         assert_eq!(crate::logged(&store).await.len(), 2);
     });
 }

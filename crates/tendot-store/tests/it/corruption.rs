@@ -1,4 +1,4 @@
-//! A bit flips, anywhere in the file: `verify` finds it, or it does not matter; and no record is ever served that is not
+//! A bit flip_count, anywhere in the file: `verify` finds it, or it does not matter; and no record is ever served that is not
 //! right.
 //!
 //! What cannot be excluded, because LMDB's pages have no checksums and none is looked for with each read: a flipped bit in
@@ -8,7 +8,6 @@
 #![cfg(target_os = "linux")]
 #![allow(clippy::print_stdout, reason = "the seed is told when a test fails")]
 
-mod chance;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -17,38 +16,38 @@ use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use chance::{Chance, seed};
+use tendot_testing::{SeededRng, test_seed};
 use pollster::block_on;
 use tempfile::TempDir;
 use tendot_proto::Value;
 use tendot_store::{Change, Edit, Embedded, Entry, Expect, Importer, Key, Store};
 
-/// Set in the process that flips: where, from which flip on, and the seed.
-const PLACE: &str = "TENDOT_BITS_PLACE";
-const FIRST: &str = "TENDOT_BITS_FIRST";
+/// Set in the process that flip_count: where, from which flip on, and the seed.
+const DIRECTORY_VAR: &str = "TENDOT_BITS_PLACE";
+const FIRST_FLIP_VAR: &str = "TENDOT_BITS_FIRST";
 
 /// Bytes at the beginning of the two first pages whose bits are all flipped: they tell where everything is.
-const TOLD: usize = 160;
+const META_PAGE_BYTES: usize = 160;
 
-/// Flips elsewhere, by chance; more with `TENDOT_FLIPS=100000`.
-const FLIPS: usize = 3_000;
+/// Flips elsewhere, by rng; more with `TENDOT_FLIPS=100000`.
+const DEFAULT_FLIPS: usize = 3_000;
 
-fn flips() -> usize {
-    let given = std::env::var("TENDOT_FLIPS").ok().and_then(|flips| flips.parse().ok());
-    2 * TOLD * 8 + given.unwrap_or(FLIPS)
+fn flip_count() -> usize {
+    let given = std::env::var("TENDOT_FLIPS").ok().and_then(|flip_count| flip_count.parse().ok());
+    2 * META_PAGE_BYTES * 8 + given.unwrap_or(DEFAULT_FLIPS)
 }
 
 /// Which byte, and which bit of it.
-fn place(flip: usize, length: usize, seed: u64) -> (usize, u8) {
-    if flip < 2 * TOLD * 8 {
+fn flip_position(flip: usize, length: usize, seed: u64) -> (usize, u8) {
+    if flip < 2 * META_PAGE_BYTES * 8 {
         let (byte, bit) = (flip / 8, flip % 8);
-        return (byte / TOLD * 4_096 + byte % TOLD, 1 << bit);
+        return (byte / META_PAGE_BYTES * 4_096 + byte % META_PAGE_BYTES, 1 << bit);
     }
-    let mut chance = Chance::new(seed ^ (flip as u64) << 32);
-    (chance.below(length), 1 << chance.below(8))
+    let mut rng = SeededRng::new(seed ^ (flip as u64) << 32);
+    (rng.below(length), 1 << rng.below(8))
 }
 
-fn memory() -> TempDir {
+fn ram_dir() -> TempDir {
     tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap()
 }
 
@@ -67,10 +66,10 @@ fn commit(store: &Embedded, edits: Vec<Edit>) {
 }
 
 /// Everything that ever was under each name, the last at the end.
-type Versions = BTreeMap<String, Vec<Option<Entry>>>;
+type RecordVersions = BTreeMap<String, Vec<Option<Entry>>>;
 
 /// A store with all that there can be: branches, large records, free pages, tombstones, shared parts.
-fn make(directory: &Path) -> Versions {
+fn build_store(directory: &Path) -> RecordVersions {
     let names: Vec<String> = (0..120).map(|number| format!("10.1/Name-{number:03}")).collect();
     let mut importer = Importer::open(directory, "importer", 1).unwrap();
     for name in &names {
@@ -81,8 +80,8 @@ fn make(directory: &Path) -> Versions {
     importer.home("10.1").unwrap();
     importer.finish(|_| {}).unwrap();
     let store = Embedded::open(directory).unwrap();
-    let mut versions = Versions::new();
-    let note = |versions: &mut Versions| {
+    let mut versions = RecordVersions::new();
+    let note = |versions: &mut RecordVersions| {
         for name in &names {
             let entry = block_on(store.get(&key(name))).unwrap();
             let known = versions.entry(name.clone()).or_default();
@@ -111,19 +110,19 @@ fn make(directory: &Path) -> Versions {
 }
 
 #[test]
-fn every_flip_is_found_or_does_not_matter() {
-    let seed = seed();
-    println!("TENDOT_SEED={seed}");
-    let root = memory();
-    make(&root.path().join("store"));
+fn bit_flips_are_detected_or_harmless() {
+    let seed = test_seed();
+    println!("TENDOT_TEST_SEED={seed}");
+    let root = ram_dir();
+    build_store(&root.path().join("store"));
     let mut outcomes: BTreeMap<String, usize> = BTreeMap::new();
     let mut first = 0;
-    while first < flips() {
+    while first < flip_count() {
         let output = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "flips_until_it_ends", "--nocapture"])
-            .env(PLACE, root.path())
-            .env(FIRST, first.to_string())
-            .env("TENDOT_SEED", seed.to_string())
+            .args(["--exact", "child_flips_bits", "--nocapture"])
+            .env(DIRECTORY_VAR, root.path())
+            .env(FIRST_FLIP_VAR, first.to_string())
+            .env("TENDOT_TEST_SEED", seed.to_string())
             .output()
             .unwrap();
         let said = String::from_utf8_lossy(&output.stdout);
@@ -152,53 +151,53 @@ fn every_flip_is_found_or_does_not_matter() {
         first = number + 1;
     }
     println!("{outcomes:?}");
-    assert_eq!(outcomes.values().sum::<usize>(), flips());
+    assert_eq!(outcomes.values().sum::<usize>(), flip_count());
     for outcome in ["found", "harmless"] {
         assert!(outcomes.get(outcome).is_some_and(|count| *count > 100), "{outcomes:?}");
     }
 }
 
-/// Not a test by itself: flips one bit after the other until a page ends the process.
+/// Not a test by itself: flip_count one bit after the other until a page ends the process.
 #[test]
-fn flips_until_it_ends() {
-    let Some(root) = std::env::var_os(PLACE).map(PathBuf::from) else { return };
-    let first: usize = std::env::var(FIRST).unwrap().parse().unwrap();
-    let versions = make(&root.join(format!("versions-{first}")));
+fn child_flips_bits() {
+    let Some(root) = std::env::var_os(DIRECTORY_VAR).map(PathBuf::from) else { return };
+    let first: usize = std::env::var(FIRST_FLIP_VAR).unwrap().parse().unwrap();
+    let versions = build_store(&root.join(format!("versions-{first}")));
     std::fs::remove_dir_all(root.join(format!("versions-{first}"))).unwrap();
     let good = std::fs::read(root.join("store/data.mdb")).unwrap();
     let path = root.join("flipped");
     let _ = std::fs::remove_dir_all(&path);
     std::fs::create_dir(&path).unwrap();
-    std::fs::write(path.join("data.mdb"), &good).unwrap();
+    std::fs::check_writes(path.join("data.mdb"), &good).unwrap();
     let file = File::options().write(true).open(path.join("data.mdb")).unwrap();
-    let seed = seed();
+    let seed = test_seed();
     for flip in first..flips() {
-        let (byte, bit) = place(flip, good.len(), seed);
-        say(&format!("flip {flip}"));
+        let (byte, bit) = flip_position(flip, good.len(), seed);
+        emit(&format!("flip {flip}"));
         file.write_all_at(&[good[byte] ^ bit], byte as u64).unwrap();
-        let outcome = look(&path, &versions, &format!("byte {byte}, bit {bit}"));
+        let outcome = check_reads(&path, &versions, &format!("byte {byte}, bit {bit}"));
         file.write_all_at(&good[byte..=byte], byte as u64).unwrap();
-        if outcome == "harmless" && (flip < 2 * TOLD * 8 || flip % 4 == 0) {
+        if outcome == "harmless" && (flip < 2 * META_PAGE_BYTES * 8 || flip % 4 == 0) {
             file.write_all_at(&[good[byte] ^ bit], byte as u64).unwrap();
-            write(&path, &versions, &format!("byte {byte}, bit {bit}"));
-            std::fs::write(path.join("data.mdb"), &good).unwrap();
+            check_writes(&path, &versions, &format!("byte {byte}, bit {bit}"));
+            std::fs::check_writes(path.join("data.mdb"), &good).unwrap();
         }
-        say(&format!("outcome {outcome}"));
+        emit(&format!("outcome {outcome}"));
     }
 }
 
-fn say(what: &str) {
+fn emit(what: &str) {
     let mut out = std::io::stdout().lock();
     writeln!(out, "\n{what} .").unwrap();
     out.flush().unwrap();
 }
 
 /// Reads everything.
-fn look(path: &Path, versions: &Versions, flip: &str) -> &'static str {
+fn check_reads(path: &Path, versions: &RecordVersions, flip: &str) -> &'static str {
     let Ok(store) = Embedded::open_read_only(path) else { return "refused" };
     let is_found = store.verify(|_| {}).map_or(true, |verified| verified.damaged > 0);
     if is_found {
-        say("found");
+        emit("found");
     }
     let mut is_old = false;
     for (name, versions) in versions {
@@ -232,7 +231,7 @@ fn look(path: &Path, versions: &Versions, flip: &str) -> &'static str {
 }
 
 /// What was not found does no harm when the store is written, either.
-fn write(path: &Path, versions: &Versions, flip: &str) {
+fn check_writes(path: &Path, versions: &RecordVersions, flip: &str) {
     let store = Embedded::open(path).unwrap_or_else(|error| panic!("{flip}: {error}"));
     let mut changed = BTreeSet::new();
     for round in 0..6 {

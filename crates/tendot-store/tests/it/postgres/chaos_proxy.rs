@@ -17,7 +17,7 @@ pub(crate) enum Direction {
 
 /// What happens when it is time.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Cut {
+pub(crate) enum CutMode {
     /// Both sides are closed.
     Both,
     /// The client is told at once; the server hears the rest of what was sent a while later.
@@ -25,9 +25,9 @@ pub(crate) enum Cut {
 }
 
 #[derive(Debug, Default)]
-struct Plan {
+struct FaultPlan {
     /// The next connection on which so many bytes have passed is cut.
-    cut: Option<(Direction, usize, Cut)>,
+    cut: Option<(Direction, usize, CutMode)>,
     is_refusing: bool,
     /// Whatever has this in it does not pass, nor does what comes after it.
     held: Option<&'static [u8]>,
@@ -35,12 +35,12 @@ struct Plan {
 }
 
 #[derive(Clone)]
-pub(crate) struct Proxy {
+pub(crate) struct ChaosProxy {
     pub(crate) port: u16,
-    plan: Arc<Mutex<Plan>>,
+    plan: Arc<Mutex<FaultPlan>>,
 }
 
-impl Proxy {
+impl ChaosProxy {
     pub(crate) async fn start(server: u16) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let proxy = Self { port: listener.local_addr().unwrap().port(), plan: Arc::default() };
@@ -57,7 +57,7 @@ impl Proxy {
                 let (from_client, to_client) = client.into_split();
                 let (from_server, to_server) = server.into_split();
                 let (cut, is_cut) = watch::channel(None);
-                let pump = Pump { plan: Arc::clone(&plan), cut, is_cut };
+                let pump = Relay { plan: Arc::clone(&plan), cut, is_cut };
                 tokio::spawn(pump.clone().run(Direction::ToServer, from_client, to_server));
                 tokio::spawn(pump.run(Direction::ToClient, from_server, to_client));
             }
@@ -65,7 +65,7 @@ impl Proxy {
         proxy
     }
 
-    pub(crate) fn cut_after(&self, direction: Direction, bytes: usize, cut: Cut) {
+    pub(crate) fn cut_after(&self, direction: Direction, bytes: usize, cut: CutMode) {
         self.plan.lock().unwrap().cut = Some((direction, bytes, cut));
     }
 
@@ -74,35 +74,35 @@ impl Proxy {
         self.plan.lock().unwrap().cut.is_none()
     }
 
-    pub(crate) fn refuse(&self, is_refusing: bool) {
+    pub(crate) fn set_refusing(&self, is_refusing: bool) {
         self.plan.lock().unwrap().is_refusing = is_refusing;
     }
 
-    pub(crate) fn hold(&self, held: Option<&'static [u8]>) {
+    pub(crate) fn hold_at(&self, held: Option<&'static [u8]>) {
         self.plan.lock().unwrap().held = held;
     }
 
     /// How many bytes have passed since this was last asked: to the server, and to the client.
-    pub(crate) fn take_passed(&self) -> [usize; 2] {
+    pub(crate) fn take_byte_counts(&self) -> [usize; 2] {
         std::mem::take(&mut self.plan.lock().unwrap().passed)
     }
 }
 
 #[derive(Clone)]
-struct Pump {
-    plan: Arc<Mutex<Plan>>,
-    cut: watch::Sender<Option<Cut>>,
-    is_cut: watch::Receiver<Option<Cut>>,
+struct Relay {
+    plan: Arc<Mutex<FaultPlan>>,
+    cut: watch::Sender<Option<CutMode>>,
+    is_cut: watch::Receiver<Option<CutMode>>,
 }
 
-impl Pump {
+impl Relay {
     async fn run(mut self, direction: Direction, mut from: OwnedReadHalf, mut to: OwnedWriteHalf) {
         let mut buffer = vec![0; 1 << 16];
         loop {
             let read = tokio::select! {
                 read = from.read(&mut buffer) => read.unwrap_or(0),
                 _ = self.is_cut.changed() => {
-                    if *self.is_cut.borrow() == Some(Cut::Late) {
+                    if *self.is_cut.borrow() == Some(CutMode::Late) {
                         drop(to);
                         // The server may say what it wants.
                         while from.read(&mut buffer).await.is_ok_and(|read| read > 0) {}
@@ -123,7 +123,7 @@ impl Pump {
                 return;
             }
             let Some(cut) = cut else { continue };
-            if cut == Cut::Late {
+            if cut == CutMode::Late {
                 self.deliver_late(from, to, buffer[passes..read].to_vec()).await;
             } else {
                 let _ = self.cut.send(Some(cut));
@@ -138,7 +138,7 @@ impl Pump {
     }
 
     /// How many of these bytes pass, and what happens then.
-    fn plan(&self, direction: Direction, read: usize) -> (usize, Option<Cut>) {
+    fn plan(&self, direction: Direction, read: usize) -> (usize, Option<CutMode>) {
         let mut plan = self.plan.lock().unwrap();
         plan.passed[direction as usize] += read;
         match &mut plan.cut {
@@ -157,7 +157,7 @@ impl Pump {
 
     async fn deliver_late(&self, mut from: OwnedReadHalf, mut to: OwnedWriteHalf, mut rest: Vec<u8>) {
         let _ = tokio::time::timeout(Duration::from_millis(20), from.read_to_end(&mut rest)).await;
-        let _ = self.cut.send(Some(Cut::Late));
+        let _ = self.cut.send(Some(CutMode::Late));
         drop(from);
         tokio::time::sleep(Duration::from_millis(100)).await;
         let _ = to.write_all(&rest).await;

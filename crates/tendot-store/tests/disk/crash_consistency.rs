@@ -2,10 +2,10 @@
 //! acknowledged is there, nothing in part.
 //!
 //! Every write, sync and renaming of the store's files is recorded. For each moment images of the disk are made: all that
-//! was synced, and of the rest every subset of pages if there are few, else some by chance; also torn ones, of which only
-//! some sectors of 512 bytes arrived. Each is opened as a store.
+//! was synced, and of the rest every subset of pages if there are few, else some by rng; also torn ones, of which only
+//! some sectors of 512 bytes arrived. Each is reopen as a store.
 //!
-//! What is modelled: a sync that returned holds for all bytes of its file, a write through a descriptor that was opened
+//! What is modelled: a sync that returned holds for all bytes of its file, a write through a descriptor that was reopen
 //! with `O_DSYNC` for its own; a sync of a folder holds for the names in it. Names arrive in the order in which they were
 //! given, as on file systems with a journal. What is not: disks that lie about syncs, sectors that are destroyed while
 //! they are written, and file systems that reorder the changes of names.
@@ -13,15 +13,14 @@
 #![cfg(target_os = "linux")]
 #![allow(clippy::print_stdout, reason = "the seed is told when a test fails")]
 
-mod chance;
 mod disk;
 
 use std::collections::{BTreeMap, HashSet};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::{Path, PathBuf};
 
-use chance::{Chance, seed};
-use disk::{Event, Watching};
+use tendot_testing::{SeededRng, test_seed};
+use disk::{DiskEvent, RecordingGuard};
 use pollster::block_on;
 use tempfile::TempDir;
 use tendot_proto::Value;
@@ -30,18 +29,18 @@ use tendot_store::{
 };
 
 /// Pages that arrive or not, one by one, are tried in all ways up to so many.
-const ALL_WAYS: usize = 5;
+const MAX_EXHAUSTIVE_PAGES: usize = 5;
 
-/// Images by chance for a moment with more of them.
-const BY_CHANCE: usize = 20;
+/// Images by rng for a moment with more of them.
+const RANDOM_IMAGES: usize = 20;
 
-const PAGE: usize = 4_096;
-const SECTOR: usize = 512;
+const PAGE_BYTES: usize = 4_096;
+const SECTOR_BYTES: usize = 512;
 
 /// A state of the store, all of it that can be read.
-type State = (Vec<Entry>, Vec<Logged>, Vec<Box<str>>, Vec<History>, Vec<Note>);
+type StoreSnapshot = (Vec<Entry>, Vec<Logged>, Vec<Box<str>>, Vec<History>, Vec<Note>);
 
-fn state(store: &Embedded) -> State {
+fn state(store: &Embedded) -> StoreSnapshot {
     let log = block_on(store.changes(0, usize::MAX)).unwrap();
     let histories = log
         .iter()
@@ -53,7 +52,7 @@ fn state(store: &Embedded) -> State {
 }
 
 /// Opens an image as whoever comes after the power would.
-fn opened(directory: &Path) -> State {
+fn reopen(directory: &Path) -> StoreSnapshot {
     let store = Embedded::open(directory).unwrap_or_else(|error| panic!("{error}"));
     assert_eq!(store.verify(|_| {}).unwrap().damage, [""; 0]);
     state(&store)
@@ -94,10 +93,10 @@ fn change(number: usize) -> Change {
 }
 
 #[test]
-fn changes_survive() {
-    let root = tempfile::tempdir().unwrap();
+fn commits_survive_power_loss() {
+    let root = ram_dir();
     let path = Path::new("data/store");
-    let watching = Watching::begin(root.path());
+    let recording = RecordingGuard::start(root.path());
     let mut store = Embedded::open(&root.path().join(path)).unwrap();
     let mut states = vec![state(&store)];
     for number in 0..18 {
@@ -106,14 +105,14 @@ fn changes_survive() {
             store = Embedded::open(&root.path().join(path)).unwrap();
         }
         block_on(store.commit(change(number))).unwrap();
-        watching.mark(number + 1);
+        recording.mark(number + 1);
         states.push(state(&store));
     }
-    let events = watching.events();
-    drop((store, watching));
+    let events = recording.events();
+    drop((store, recording));
     let mut number = 0;
-    images(root.path(), &events, |image, acknowledged| {
-        let found = opened(&image.join(path));
+    check_images(root.path(), &events, |image, acknowledged| {
+        let found = reopen(&image.join(path));
         let may_be = &states[acknowledged..states.len().min(acknowledged + 2)];
         assert!(
             may_be.contains(&found),
@@ -128,15 +127,15 @@ fn changes_survive() {
                 block_on(store.commit(change(number))).unwrap();
             }
             drop(store);
-            assert_eq!(opened(&image.join(path)).1.len(), found.1.len() + 7);
+            assert_eq!(reopen(&image.join(path)).1.len(), found.1.len() + 7);
         }
     });
 }
 
 #[test]
-fn imports_survive() {
+fn imports_survive_power_loss() {
     const RECORDS: usize = 130;
-    let root = tempfile::tempdir().unwrap();
+    let root = ram_dir();
     let path = Path::new("store");
     let before = Embedded::open(&root.path().join(path)).unwrap();
     block_on(before.commit(change(0))).unwrap();
@@ -150,21 +149,21 @@ fn imports_survive() {
         importer.home("10.2").unwrap();
         importer.finish(|_| {}).unwrap();
     };
-    let was_there = image_of(root.path());
-    let watching = Watching::begin(root.path());
+    let was_there = capture_disk(root.path());
+    let recording = RecordingGuard::start(root.path());
     import(&root.path().join(path));
-    watching.mark(1);
-    let events = watching.events();
-    drop(watching);
-    let records = |state: State| -> BTreeMap<Box<str>, Vec<Value<'static>>> {
+    recording.mark(1);
+    let events = recording.events();
+    drop(recording);
+    let records = |state: StoreSnapshot| -> BTreeMap<Box<str>, Vec<Value<'static>>> {
         state.0.into_iter().map(|entry| (entry.name, entry.values)).collect()
     };
-    let whole = records(opened(&root.path().join(path)));
+    let whole = records(reopen(&root.path().join(path)));
     assert_eq!(whole.len(), RECORDS + 3);
     let mut number = 0;
-    images_of(was_there, root.path(), &events, |image, acknowledged| {
+    check_images_from(was_there, root.path(), &events, |image, acknowledged| {
         let image = image.join(path);
-        let found = records(opened(&image));
+        let found = records(reopen(&image));
         for (name, values) in &found {
             assert_eq!(Some(values), whole.get(name), "{name}");
         }
@@ -173,14 +172,14 @@ fn imports_survive() {
         number += 1;
         if acknowledged == 0 && number % 10 == 0 {
             import(&image);
-            assert_eq!(records(opened(&image)), whole);
+            assert_eq!(records(reopen(&image)), whole);
         }
     });
 }
 
 #[test]
-fn a_restored_store_survives() {
-    let root = tempfile::tempdir().unwrap();
+fn restore_survives_power_loss() {
+    let root = ram_dir();
     let path = Path::new("store");
     let (old, mut backup) = (Embedded::open(&root.path().join(path)).unwrap(), tempfile::tempfile().unwrap());
     block_on(old.commit(change(0))).unwrap();
@@ -189,17 +188,17 @@ fn a_restored_store_survives() {
     block_on(old.commit(change(1))).unwrap();
     let replaced = state(&old);
     drop(old);
-    let was_there = image_of(root.path());
-    let watching = Watching::begin(root.path());
+    let was_there = capture_disk(root.path());
+    let recording = RecordingGuard::start(root.path());
     restore(&mut backup, &root.path().join(path), true).unwrap();
-    watching.mark(1);
-    let events = watching.events();
-    drop(watching);
-    images_of(was_there, root.path(), &events, |image, acknowledged| {
+    recording.mark(1);
+    let events = recording.events();
+    drop(recording);
+    check_images_from(was_there, root.path(), &events, |image, acknowledged| {
         let image = image.join(path);
-        let found = opened(&image);
+        let found = reopen(&image);
         if found == restored {
-            assert_eq!(opened(&image.join("old-1")), replaced, "the one that was replaced is aside");
+            assert_eq!(reopen(&image.join("old-1")), replaced, "the one that was replaced is aside");
         } else {
             assert!(found == replaced && acknowledged == 0);
         }
@@ -208,28 +207,28 @@ fn a_restored_store_survives() {
 
 /// A disk as it may be found: files by number, and their names.
 #[derive(Clone, Default)]
-struct Disk {
-    files: BTreeMap<u64, File>,
+struct DiskModel {
+    files: BTreeMap<u64, FileModel>,
     names: BTreeMap<PathBuf, u64>,
     /// Changes of names that may not have arrived yet.
-    renamed: Vec<Event>,
+    renamed: Vec<DiskEvent>,
 }
 
 #[derive(Clone, Default)]
-struct File {
+struct FileModel {
     bytes: Vec<u8>,
     /// Writes that may not have arrived yet, in order; those that have, but after others that may not, are among them.
-    pending: Vec<Pending>,
+    pending: Vec<PendingWrite>,
 }
 
 #[derive(Clone)]
-struct Pending {
+struct PendingWrite {
     at: usize,
     bytes: Vec<u8>,
     has_arrived: bool,
 }
 
-impl File {
+impl FileModel {
     fn write(bytes: &mut Vec<u8>, at: usize, written: &[u8]) {
         let end = at + written.len();
         if bytes.len() < end {
@@ -245,36 +244,36 @@ impl File {
     }
 }
 
-impl Disk {
+impl DiskModel {
     /// Something was done, and may have arrived.
-    fn begin(&mut self, event: &Event) {
+    fn begin(&mut self, event: &DiskEvent) {
         match event {
-            Event::Write { file, at, bytes, .. } => {
+            DiskEvent::Write { file, at, bytes, .. } => {
                 let file = self.files.entry(*file).or_default();
                 let mut at = *at as usize;
                 // By pages: the system writes them in any order.
                 let mut bytes = &bytes[..];
                 while !bytes.is_empty() {
-                    let (page, rest) = bytes.split_at(bytes.len().min(PAGE - at % PAGE));
-                    file.pending.push(Pending { at, bytes: page.to_vec(), has_arrived: false });
+                    let (page, rest) = bytes.split_at(bytes.len().min(PAGE_BYTES - at % PAGE_BYTES));
+                    file.pending.push(PendingWrite { at, bytes: page.to_vec(), has_arrived: false });
                     at += page.len();
                     bytes = rest;
                 }
             }
-            Event::Truncate { .. } => panic!("nothing is cut off"),
-            Event::Create { .. }
-            | Event::Rename { .. }
-            | Event::Link { .. }
-            | Event::Unlink { .. }
-            | Event::Folder { .. } => self.renamed.push(event.clone()),
-            Event::Sync { .. } | Event::SyncFolder { .. } | Event::Mark(_) => {}
+            DiskEvent::Truncate { .. } => panic!("nothing is cut off"),
+            DiskEvent::Create { .. }
+            | DiskEvent::Rename { .. }
+            | DiskEvent::Link { .. }
+            | DiskEvent::Unlink { .. }
+            | DiskEvent::CreateDir { .. } => self.renamed.push(event.clone()),
+            DiskEvent::Sync { .. } | DiskEvent::SyncDir { .. } | DiskEvent::Mark(_) => {}
         }
     }
 
     /// The call returned.
-    fn end(&mut self, event: &Event) {
+    fn end(&mut self, event: &DiskEvent) {
         match event {
-            Event::Write { file, bytes, is_durable: true, .. } => {
+            DiskEvent::Write { file, bytes, is_durable: true, .. } => {
                 let pages = &mut self.files.entry(*file).or_default().pending;
                 let (mut left, mut pages) = (bytes.len(), pages.iter_mut().rev());
                 while left > 0 {
@@ -283,14 +282,14 @@ impl Disk {
                     left -= page.bytes.len();
                 }
             }
-            Event::Sync { file } => self.files.entry(*file).or_default().sync(),
-            Event::SyncFolder { path } => {
-                let is_in = |event: &Event| match event {
-                    Event::Create { path: name, .. }
-                    | Event::Unlink { path: name }
-                    | Event::Folder { path: name } => name.parent() == Some(path),
-                    Event::Rename { from, to } => from.parent() == Some(path) || to.parent() == Some(path),
-                    Event::Link { to, .. } => to.parent() == Some(path),
+            DiskEvent::Sync { file } => self.files.entry(*file).or_default().sync(),
+            DiskEvent::SyncDir { path } => {
+                let is_in = |event: &DiskEvent| match event {
+                    DiskEvent::Create { path: name, .. }
+                    | DiskEvent::Unlink { path: name }
+                    | DiskEvent::CreateDir { path: name } => name.parent() == Some(path),
+                    DiskEvent::Rename { from, to } => from.parent() == Some(path) || to.parent() == Some(path),
+                    DiskEvent::Link { to, .. } => to.parent() == Some(path),
                     _ => false,
                 };
                 let arrived = self.renamed.iter().rposition(is_in).map_or(0, |last| last + 1);
@@ -309,9 +308,9 @@ impl Disk {
         let mut bytes = file.bytes.clone();
         for page in &file.pending {
             let sectors = if page.has_arrived { 0xff } else { arrives() };
-            for (number, sector) in page.bytes.chunks(SECTOR).enumerate() {
+            for (number, sector) in page.bytes.chunks(SECTOR_BYTES).enumerate() {
                 if sectors >> (number % 8) & 1 == 1 {
-                    File::write(&mut bytes, page.at + number * SECTOR, sector);
+                    FileModel::write(&mut bytes, page.at + number * SECTOR_BYTES, sector);
                 }
             }
         }
@@ -334,20 +333,20 @@ impl Disk {
     }
 }
 
-fn rename(names: &mut BTreeMap<PathBuf, u64>, event: &Event) {
+fn rename(names: &mut BTreeMap<PathBuf, u64>, event: &DiskEvent) {
     match event {
-        Event::Create { path, file } => {
+        DiskEvent::Create { path, file } => {
             names.insert(path.clone(), *file);
         }
-        Event::Unlink { path } => {
+        DiskEvent::Unlink { path } => {
             names.remove(path);
         }
-        Event::Link { from, to } => {
+        DiskEvent::Link { from, to } => {
             if let Some(file) = names.get(from).copied() {
                 names.insert(to.clone(), file);
             }
         }
-        Event::Rename { from, to } => {
+        DiskEvent::Rename { from, to } => {
             let moved: Vec<PathBuf> = names.keys().filter(|path| path.starts_with(from)).cloned().collect();
             for path in moved {
                 let file = names.remove(&path).unwrap();
@@ -360,9 +359,9 @@ fn rename(names: &mut BTreeMap<PathBuf, u64>, event: &Event) {
 }
 
 /// What is on the disk now, all of it durable.
-fn image_of(root: &Path) -> Disk {
+fn capture_disk(root: &Path) -> DiskModel {
     use std::os::unix::fs::MetadataExt as _;
-    let mut disk = Disk::default();
+    let mut disk = DiskModel::default();
     let mut folders = vec![root.canonicalize().unwrap()];
     while let Some(folder) = folders.pop() {
         for entry in std::fs::read_dir(folder).unwrap().map(Result::unwrap) {
@@ -371,7 +370,7 @@ fn image_of(root: &Path) -> Disk {
                 folders.push(path);
             } else if path.file_name().is_some_and(|name| name == "data.mdb") {
                 let bytes = std::fs::read(&path).unwrap();
-                disk.files.insert(metadata.ino(), File { bytes, pending: Vec::new() });
+                disk.files.insert(metadata.ino(), FileModel { bytes, pending: Vec::new() });
                 disk.names.insert(path, metadata.ino());
             }
         }
@@ -379,15 +378,15 @@ fn image_of(root: &Path) -> Disk {
     disk
 }
 
-fn images(root: &Path, events: &[Event], check: impl FnMut(&Path, usize)) {
-    images_of(Disk::default(), root, events, check);
+fn check_images(root: &Path, events: &[DiskEvent], check: impl FnMut(&Path, usize)) {
+    check_images_from(DiskModel::default(), root, events, check);
 }
 
 /// Makes images for every moment, and gives each to `check`, with the last mark.
-fn images_of(mut disk: Disk, root: &Path, events: &[Event], mut check: impl FnMut(&Path, usize)) {
-    let seed = seed();
-    println!("TENDOT_SEED={seed}");
-    let mut chance = Chance::new(seed);
+fn check_images_from(mut disk: DiskModel, root: &Path, events: &[DiskEvent], mut check: impl FnMut(&Path, usize)) {
+    let seed = test_seed();
+    println!("TENDOT_TEST_SEED={seed}");
+    let mut rng = SeededRng::new(seed);
     let mut acknowledged = 0;
     let mut seen = HashSet::new();
     let root = root.canonicalize().unwrap();
@@ -398,24 +397,24 @@ fn images_of(mut disk: Disk, root: &Path, events: &[Event], mut check: impl FnMu
         let pending = disk.pending();
         let renamed: Vec<usize> = match disk.renamed.len() {
             0 => vec![0],
-            some => vec![0, chance.below(some), some - 1, some],
+            some => vec![0, rng.below(some), some - 1, some],
         };
-        let mut ways: Vec<Vec<u8>> = if pending <= ALL_WAYS {
+        let mut ways: Vec<Vec<u8>> = if pending <= MAX_EXHAUSTIVE_PAGES {
             (0..1_u32 << pending)
                 .map(|way| (0..pending).map(|page| if way >> page & 1 == 1 { 0xff } else { 0 }).collect())
                 .collect()
         } else {
             let some =
-                |chance: &mut Chance| (0..pending).map(|_| if chance.flip() { 0xff } else { 0 }).collect();
-            let mut ways: Vec<Vec<u8>> = (0..BY_CHANCE).map(|_| some(&mut chance)).collect();
+                |rng: &mut SeededRng| (0..pending).map(|_| if rng.flip() { 0xff } else { 0 }).collect();
+            let mut ways: Vec<Vec<u8>> = (0..BY_CHANCE).map(|_| some(&mut rng)).collect();
             ways.extend([vec![0xff; pending], vec![0; pending]]);
             ways
         };
         // Torn: some sectors of each page, or of one page only.
         for _ in 0..if pending > 0 { 6 } else { 0 } {
-            ways.push((0..pending).map(|_| chance.next() as u8).collect());
+            ways.push((0..pending).map(|_| rng.next_u64() as u8).collect());
             let mut torn = vec![0xff; pending];
-            torn[chance.below(pending)] = chance.next() as u8;
+            torn[rng.below(pending)] = rng.next_u64() as u8;
             ways.push(torn);
         }
         for renamed in renamed {
@@ -431,7 +430,7 @@ fn images_of(mut disk: Disk, root: &Path, events: &[Event], mut check: impl FnMu
                 if !seen.insert(hasher.finish()) {
                     continue;
                 }
-                let image = memory();
+                let image = ram_dir();
                 for (path, file) in names {
                     let path = image.path().join(path.strip_prefix(&root).unwrap());
                     std::fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -442,7 +441,7 @@ fn images_of(mut disk: Disk, root: &Path, events: &[Event], mut check: impl FnMu
             }
         }
         disk.end(event);
-        if let Event::Mark(number) = event {
+        if let DiskEvent::Mark(number) = event {
             acknowledged = *number;
         }
     }
@@ -450,7 +449,7 @@ fn images_of(mut disk: Disk, root: &Path, events: &[Event], mut check: impl FnMu
     assert!(images > 50, "only {images} images");
 }
 
-/// A directory in memory, where one is to be had: images are many, and no power is lost while they are looked at.
-fn memory() -> TempDir {
+/// A directory in ram_dir, where one is to be had: images are many, and no power is lost while they are looked at.
+fn ram_dir() -> TempDir {
     tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap()
 }

@@ -2,7 +2,6 @@
 
 #![allow(clippy::print_stdout, reason = "the seed is told when a test fails")]
 
-mod chance;
 
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -11,33 +10,33 @@ use std::process::{Command, Stdio};
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-use chance::{Chance, seed};
+use tendot_testing::{SeededRng, test_seed};
 use pollster::block_on;
 use tendot_proto::Value;
 use tendot_store::{Change, Edit, Embedded, Expect, Importer, Key, Store};
 
 /// Set in the process that writes and is killed.
-const DIRECTORY: &str = "TENDOT_KILL_TEST_DIRECTORY";
+const DIRECTORY_VAR: &str = "TENDOT_KILL_TEST_DIRECTORY";
 
-/// Set in the process that imports and is killed: what the records are to say.
-const ROUND: &str = "TENDOT_KILL_TEST_ROUND";
+/// Set in the process that imports and is killed: what the records are to emit.
+const ROUND_VAR: &str = "TENDOT_KILL_TEST_ROUND";
 
 /// How often; more with `TENDOT_KILLS=5000 cargo test --release -p tendot-store --test kill`. Every second one during an
 /// import.
-const KILLS: u32 = 250;
+const DEFAULT_KILLS: u32 = 250;
 
 /// After so many a new store is begun, so that looking at it stays quick.
-const RENEWED: u32 = 50;
+const KILLS_PER_STORE: u32 = 50;
 
 /// Records of an import.
-const IMPORTED: u64 = 1_000;
+const IMPORTED_RECORDS: u64 = 1_000;
 
 /// Not a test by itself: what the killed process does. Says `durable round name` for each change that is.
 #[test]
-fn writes_until_it_is_killed() {
-    let Ok(directory) = std::env::var(DIRECTORY) else { return };
+fn child_writes() {
+    let Ok(directory) = std::env::var(DIRECTORY_VAR) else { return };
     let store = Embedded::open(Path::new(&directory)).unwrap();
-    say("opened");
+    emit("opened");
     let before = block_on(store.changes(0, usize::MAX)).unwrap().len() as u64;
     std::thread::scope(|scope| {
         for writer in 0..4 {
@@ -55,7 +54,7 @@ fn writes_until_it_is_killed() {
                     ];
                     let change = Change { by: "writer".into(), at: round, edits };
                     block_on(store.commit(change)).unwrap();
-                    say(&format!("durable {round} {name}"));
+                    emit(&format!("durable {round} {name}"));
                 }
             });
         }
@@ -77,22 +76,22 @@ fn register(name: &str, round: u64) -> Edit {
 
 /// Not a test by itself: an import, which says `imported` when it is done.
 #[test]
-fn imports_until_it_is_killed() {
-    let (Ok(directory), Ok(round)) = (std::env::var(DIRECTORY), std::env::var(ROUND)) else { return };
+fn child_imports() {
+    let (Ok(directory), Ok(round)) = (std::env::var(DIRECTORY_VAR), std::env::var(ROUND_VAR)) else { return };
     let mut importer =
         Importer::open(Path::new(&directory), "importer", 1).unwrap().together(100).buffer(50_000);
-    say("opened");
+    emit("opened");
     for number in 0..IMPORTED {
         // In any order.
-        let name = imported_name(number * 389 % IMPORTED);
+        let name = imported_name(number * 389 % IMPORTED_RECORDS);
         importer.put(name.clone().into(), &values(&name, round.parse().unwrap())).unwrap();
     }
     importer.finish(|_| {}).unwrap();
-    say("imported");
+    emit("imported");
 }
 
 /// In a line of its own, with an end, so that one that was cut off is known.
-fn say(what: &str) {
+fn emit(what: &str) {
     let mut out = std::io::stdout().lock();
     let _ = writeln!(out, "\n{what} .");
     let _ = out.flush();
@@ -103,30 +102,30 @@ fn imported_name(number: u64) -> String {
 }
 
 #[test]
-fn what_was_durable_is_there_after_a_kill() {
-    let kills = std::env::var("TENDOT_KILLS").ok().and_then(|kills| kills.parse().ok()).unwrap_or(KILLS);
-    let seed = seed();
-    println!("TENDOT_SEED={seed}");
-    let mut chance = Chance::new(seed);
-    let mut directory = tempfile::tempdir().unwrap();
+fn durable_after_kill() {
+    let kills = std::env::var("TENDOT_KILLS").ok().and_then(|kills| kills.parse().ok()).unwrap_or(DEFAULT_KILLS);
+    let seed = test_seed();
+    println!("TENDOT_TEST_SEED={seed}");
+    let mut rng = SeededRng::new(seed);
+    let mut directory = ram_dir();
     let mut durable: BTreeMap<String, u64> = BTreeMap::new();
     // The import that is under way or done, and the last that was done.
     let (mut round, mut imported) = (1, 0);
     let (mut said, mut imports) = (0, 0);
     for kill in 0..kills {
-        if kill % RENEWED == 0 {
-            directory = tempfile::tempdir().unwrap();
+        if kill % KILLS_PER_STORE == 0 {
+            directory = ram_dir();
             durable.clear();
             (round, imported) = (1, 0);
         }
         let is_import = kill % 2 == 1;
-        let child = if is_import { "imports_until_it_is_killed" } else { "writes_until_it_is_killed" };
-        let moment = Duration::from_millis(chance.below(if is_import { 200 } else { 60 }) as u64);
-        let moment = match kill % RENEWED {
+        let child = if is_import { "child_imports" } else { "child_writes" };
+        let moment = Duration::from_millis(rng.below(if is_import { 200 } else { 60 }) as u64);
+        let moment = match kill % KILLS_PER_STORE {
             // In the end the import is done, however often it was interrupted.
-            last if last == RENEWED - 1 => Moment::Never,
-            _ if chance.flip() => Moment::AfterStart(moment),
-            _ => Moment::AfterOpening(moment),
+            last if last == KILLS_PER_STORE - 1 => KillTime::Never,
+            _ if rng.flip() => KillTime::AfterStart(moment),
+            _ => KillTime::AfterOpening(moment),
         };
         let mut is_imported = false;
         for line in lines_until_killed(child, directory.path(), round, moment) {
@@ -152,23 +151,23 @@ fn what_was_durable_is_there_after_a_kill() {
         }
     }
     println!("{said} changes and {imports} imports were durable before a kill");
-    assert!(said > kills && imports >= kills / RENEWED, "only {said} changes and {imports} imports");
+    assert!(said > kills && imports >= kills / KILLS_PER_STORE, "only {said} changes and {imports} imports");
 }
 
 /// When a process is killed.
 #[derive(Clone, Copy)]
-enum Moment {
+enum KillTime {
     AfterStart(Duration),
     AfterOpening(Duration),
     Never,
 }
 
 /// What a process says until it is killed.
-fn lines_until_killed(child: &str, directory: &Path, round: u64, moment: Moment) -> Vec<String> {
+fn lines_until_killed(child: &str, directory: &Path, round: u64, moment: KillTime) -> Vec<String> {
     let mut writer = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", child, "--nocapture"])
-        .env(DIRECTORY, directory)
-        .env(ROUND, round.to_string())
+        .env(DIRECTORY_VAR, directory)
+        .env(ROUND_VAR, round.to_string())
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
         .spawn()
@@ -177,13 +176,13 @@ fn lines_until_killed(child: &str, directory: &Path, round: u64, moment: Moment)
     let (opened, is_opened) = channel();
     let killer = std::thread::spawn(move || {
         match moment {
-            Moment::AfterStart(moment) => std::thread::sleep(moment),
-            Moment::AfterOpening(moment) => {
+            KillTime::AfterStart(moment) => std::thread::sleep(moment),
+            KillTime::AfterOpening(moment) => {
                 // Or it came to its end.
                 let _ = is_opened.recv();
                 std::thread::sleep(moment);
             }
-            Moment::Never => {
+            KillTime::Never => {
                 writer.wait().unwrap();
             }
         }
@@ -208,11 +207,11 @@ fn check_import(directory: &Path, round: u64, imported: u64) {
     let store = Embedded::open(directory).unwrap();
     let names = block_on(store.list(b"10.2000", None, usize::MAX)).unwrap();
     let found: Vec<u64> =
-        (0..IMPORTED).filter_map(|number| round_of(&store, &imported_name(number))).collect();
+        (0..IMPORTED).filter_map(|number| stored_round(&store, &imported_name(number))).collect();
     assert_eq!(names.len(), found.len(), "each is there once");
     assert!(found.iter().all(|found| *found == round || *found == round - 1), "round {round}");
     if imported > 0 {
-        assert_eq!(found.len() as u64, IMPORTED);
+        assert_eq!(found.len() as u64, IMPORTED_RECORDS);
     }
     if imported == round {
         assert!(found.iter().all(|found| *found == round), "round {round} was done");
@@ -224,7 +223,7 @@ fn check_import(directory: &Path, round: u64, imported: u64) {
 fn check(directory: &Path, durable: &BTreeMap<String, u64>) {
     let store = Embedded::open(directory).unwrap();
     for (name, round) in durable {
-        let found = round_of(&store, name);
+        let found = stored_round(&store, name);
         assert!(found >= Some(*round), "{name}: {round} was durable, {found:?} is there");
     }
     let log = block_on(store.changes(0, usize::MAX)).unwrap();
@@ -232,8 +231,8 @@ fn check(directory: &Path, durable: &BTreeMap<String, u64>) {
     for writer in 0..4 {
         for number in 0..50 {
             let name = format!("10.1000/W{writer}-{number}");
-            let (round, twin) = (round_of(&store, &name), format!("{name}-twin"));
-            assert_eq!(round, round_of(&store, &twin), "{name}");
+            let (round, twin) = (stored_round(&store, &name), format!("{name}-twin"));
+            assert_eq!(round, stored_round(&store, &twin), "{name}");
             let written = round.map(|round| round.to_string().into_bytes().into_boxed_slice());
             assert_eq!(block_on(store.note(name.as_bytes())).unwrap(), written, "{name}");
             let twin = block_on(store.get(&Key::new(&twin).unwrap())).unwrap();
@@ -242,7 +241,7 @@ fn check(directory: &Path, durable: &BTreeMap<String, u64>) {
     }
 }
 
-fn round_of(store: &Embedded, name: &str) -> Option<u64> {
+fn stored_round(store: &Embedded, name: &str) -> Option<u64> {
     let entry = block_on(store.get(&Key::new(name).unwrap())).unwrap()?;
     let data = String::from_utf8(entry.values[0].data.to_vec()).unwrap();
     data.split('/').nth(3).unwrap().parse().ok()

@@ -42,7 +42,7 @@ fn scan(store: &Embedded) -> Vec<Entry> {
 
 /// Unsorted, in many runs or in one: what comes out is what went in.
 #[test]
-fn what_is_imported_is_there() {
+fn imports_unsorted_records() {
     let records: Vec<(String, String)> = (0..5_000_u64)
         .map(|number| {
             let mixed = number.wrapping_mul(2_654_435_761) % 5_000;
@@ -50,7 +50,7 @@ fn what_is_imported_is_there() {
         })
         .collect();
     for buffer in [10_000, 300_000, 100_000_000] {
-        let directory = tempfile::tempdir().unwrap();
+        let directory = ram_dir();
         let imported = import(directory.path(), buffer, &records);
         assert_eq!((imported.created, imported.changed, imported.unchanged), (5_000, 0, 0));
         assert!(!directory.path().join("tendot-import-runs").exists(), "runs are removed");
@@ -76,16 +76,16 @@ fn what_is_imported_is_there() {
     }
 }
 
-/// The same again changes nothing; what differs is changed and keeps its spelling; what has ended stays ended.
+/// The same reimport_is_idempotent changes nothing; what differs is changed and keeps its spelling; what has ended stays ended.
 #[test]
-fn again() {
-    let directory = tempfile::tempdir().unwrap();
+fn reimport_is_idempotent() {
+    let directory = ram_dir();
     let record = |name: &str, data: &str| (name.to_owned(), data.to_owned());
     let records: Vec<_> =
         (0..100).map(|number| record(&format!("10.1000/Rec-{number}"), "https://a/")).collect();
     import(directory.path(), 1_000, &records);
-    let again = import(directory.path(), 1_000, &records);
-    assert_eq!((again.created, again.changed, again.unchanged), (0, 0, 100));
+    let reimport_is_idempotent = import(directory.path(), 1_000, &records);
+    assert_eq!((reimport_is_idempotent.created, reimport_is_idempotent.changed, reimport_is_idempotent.unchanged), (0, 0, 100));
     let store = Embedded::open(directory.path()).unwrap();
     let log = block_on(store.changes(0, 100)).unwrap();
     assert_eq!(log.len(), 2, "nothing changed, so nothing is logged");
@@ -123,7 +123,7 @@ fn again() {
 /// Long names have keys that are in order only in their beginning.
 #[test]
 fn long_names() {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = ram_dir();
     let records: Vec<(String, String)> = (0..50)
         .map(|number| (format!("10.1000/{}{number}", "x".repeat(3_000)), format!("https://a/{number}")))
         .collect();
@@ -137,8 +137,8 @@ fn long_names() {
 }
 
 #[test]
-fn what_cannot_be_kept_is_refused_and_the_rest_goes_in() {
-    let directory = tempfile::tempdir().unwrap();
+fn rejects_invalid_records_only() {
+    let directory = ram_dir();
     let mut importer = Importer::open(directory.path(), "importer", 0).unwrap();
     assert!(matches!(importer.put("".into(), &[]), Err(ImportError::Name(_))));
     assert!(matches!(importer.put("x".repeat(5_000).into(), &[]), Err(ImportError::Name(_))));
@@ -151,7 +151,7 @@ fn what_cannot_be_kept_is_refused_and_the_rest_goes_in() {
 /// However large records are, a transaction has no more of them than memory should hold.
 #[test]
 fn transactions_are_bounded_by_bytes() {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = ram_dir();
     let mut importer = Importer::open(directory.path(), "importer", 0).unwrap();
     for number in 0..40 {
         let large = [Value::with_data(1, "DESC", vec![number; 1 << 20])];
@@ -167,7 +167,7 @@ fn transactions_are_bounded_by_bytes() {
 /// References count as well, for an import and for a deposit.
 #[test]
 fn all_bytes_of_a_record_count() {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = ram_dir();
     let references = (0..5).map(|index| Reference::new(index, vec![b'x'; 1 << 20])).collect();
     let large = vec![Value { references, ..Value::new(1, "DESC", "") }];
     let mut importer = Importer::open(directory.path(), "importer", 0).unwrap();
@@ -184,11 +184,11 @@ fn all_bytes_of_a_record_count() {
     assert!(matches!(refused, Err(CommitError::TooLarge { limit: 4_194_304, .. })));
 }
 
-/// Interrupted after the first of several transactions: what was written stays and is logged, and the same again writes
+/// Interrupted after the first of several transactions: what was written stays and is logged, and the same reimport_is_idempotent writes
 /// the rest.
 #[test]
 fn interrupted() {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = ram_dir();
     let records: Vec<(String, String)> =
         (0..120_000).map(|number| (format!("10.1000/{number:07}"), format!("https://a/{number}"))).collect();
     let interrupted = std::panic::catch_unwind(|| {
@@ -205,8 +205,8 @@ fn interrupted() {
     assert_eq!((log[0].kind, log[0].count, log[0].at), (EditKind::Import, 50_000, 5));
     assert_eq!(scan(&store).len(), 50_000);
     drop(store);
-    let again = import(directory.path(), 32 << 20, &records);
-    assert_eq!((again.created, again.changed, again.unchanged), (70_000, 0, 50_000));
+    let reimport_is_idempotent = import(directory.path(), 32 << 20, &records);
+    assert_eq!((reimport_is_idempotent.created, reimport_is_idempotent.changed, reimport_is_idempotent.unchanged), (70_000, 0, 50_000));
     let store = Embedded::open(directory.path()).unwrap();
     assert_eq!(block_on(store.changes(0, 10)).unwrap().len(), 3);
     assert_eq!(scan(&store).len(), 120_000);
@@ -215,8 +215,8 @@ fn interrupted() {
 /// The one line that an import has in the log becomes its names: all of them after the import into an empty store, and
 /// by a bounded number of records a call.
 #[test]
-fn names_of_an_import() {
-    let directory = tempfile::tempdir().unwrap();
+fn names_at_import_revision() {
+    let directory = ram_dir();
     let names = |from: u32, to: u32| -> Vec<(String, String)> {
         (from..to).map(|number| (format!("10.1000/{number:07}"), "https://a/".into())).collect()
     };
@@ -250,7 +250,7 @@ fn names_of_an_import() {
 #[test]
 fn imports_are_in_the_history() {
     use EditKind::{Create, Import, Remove, Update};
-    let directory = tempfile::tempdir().unwrap();
+    let directory = ram_dir();
     let put =
         |name: &str, data: &str| Edit::Put { name: name.into(), values: values(data), expect: Expect::Any };
     let remove = |name: &str| Edit::Remove { name: name.into(), expect: Expect::Live };
@@ -308,8 +308,8 @@ fn imports_are_in_the_history() {
 
 /// What the registry knows of a name is in no import: it stays, also in the history, and notes stay as they are.
 #[test]
-fn imports_leave_what_the_registry_knows() {
-    let directory = tempfile::tempdir().unwrap();
+fn import_keeps_registrations_and_aux() {
+    let directory = ram_dir();
     let store = Embedded::open(directory.path()).unwrap();
     let edits = vec![
         Edit::Register {

@@ -14,7 +14,7 @@ const CLIENTS: usize = 16;
 
 /// What was acknowledged is there, once; what was refused is not; and of nothing there is a part.
 #[test]
-fn acknowledged_is_kept() {
+fn acknowledged_commits_survive_crash() {
     let server = Arc::new(PostgresServer::start(""));
     block_on(async {
         let address = server.url(&server.create_database());
@@ -93,7 +93,7 @@ fn acknowledged_is_kept() {
 
 /// A server that is there and says nothing is not waited for without end.
 #[test]
-fn silence() {
+fn unresponsive_server_times_out() {
     let server = PostgresServer::start("");
     let time = Duration::from_millis(500);
     let settings = PostgresSettings { patience: time, statement: time, ..settings() };

@@ -7,14 +7,14 @@ use tendot_store::{Edit, Expect, Postgres, PostgresError, PostgresSettings};
 use crate::{block_on, commit, open, put, settings};
 use tendot_testing::postgres::PostgresServer;
 
-const TABLES: &str = "select count(*) from pg_tables where tablename like 'tendot%'";
+const COUNT_TABLES: &str = "select count(*) from pg_tables where tablename like 'tendot%'";
 
 async fn server() -> &'static PostgresServer {
     tokio::task::spawn_blocking(tendot_testing::postgres::shared_server).await.unwrap()
 }
 
 #[test]
-fn many_at_once() {
+fn concurrent_first_opens() {
     block_on(async {
         let server = server().await;
         let address = server.url(&server.create_database());
@@ -32,7 +32,7 @@ fn many_at_once() {
 }
 
 #[test]
-fn what_cannot_be_opened() {
+fn open_errors() {
     block_on(async {
         let server = server().await;
         let port = server.port;
@@ -68,7 +68,7 @@ fn what_cannot_be_opened() {
         check(&format!("{}?sslmode=require", at("postgres", &empty)), "no trusted connection").await;
         let bound = at("locked:right", &empty);
         check(&format!("{bound}?channel_binding=require"), "refuses the user or the password").await;
-        assert_eq!(server.query_text(&empty, TABLES).await, "0", "nothing was made");
+        assert_eq!(server.query_text(&empty, COUNT_TABLES).await, "0", "nothing was made");
 
         // Tables that are newer, but have all that is needed.
         server.execute(&newer, "update tendot_schema set compatible = 1").await;
@@ -91,8 +91,8 @@ fn what_cannot_be_opened() {
 
 /// Whatever right a server needs is missed at its start, and named.
 #[test]
-fn each_right() {
-    const RIGHTS: &[(&str, &[&str])] = &[
+fn each_missing_privilege_is_named() {
+    const REQUIRED_PRIVILEGES: &[(&str, &[&str])] = &[
         ("records", &["select", "insert", "update", "delete"]),
         ("log", &["select", "insert"]),
         ("history", &["select", "insert"]),
@@ -109,11 +109,11 @@ fn each_right() {
         drop(open(&server.url(&database)).await);
         server.execute("postgres", "create role writer login").await;
         let address = server.url(&database).replace("//postgres@", "//writer@");
-        for (table, rights) in RIGHTS {
+        for (table, rights) in REQUIRED_PRIVILEGES {
             let grant = format!("grant {} on tendot_{table} to writer", rights.join(", "));
             server.execute(&database, &grant).await;
         }
-        for (table, rights) in RIGHTS {
+        for (table, rights) in REQUIRED_PRIVILEGES {
             for right in *rights {
                 server.execute(&database, &format!("revoke {right} on tendot_{table} from writer")).await;
                 check(&address, "has not the rights").await;
@@ -152,7 +152,7 @@ async fn check(address: &str, expected: &str) {
 
 /// A change of the tables that fails at its end, or is killed, leaves nothing; the next one does all of it.
 #[test]
-fn whole_or_not() {
+fn schema_migration_is_atomic() {
     block_on(async {
         let server = server().await;
         let database = server.create_database();
@@ -160,7 +160,7 @@ fn whole_or_not() {
         server.execute(&database, "create table tendot_counters (id text)").await;
         let refused = Postgres::open(&address, &settings()).await.unwrap_err();
         assert!(matches!(refused, PostgresError::Failed { .. }), "{refused}");
-        assert_eq!(server.query_text(&database, TABLES).await, "1");
+        assert_eq!(server.query_text(&database, COUNT_TABLES).await, "1");
         server.execute(&database, "drop table tendot_counters").await;
 
         // Somebody is in the way in the middle, until the one who waits for it has been killed.
@@ -179,14 +179,14 @@ fn whole_or_not() {
         }
         opening.await.unwrap().unwrap_err();
         other.batch_execute("rollback").await.unwrap();
-        assert_eq!(server.query_text(&database, TABLES).await, "0");
+        assert_eq!(server.query_text(&database, COUNT_TABLES).await, "0");
         commit(&open(&address).await, vec![put("10.1000/1", "x", Expect::Absent)]).await.unwrap();
     });
 }
 
 /// Who comes while another server changes the tables waits for it, also for longer than for other locks, but not for ever.
 #[test]
-fn others_change_the_tables() {
+fn waits_for_concurrent_migration() {
     block_on(async {
         let server = server().await;
         let database = server.create_database();
@@ -209,7 +209,7 @@ fn others_change_the_tables() {
 
 /// On the machine's own socket, where nothing is encrypted whatever is said; and with the host among the options.
 #[test]
-fn sockets() {
+fn unix_sockets() {
     block_on(async {
         let server = server().await;
         let database = server.create_database();
@@ -226,7 +226,7 @@ fn sockets() {
 #[test]
 fn tls() {
     let issued = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
-    let folder = tempfile::tempdir().unwrap();
+    let folder = ram_dir();
     let (certificate, key) = (folder.path().join("certificate.pem"), folder.path().join("key.pem"));
     std::fs::write(&certificate, issued.cert.pem()).unwrap();
     std::fs::write(&key, issued.signing_key.serialize_pem()).unwrap();

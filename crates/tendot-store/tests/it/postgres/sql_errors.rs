@@ -7,7 +7,7 @@ use tendot_store::{
     CommitError, Expect, Key, Postgres, PostgresError, PostgresSettings, Store as _, StoreError,
 };
 
-use crate::proxy::Proxy;
+use super::chaos_proxy::ChaosProxy;
 use crate::{block_on, commit, logged, open, put, settings};
 
 /// A database in which a statement fails so many times with this code.
@@ -31,7 +31,7 @@ async fn failing(
 }
 
 #[test]
-fn passing_failures_are_tried_again() {
+fn retries_transient_errors() {
     block_on(async {
         for code in ["40001", "40P01", "57P01"] {
             let (store, ..) = failing(code, 3).await;
@@ -42,7 +42,7 @@ fn passing_failures_are_tried_again() {
 }
 
 #[test]
-fn with_a_bound() {
+fn retries_end_at_deadline() {
     block_on(async {
         let (store, server, database) = failing("40001", u32::MAX).await;
         let start = Instant::now();
@@ -59,7 +59,7 @@ fn with_a_bound() {
 
 /// What will not pass is told at once, and what it is.
 #[test]
-fn other_failures_are_not() {
+fn reports_permanent_errors() {
     block_on(async {
         for (code, expected) in
             [("53100", "no room on the disk"), ("25006", "can only be read"), ("22000", "not now")]
@@ -75,7 +75,7 @@ fn other_failures_are_not() {
 
 /// What is wrong with one change is not told to those that are committed together with it.
 #[test]
-fn one_of_many() {
+fn isolates_failing_change_set() {
     block_on(async {
         let (store, server, database) = failing("22000", 0).await;
         let sql = "create or replace function fail() returns trigger language plpgsql as $$ begin \
@@ -103,7 +103,7 @@ fn one_of_many() {
 
 /// Connections that the server ends are replaced, for those who read and for those who write.
 #[test]
-fn ended_connections() {
+fn terminated_connections_are_replaced() {
     block_on(async {
         let server = tokio::task::spawn_blocking(tendot_testing::postgres::shared_server).await.unwrap();
         let database = server.create_database();
@@ -125,7 +125,7 @@ fn ended_connections() {
 
 /// Who holds the lock of all writers for too long is waited for, but not for ever.
 #[test]
-fn a_lock_that_is_held() {
+fn lock_timeout() {
     block_on(async {
         let server = tokio::task::spawn_blocking(tendot_testing::postgres::shared_server).await.unwrap();
         let database = server.create_database();
@@ -144,18 +144,18 @@ fn a_lock_that_is_held() {
 
 /// A server that takes connections, as a pooler in front of one does, and answers nothing on them is not waited for for ever.
 #[test]
-fn silence_after_the_login() {
+fn unresponsive_after_login() {
     block_on(async {
         let server = tokio::task::spawn_blocking(tendot_testing::postgres::shared_server).await.unwrap();
-        let (database, proxy) = (server.create_database(), Proxy::start(server.port).await);
+        let (database, proxy) = (server.create_database(), ChaosProxy::start(server.port).await);
         let address = format!("postgres://postgres@127.0.0.1:{}/{database}", proxy.port);
         let settings = PostgresSettings { patience: Duration::from_millis(500), ..settings() };
-        proxy.hold(Some(b"set statement_timeout"));
+        proxy.hold_at(Some(b"set statement_timeout"));
         let opened = tokio::time::timeout(Duration::from_secs(10), Postgres::open(&address, &settings));
         let refused = opened.await.expect("an end").unwrap_err();
         assert!(matches!(refused, PostgresError::Unreachable { .. }), "{refused}");
         assert!(refused.to_string().contains("no answer in time"), "{refused}");
-        proxy.hold(None);
+        proxy.hold_at(None);
         let store = Postgres::open(&address, &settings).await.unwrap();
         commit(&store, vec![put("10.1000/1", "x", Expect::Absent)]).await.unwrap();
     });
@@ -163,7 +163,7 @@ fn silence_after_the_login() {
 
 /// A record that makes no sense is told, and is nobody else's trouble.
 #[test]
-fn damage() {
+fn corrupt_record() {
     block_on(async {
         let server = tokio::task::spawn_blocking(tendot_testing::postgres::shared_server).await.unwrap();
         let database = server.create_database();

@@ -3,33 +3,32 @@
 
 #![allow(clippy::print_stdout, reason = "the seed is told when a test fails")]
 
-mod chance;
 
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use chance::{Chance, seed};
+use tendot_testing::{SeededRng, test_seed};
 use pollster::block_on;
 use tendot_proto::Value;
 use tendot_store::{Change, CommitError, Edit, Embedded, Entry, Expect, Key, Memory, State, Store};
 
 /// Histories for each store, and what is in one.
-const HISTORIES: u64 = 1_500;
+const HISTORY_COUNT: u64 = 1_500;
 const THREADS: usize = 6;
-const OPERATIONS: usize = 5;
-const NAMES: usize = 3;
+const OPERATIONS_PER_THREAD: usize = 5;
+const NAME_COUNT: usize = 3;
 
 /// Of these, so many are of records; the rest are of notes.
-const RECORDS: usize = 2;
+const RECORD_NAMES: usize = 2;
 
 /// What is under a name: its revision, its state, what was put there, and what is known of it. A note has no revision, and of
 /// it nothing is known.
-type There = Option<(u64, State, u64, u64)>;
+type ModelState = Option<(u64, State, u64, u64)>;
 
 /// What was done with one name, and what came of it.
 #[derive(Clone, Debug)]
-enum Done {
+enum Observation {
     Put {
         expect: Expect,
         data: u64,
@@ -49,7 +48,7 @@ enum Done {
         result: Result<u64, Option<(u64, State)>>,
     },
     Get {
-        found: There,
+        found: ModelState,
     },
     Listed {
         found: Option<State>,
@@ -75,18 +74,18 @@ struct Operation {
     name: usize,
     begin: u64,
     end: u64,
-    done: Done,
+    done: Observation,
 }
 
-impl Done {
+impl Observation {
     /// What is there afterwards, if this could have come of it.
-    fn apply(&self, there: There) -> Option<There> {
+    fn apply(&self, there: ModelState) -> Option<ModelState> {
         let head = there.map(|(revision, state, ..)| (revision, state));
         let known = there.map_or(0, |(.., known)| known);
         let note = |data: u64| Some((0, State::Live, data, 0));
         let data_there = there.map(|(_, _, data, _)| data);
         let written =
-            |expect: &Expect, result: &Result<u64, Option<(u64, State)>>, next: &dyn Fn(u64) -> There| {
+            |expect: &Expect, result: &Result<u64, Option<(u64, State)>>, next: &dyn Fn(u64) -> ModelState| {
                 match result {
                     Ok(revision) => is_met(*expect, head).then(|| next(*revision)),
                     Err(told) => (!is_met(*expect, head) && *told == head).then_some(there),
@@ -131,8 +130,8 @@ fn is_met(expect: Expect, there: Option<(u64, State)>) -> bool {
 
 /// Whether the operations on one name can be put in an order that explains all of them: each in turn that began before
 /// any other that is left ended. What has been tried is remembered.
-fn is_linear(operations: &[Operation]) -> bool {
-    fn search(operations: &[Operation], done: u64, there: There, tried: &mut HashSet<(u64, There)>) -> bool {
+fn is_linearizable(operations: &[Operation]) -> bool {
+    fn search(operations: &[Operation], done: u64, there: ModelState, tried: &mut HashSet<(u64, ModelState)>) -> bool {
         if done.count_ones() as usize == operations.len() {
             return true;
         }
@@ -165,7 +164,7 @@ fn number_of(bytes: &[u8]) -> u64 {
 }
 
 /// What one thread does with a note, and what it sees.
-fn act_on_note(store: &impl Store, name: &str, data: u64, choice: usize, known: &mut Option<u64>) -> Done {
+fn run_aux_operation(store: &impl Store, name: &str, data: u64, choice: usize, known: &mut Option<u64>) -> Observation {
     let key = || name.as_bytes().into();
     let body = |data: u64| data.to_string().into_bytes().into();
     let commit = |edits| block_on(store.commit(Change { by: "somebody".into(), at: 0, edits }));
@@ -174,12 +173,12 @@ fn act_on_note(store: &impl Store, name: &str, data: u64, choice: usize, known: 
         0..=2 => {
             commit(vec![put()]).unwrap();
             *known = Some(data);
-            Done::PutNote { data }
+            Observation::PutNote { data }
         }
         3 => {
             commit(vec![Edit::RemoveNote { key: key() }]).unwrap();
             *known = None;
-            Done::RemoveNote
+            Observation::RemoveNote
         }
         4..=7 => {
             let expected = *known;
@@ -189,29 +188,29 @@ fn act_on_note(store: &impl Store, name: &str, data: u64, choice: usize, known: 
                 Err(CommitError::Note { edit: 0 }) => false,
                 Err(error) => panic!("{error}"),
             };
-            Done::Replace { expected, data, is_met }
+            Observation::Replace { expected, data, is_met }
         }
         _ => {
             *known = block_on(store.note(name.as_bytes())).unwrap().map(|body| number_of(&body));
-            Done::GetNote { found: *known }
+            Observation::GetNote { found: *known }
         }
     }
 }
 
 /// What one thread does, and what it sees.
-fn act(
+fn run_thread(
     store: &impl Store,
     history: u64,
     clock: &AtomicU64,
-    mut chance: Chance,
+    mut rng: SeededRng,
     thread: usize,
 ) -> Vec<Operation> {
     let mut operations = Vec::new();
     let (mut known, mut known_note) = (0, None);
     for step in 0..OPERATIONS {
-        let number = chance.below(NAMES);
+        let number = rng.below(NAME_COUNT);
         let name = name(history, number);
-        let expect = match chance.below(4) {
+        let expect = match rng.below(4) {
             0 => Expect::Any,
             1 => Expect::Absent,
             2 => Expect::Live,
@@ -228,8 +227,8 @@ fn act(
                 Err(error) => panic!("{error}"),
             }
         };
-        let choice = chance.below(12);
-        let (waits_before, waits_after) = (chance.flip(), chance.flip());
+        let choice = rng.below(12);
+        let (waits_before, waits_after) = (rng.flip(), rng.flip());
         let begin = clock.fetch_add(1, Ordering::SeqCst);
         // So that others come between, however quick the store is and few the processors are.
         if waits_before {
@@ -237,37 +236,37 @@ fn act(
         }
         let values = vec![Value::new(1, "DATA", data.to_string())];
         let done = match choice {
-            _ if number >= RECORDS => act_on_note(store, &name, data, choice, &mut known_note),
+            _ if number >= RECORD_NAMES => run_aux_operation(store, &name, data, choice, &mut known_note),
             0..=1 => {
                 let (name, registration) = (name.into(), data.to_string().into_bytes().into());
                 let edit = Edit::Register { name, values, registration, expect };
-                Done::Register { expect, data, result: commit(edit) }
+                Observation::Register { expect, data, result: commit(edit) }
             }
             2..=4 => {
-                Done::Put { expect, data, result: commit(Edit::Put { name: name.into(), values, expect }) }
+                Observation::Put { expect, data, result: commit(Edit::Put { name: name.into(), values, expect }) }
             }
-            5 => Done::Tombstone { expect, result: commit(Edit::Tombstone { name: name.into(), expect }) },
-            6 | 7 => Done::Remove { expect, result: commit(Edit::Remove { name: name.into(), expect }) },
+            5 => Observation::Tombstone { expect, result: commit(Edit::Tombstone { name: name.into(), expect }) },
+            6 | 7 => Observation::Remove { expect, result: commit(Edit::Remove { name: name.into(), expect }) },
             8..=10 => {
                 let entry = block_on(store.get(&Key::new(&name).unwrap())).unwrap();
                 let found = |entry: Entry| {
                     (entry.revision, entry.state, data_of(&entry.values), number_of(&entry.registration))
                 };
-                Done::Get { found: entry.map(found) }
+                Observation::Get { found: entry.map(found) }
             }
             _ => {
                 let listed = block_on(store.list(format!("10.{history}").as_bytes(), None, 10)).unwrap();
                 let found = listed.iter().find(|listed| *listed.name == *name).map(|listed| listed.state);
-                Done::Listed { found }
+                Observation::Listed { found }
             }
         };
         if waits_after {
             std::thread::yield_now();
         }
         let end = clock.fetch_add(1, Ordering::SeqCst);
-        if let Done::Get { found: Some((revision, ..)) }
-        | Done::Put { result: Ok(revision) | Err(Some((revision, _))), .. }
-        | Done::Register { result: Ok(revision) | Err(Some((revision, _))), .. } = done
+        if let Observation::Get { found: Some((revision, ..)) }
+        | Observation::Put { result: Ok(revision) | Err(Some((revision, _))), .. }
+        | Observation::Register { result: Ok(revision) | Err(Some((revision, _))), .. } = done
         {
             known = revision;
         }
@@ -277,19 +276,19 @@ fn act(
 }
 
 fn check(store: &impl Store, histories: u64) {
-    let seed = seed();
-    println!("TENDOT_SEED={seed}");
+    let seed = test_seed();
+    println!("TENDOT_TEST_SEED={seed}");
     let mut overlaps = 0;
     for history in 0..histories {
         let (clock, start) = (AtomicU64::new(0), Barrier::new(THREADS));
         let operations: Vec<Operation> = std::thread::scope(|scope| {
             let threads: Vec<_> = (0..THREADS)
                 .map(|thread| {
-                    let chance = Chance::new(seed ^ history << 20 ^ (thread as u64) << 50);
+                    let rng = SeededRng::new(seed ^ history << 20 ^ (thread as u64) << 50);
                     let (clock, start) = (&clock, &start);
                     scope.spawn(move || {
                         start.wait();
-                        act(store, history, clock, chance, thread)
+                        run_thread(store, history, clock, rng, thread)
                     })
                 })
                 .collect();
@@ -299,7 +298,7 @@ fn check(store: &impl Store, histories: u64) {
         for number in 0..NAMES {
             let of_name: Vec<Operation> =
                 operations.iter().filter(|operation| operation.name == number).cloned().collect();
-            assert!(is_linear(&of_name), "seed {seed}, history {history}: {of_name:#?}");
+            assert!(is_linearizable(&of_name), "seed {seed}, history {history}: {of_name:#?}");
         }
     }
     println!("{overlaps} operations met others in {histories} histories");
@@ -308,13 +307,13 @@ fn check(store: &impl Store, histories: u64) {
 
 #[test]
 fn memory() {
-    check(&Memory::new(), HISTORIES);
+    check(&Memory::new(), HISTORY_COUNT);
 }
 
 #[test]
 fn embedded() {
     let directory = fast();
-    check(&Embedded::open(directory.path()).unwrap(), HISTORIES);
+    check(&Embedded::open(directory.path()).unwrap(), HISTORY_COUNT);
 }
 
 /// What is looked for here is the order, not the disk.
@@ -323,7 +322,7 @@ fn fast() -> tempfile::TempDir {
 }
 
 /// Changes of several names are seen whole: no list has a part of one, and who sees a change sees all before it.
-fn check_whole(store: &impl Store) {
+fn check_atomicity(store: &impl Store) {
     const GROUP: usize = 5;
     const ROUNDS: u64 = 150;
     let names: Vec<String> = (0..GROUP).map(|number| format!("10.1/name-{number}")).collect();
@@ -381,22 +380,22 @@ fn check_whole(store: &impl Store) {
 }
 
 #[test]
-fn changes_of_several_names_in_memory() {
-    check_whole(&Memory::new());
+fn change_sets_are_atomic_memory() {
+    check_atomicity(&Memory::new());
 }
 
 #[test]
-fn changes_of_several_names_embedded() {
+fn change_sets_are_atomic_embedded() {
     let directory = fast();
-    check_whole(&Embedded::open(directory.path()).unwrap());
+    check_atomicity(&Embedded::open(directory.path()).unwrap());
 }
 
 /// The judge is judged: it takes what is in order, and nothing else.
 #[test]
-fn the_checker_finds_what_cannot_be() {
+fn checker_rejects_invalid_histories() {
     let operation = |begin, end, done| Operation { name: 0, begin, end, done };
-    let put = |data, result| Done::Put { expect: Expect::Absent, data, result };
-    let get = |found| Done::Get { found };
+    let put = |data, result| Observation::Put { expect: Expect::Absent, data, result };
+    let get = |found| Observation::Get { found };
     let there = |revision, data| Some((revision, State::Live, data, 0));
     for (expected, operations) in [
         (true, vec![operation(0, 1, put(5, Ok(1))), operation(2, 3, get(there(1, 5)))]),
@@ -420,18 +419,18 @@ fn the_checker_finds_what_cannot_be() {
         // Of two that replace the same note, one comes first.
         (
             false,
-            [5, 6].map(|data| operation(0, 9, Done::Replace { expected: None, data, is_met: true })).to_vec(),
+            [5, 6].map(|data| operation(0, 9, Observation::Replace { expected: None, data, is_met: true })).to_vec(),
         ),
         // What is known of a name stays when it is put.
         (
             false,
             vec![
-                operation(0, 1, Done::Register { expect: Expect::Any, data: 5, result: Ok(1) }),
-                operation(2, 3, Done::Put { expect: Expect::Any, data: 6, result: Ok(2) }),
+                operation(0, 1, Observation::Register { expect: Expect::Any, data: 5, result: Ok(1) }),
+                operation(2, 3, Observation::Put { expect: Expect::Any, data: 6, result: Ok(2) }),
                 operation(4, 5, get(there(2, 6))),
             ],
         ),
     ] {
-        assert_eq!(is_linear(&operations), expected, "{operations:#?}");
+        assert_eq!(is_linearizable(&operations), expected, "{operations:#?}");
     }
 }

@@ -1,4 +1,4 @@
-//! The process ends at every named place of the write path, of the import, of the move and of the restore, several times at each: what
+//! The process ends at every named child_directory of the write path, of the import, of the move and of the restore, several times at each: what
 //! was acknowledged is there whole, what was not is not there in part, and what was interrupted can be done again.
 
 use std::collections::BTreeMap;
@@ -15,29 +15,29 @@ use tendot_store::{
 };
 
 /// Set in the process that ends: where it works.
-const DIRECTORY: &str = "TENDOT_FAIL_DIRECTORY";
+const DIRECTORY_VAR: &str = "TENDOT_FAIL_DIRECTORY";
 
 /// How often a point is passed before the process ends there.
-const PASSES: u32 = 4;
+const MAX_HITS: u32 = 4;
 
 /// Changes that are made, one after the other.
-const CHANGES: u64 = 6;
+const CHANGE_COUNT: u64 = 6;
 
 /// Records that are imported, in transactions of ten.
-const IMPORTED: u32 = 35;
+const IMPORTED_RECORDS: u32 = 35;
 
 #[test]
-fn the_process_ends_at_every_point() {
+fn abort_at_every_fail_point() {
     for point in FAIL_POINTS {
         let mut ended = 0;
-        let passes = if point.starts_with("move") { 4 * PASSES } else { PASSES };
+        let passes = if point.starts_with("move") { 4 * MAX_HITS } else { MAX_HITS };
         for pass in 1..=passes {
-            let directory = tempfile::tempdir().unwrap();
+            let directory = ram_dir();
             let (child, scenario) = match point.split(':').next().unwrap() {
-                "create" | "commit" => ("changes", check_changes as fn(&Path, &Output)),
-                "import" => ("imports", check_import as fn(&Path, &Output)),
-                "move" => ("moves", check_move as fn(&Path, &Output)),
-                _ => ("restores", check_restore as fn(&Path, &Output)),
+                "create" | "commit" => ("child_commits", check_changes as fn(&Path, &Output)),
+                "import" => ("child_imports", check_import as fn(&Path, &Output)),
+                "move" => ("child_migrates", check_move as fn(&Path, &Output)),
+                _ => ("child_restores", check_restore as fn(&Path, &Output)),
             };
             prepare(child, directory.path());
             let output = run(child, directory.path(), Some((point, pass)));
@@ -51,11 +51,11 @@ fn the_process_ends_at_every_point() {
 
 /// Without a point nothing ends: else the test above would see only what it does itself.
 #[test]
-fn without_a_point_all_is_done() {
+fn completes_without_fail_point() {
     for (child, check) in
-        [("changes", check_changes as fn(&Path, &Output)), ("imports", check_import), ("moves", check_move)]
+        [("child_commits", check_changes as fn(&Path, &Output)), ("child_imports", check_import), ("child_migrates", check_move)]
     {
-        let directory = tempfile::tempdir().unwrap();
+        let directory = ram_dir();
         prepare(child, directory.path());
         let output = run(child, directory.path(), None);
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -65,34 +65,34 @@ fn without_a_point_all_is_done() {
 
 fn run(child: &str, directory: &Path, point: Option<(&str, u32)>) -> Output {
     let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["--exact", child, "--nocapture", "--test-threads=1"]).env(DIRECTORY, directory);
+    command.args(["--exact", child, "--nocapture", "--test-threads=1"]).env(DIRECTORY_VAR, directory);
     if let Some((point, pass)) = point {
         command.env("TENDOT_FAIL_POINT", point).env("TENDOT_FAIL_PASS", pass.to_string());
     }
     command.output().unwrap()
 }
 
-fn place() -> Option<PathBuf> {
-    std::env::var_os(DIRECTORY).map(PathBuf::from)
+fn child_directory() -> Option<PathBuf> {
+    std::env::var_os(DIRECTORY_VAR).map(PathBuf::from)
 }
 
 /// Says what is durable, so that whoever waits outside knows it.
-fn say(what: &str) {
+fn emit(what: &str) {
     let mut out = std::io::stdout().lock();
     writeln!(out, "\nsaid {what}").unwrap();
     out.flush().unwrap();
 }
 
-fn said(output: &Output) -> Vec<String> {
+fn emitted(output: &Output) -> Vec<String> {
     let text = String::from_utf8_lossy(&output.stdout);
-    text.lines().filter_map(|line| line.strip_prefix("said ")).map(str::to_owned).collect()
+    text.lines().filter_map(|line| line.strip_prefix("emitted ")).map(str::to_owned).collect()
 }
 
 /// What is there before the process that ends begins.
 fn prepare(child: &str, directory: &Path) {
     let store = directory.join("store");
     match child {
-        "imports" => {
+        "child_imports" => {
             // An import that was interrupted, which the next one has to settle.
             let mut importer = Importer::open(&store, "first", 1).unwrap().together(10);
             for number in 0..IMPORTED {
@@ -103,13 +103,13 @@ fn prepare(child: &str, directory: &Path) {
             }));
             assert!(interrupted.is_err());
         }
-        "moves" => {
+        "child_migrates" => {
             let source = Embedded::open(&directory.join("source")).unwrap();
-            for number in 1..=CHANGES {
+            for number in 1..=CHANGE_COUNT {
                 block_on(source.commit(put(&format!("name-{}", number % 3), number))).unwrap();
             }
         }
-        "restores" => {
+        "child_restores" => {
             for (name, to) in [("old", "store"), ("new", "other")] {
                 let store = Embedded::open(&directory.join(to)).unwrap();
                 block_on(store.commit(put(name, 1))).unwrap();
@@ -142,19 +142,19 @@ fn put(name: &str, number: u64) -> Change {
     Change { by: "somebody".into(), at: number, edits }
 }
 
-/// Not a test by itself: changes, one after the other.
+/// Not a test by itself: child_commits, one after the other.
 #[test]
-fn changes() {
-    let Some(directory) = place() else { return };
+fn child_commits() {
+    let Some(directory) = child_directory() else { return };
     let store = Embedded::open(&directory.join("store")).unwrap();
-    for number in 1..=CHANGES {
+    for number in 1..=CHANGE_COUNT {
         block_on(store.commit(put(&format!("name-{}", number % 3), number))).unwrap();
-        say(&number.to_string());
+        emit(&number.to_string());
     }
 }
 
 fn check_changes(directory: &Path, output: &Output) {
-    let last = said(output).last().map_or(0, |last| last.parse::<u64>().unwrap());
+    let last = emitted(output).last().map_or(0, |last| last.parse::<u64>().unwrap());
     let store = Embedded::open(&directory.join("store")).unwrap();
     assert_eq!(store.verify(|_| {}).unwrap().damage, [""; 0]);
     let log = block_on(store.changes(0, 1_000)).unwrap();
@@ -173,7 +173,7 @@ fn check_changes(directory: &Path, output: &Output) {
         assert_eq!(note, written, "{name}");
         let twin = block_on(store.get(&Key::new(&format!("10.1/name-{name}-twin")).unwrap())).unwrap();
         assert_eq!(twin.map(|twin| twin.registration), written, "{name}");
-        // Its history is that of the same changes, each with what the one before made.
+        // Its history is that of the same child_commits, each with what the one before made.
         let name = Key::new(&format!("10.1/name-{name}-twin")).unwrap();
         let history = block_on(store.history(&name, Order::OldestFirst { after: 0 }, 100)).unwrap();
         let of_it: Vec<u64> = (1..=there)
@@ -199,10 +199,10 @@ fn check_changes(directory: &Path, output: &Output) {
 
 /// Not a test by itself: an import in several runs and several transactions.
 #[test]
-fn imports() {
-    let Some(directory) = place() else { return };
+fn child_imports() {
+    let Some(directory) = child_directory() else { return };
     import(&directory.join("store"));
-    say("imported");
+    emit("imported");
 }
 
 fn import(store: &Path) {
@@ -220,7 +220,7 @@ fn check_import(directory: &Path, output: &Output) {
         .map(|number| (format!("10.1/Import-{number:03}"), values(&number.to_string())))
         .chain((0..10).map(|number| (format!("10.1/before-{number:03}"), values("before"))))
         .collect();
-    let is_whole = said(output) == ["imported"];
+    let is_whole = emitted(output) == ["imported"];
     for again in [false, true] {
         if again {
             import(&path);
@@ -251,14 +251,14 @@ fn check_import(directory: &Path, output: &Output) {
 
 /// Not a test by itself: a store is moved to another, and again when it has changed.
 #[test]
-fn moves() {
-    let Some(directory) = place() else { return };
+fn child_migrates() {
+    let Some(directory) = child_directory() else { return };
     move_store(&directory);
     let source = Embedded::open(&directory.join("source")).unwrap();
-    block_on(source.commit(put("name-0", CHANGES + 1))).unwrap();
+    block_on(source.commit(put("name-0", CHANGE_COUNT + 1))).unwrap();
     drop(source);
     move_store(&directory);
-    say("moved");
+    emit("moved");
 }
 
 fn move_store(directory: &Path) {
@@ -273,11 +273,11 @@ fn check_move(directory: &Path, output: &Output) {
     let log = |store: &Embedded| block_on(store.changes(0, 1_000)).unwrap();
     let source = log(&Embedded::open_read_only(&directory.join("source")).unwrap());
     match Embedded::open(&directory.join("store")) {
-        Err(OpenError::Unfinished { .. }) => assert!(said(output).is_empty()),
+        Err(OpenError::Unfinished { .. }) => assert!(emitted(output).is_empty()),
         opened => {
             let there = log(&opened.unwrap()).len();
             // Nothing yet, or all of the first or of the second time.
-            assert!([0, 2 * CHANGES as usize, 2 * CHANGES as usize + 2].contains(&there), "{there}");
+            assert!([0, 2 * CHANGE_COUNT as usize, 2 * CHANGE_COUNT as usize + 2].contains(&there), "{there}");
         }
     }
     move_store(directory);
@@ -287,13 +287,13 @@ fn check_move(directory: &Path, output: &Output) {
     block_on(store.commit(put("afterwards", 1))).unwrap();
 }
 
-/// Not a test by itself: a backup takes the place of a store.
+/// Not a test by itself: a backup takes the child_directory of a store.
 #[test]
-fn restores() {
-    let Some(directory) = place() else { return };
+fn child_restores() {
+    let Some(directory) = child_directory() else { return };
     let aside = replace(&directory);
     assert_eq!(aside, Some(directory.join("store/old-1")));
-    say("restored");
+    emit("restored");
 }
 
 fn replace(directory: &Path) -> Option<PathBuf> {
@@ -317,7 +317,7 @@ fn check_restore(directory: &Path, output: &Output) {
         old == [true; 2] && new == [false; 2] || old == [false; 2] && new == [true; 2],
         "{old:?} {new:?}"
     );
-    if said(output) == ["restored"] {
+    if emitted(output) == ["restored"] {
         assert_eq!(new, [true; 2]);
     }
     if new == [true; 2] {

@@ -17,7 +17,7 @@ async fn two_stores() -> [Arc<Postgres>; 2] {
 
 /// Of 64 who deposit the same names, one gets each; who follows the log meanwhile sees every line once, in order.
 #[test]
-fn one_gets_a_name() {
+fn one_of_64_registrations_wins() {
     const NAMES: usize = 40;
     block_on(async {
         let stores = two_stores().await;
@@ -82,7 +82,7 @@ async fn follow(store: Arc<Postgres>, is_done: Arc<AtomicBool>) -> Vec<String> {
 
 /// What is counted up by compare-and-set, in a record and in a note, is as much as was done.
 #[test]
-fn nothing_is_overwritten() {
+fn no_lost_updates() {
     block_on(async {
         let stores = two_stores().await;
         let mut last = commit(&stores[0], vec![put("10.1000/1", "0", Expect::Absent)]).await.unwrap();

@@ -32,8 +32,8 @@ fn get(store: &impl Store, name: &str) -> Option<Entry> {
 }
 
 #[test]
-fn what_was_committed_is_there_when_it_is_opened_again() {
-    let directory = tempfile::tempdir().unwrap();
+fn commits_survive_reopen() {
+    let directory = ram_dir();
     let mut expected = BTreeMap::new();
     for round in 0..5 {
         let store = Embedded::open(directory.path()).unwrap();
@@ -54,8 +54,8 @@ fn what_was_committed_is_there_when_it_is_opened_again() {
 }
 
 #[test]
-fn one_process_writes_and_others_read() {
-    let directory = tempfile::tempdir().unwrap();
+fn single_writer_many_readers() {
+    let directory = ram_dir();
     let refused = Embedded::open_read_only(directory.path()).unwrap_err();
     assert!(matches!(refused, OpenError::NoStore { .. }), "{refused}");
     let store = Embedded::open(directory.path()).unwrap();
@@ -71,8 +71,8 @@ fn one_process_writes_and_others_read() {
 }
 
 #[test]
-fn other_formats_are_refused() {
-    let directory = tempfile::tempdir().unwrap();
+fn rejects_other_formats() {
+    let directory = ram_dir();
     drop(Embedded::open(directory.path()).unwrap());
     let file = directory.path().join("data.mdb");
     let mut bytes = std::fs::read(&file).unwrap();
@@ -94,8 +94,8 @@ fn other_formats_are_refused() {
 
 /// Bytes of records changed in turn: what is read is what was written, or it is missed, or it is an error.
 #[test]
-fn damage_is_found_and_never_served() {
-    let directory = tempfile::tempdir().unwrap();
+fn corruption_is_never_served() {
+    let directory = ram_dir();
     let names: Vec<String> = (0..40).map(|number| format!("10.1000/Name-{number}")).collect();
     let store = Embedded::open(directory.path()).unwrap();
     for name in &names {
@@ -119,7 +119,7 @@ fn damage_is_found_and_never_served() {
         for offset in [13, 16, 20, 28] {
             let mut bad = good.clone();
             bad[place + offset] ^= 0x10;
-            let copy = tempfile::tempdir().unwrap();
+            let copy = ram_dir();
             std::fs::write(copy.path().join("data.mdb"), &bad).unwrap();
             // What readers would miss or refuse, `verify` tells.
             let verified = Embedded::open_read_only(copy.path())
@@ -156,8 +156,8 @@ fn read_all(directory: &Path, names: &[String]) -> Result<bool, StoreError> {
 
 /// 64 clients register the same name in different case at once: exactly one wins, on each of many names.
 #[test]
-fn attack_r1_one_of_many_wins() {
-    let directory = tempfile::tempdir().unwrap();
+fn one_of_64_registrations_wins() {
+    let directory = ram_dir();
     let embedded = Embedded::open(directory.path()).unwrap();
     let memory = Memory::new();
     for round in 0..20 {
@@ -221,8 +221,8 @@ proptest! {
 
     /// The embedded store does what the memory store does, whatever is done, also after it was closed.
     #[test]
-    fn the_same_as_in_memory(changes in edits()) {
-        let directory = tempfile::tempdir().unwrap();
+    fn matches_memory_store(changes in edits()) {
+        let directory = ram_dir();
         let memory = Memory::new();
         let mut embedded = Embedded::open(directory.path()).unwrap();
         let middle = changes.len() / 2;
@@ -266,9 +266,9 @@ proptest! {
 
 /// Notes and registrations are durable, in backups, and their damage is found.
 #[test]
-fn notes_and_registrations_on_disk() {
+fn aux_entries_and_registrations_are_durable() {
     let (note, known) = ("what-stands-in-the-note", "what-is-known-of-it");
-    let directory = tempfile::tempdir().unwrap();
+    let directory = ram_dir();
     let store = Embedded::open(directory.path()).unwrap();
     let edits = vec![register("10.1000/1", known, Expect::Absent)];
     let registered = block_on(store.commit(change(edits))).unwrap();
@@ -285,7 +285,7 @@ fn notes_and_registrations_on_disk() {
         assert_eq!((verified.notes, verified.registrations, verified.damage), (1, 1, Vec::new()));
     };
     check(directory.path());
-    let restored = tempfile::tempdir().unwrap();
+    let restored = ram_dir();
     tendot_store::restore(&mut file, restored.path(), false).unwrap();
     check(restored.path());
     let good = std::fs::read(directory.path().join("data.mdb")).unwrap();
@@ -297,7 +297,7 @@ fn notes_and_registrations_on_disk() {
                 bad[at] ^= 1;
             }
         }
-        let copy = tempfile::tempdir().unwrap();
+        let copy = ram_dir();
         std::fs::write(copy.path().join("data.mdb"), &bad).unwrap();
         let store = Embedded::open_read_only(copy.path()).unwrap();
         let damage = store.verify(|_| {}).unwrap().damage;
@@ -314,9 +314,9 @@ fn notes_and_registrations_on_disk() {
 }
 
 #[test]
-fn what_is_too_large_is_refused() {
+fn rejects_oversized_records() {
     const LIMIT: usize = 4 << 20;
-    let directory = tempfile::tempdir().unwrap();
+    let directory = ram_dir();
     let store = Embedded::open(directory.path()).unwrap();
     let register = |length: usize| Edit::Register {
         name: "10.1000/1".into(),
@@ -335,7 +335,7 @@ fn what_is_too_large_is_refused() {
 /// A tombstone keeps the values that it had, through the disk.
 #[test]
 fn tombstones_keep_their_values() {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = ram_dir();
     let store = Embedded::open(directory.path()).unwrap();
     block_on(store.commit(change(vec![put("10.1000/1", "a", Expect::Absent)]))).unwrap();
     let end = Edit::Tombstone { name: "10.1000/1".into(), expect: Expect::Live };
@@ -347,7 +347,7 @@ fn tombstones_keep_their_values() {
 /// Changes of one record that are committed together see each other, also what they share.
 #[test]
 fn changes_of_one_record_in_one_transaction() {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = ram_dir();
     let store = Embedded::open(directory.path()).unwrap();
     for round in 0..100 {
         let name = format!("10.1000/{round}");
@@ -371,8 +371,8 @@ fn changes_of_one_record_in_one_transaction() {
 
 /// A file that was cut off is told, and not mapped: reading what is not there would end the process.
 #[test]
-fn files_that_were_cut_off() {
-    let directory = tempfile::tempdir().unwrap();
+fn rejects_truncated_files() {
+    let directory = ram_dir();
     let store = Embedded::open(directory.path()).unwrap();
     for number in 0..500 {
         let name = format!("10.1000/{number}");
@@ -408,8 +408,8 @@ fn files_that_were_cut_off() {
 
 /// The bytes of a secret are in no part, so that they are gone with their record.
 #[test]
-fn secrets_are_not_shared() {
-    let directory = tempfile::tempdir().unwrap();
+fn secrets_are_not_interned() {
+    let directory = ram_dir();
     let store = Embedded::open(directory.path()).unwrap();
     let parts = |store: &Embedded| store.verify(|_| {}).unwrap().parts;
     let secret = |name: &str, data: &str| {
@@ -428,8 +428,8 @@ fn secrets_are_not_shared() {
 }
 
 #[test]
-fn who_deposits_little_cannot_use_up_what_all_share() {
-    let directory = tempfile::tempdir().unwrap();
+fn dictionary_grows_with_record_count() {
+    let directory = ram_dir();
     let store = Embedded::open(directory.path()).unwrap();
     for name in ["10.1000/A", "10.1000/B", "10.1000/C"] {
         // What comes a second time is shared from then on.
@@ -454,8 +454,8 @@ fn who_deposits_little_cannot_use_up_what_all_share() {
 /// A record that comes and goes within one transaction: the pages that it took at the end of the file are
 /// free before they were ever written, and the file is shorter than the engine says. That is not damage.
 #[test]
-fn pages_that_were_never_written() {
-    let directory = tempfile::tempdir().unwrap();
+fn unwritten_free_pages_are_valid() {
+    let directory = ram_dir();
     for round in 0..20 {
         let store = Embedded::open(directory.path()).unwrap_or_else(|error| panic!("round {round}: {error}"));
         assert_eq!(store.verify(|_| {}).unwrap().damage, [""; 0]);
@@ -474,8 +474,8 @@ fn pages_that_were_never_written() {
 }
 
 #[test]
-fn verify_beside_busy_writers() {
-    let directory = tempfile::tempdir().unwrap();
+fn verify_under_load() {
+    let directory = ram_dir();
     let store = Embedded::open(directory.path()).unwrap();
     let is_over = std::sync::atomic::AtomicBool::new(false);
     std::thread::scope(|scope| {
