@@ -1,6 +1,7 @@
 //! Aux entries: edits, paging, preconditions.
 
-use super::*;
+use super::{commit, data, put};
+use crate::{CommitError, Edit, Expect, Key, Store};
 
 fn put_note(key: &[u8], body: &str) -> Edit {
     Edit::PutNote { key: key.into(), body: body.as_bytes().into() }

@@ -1,9 +1,12 @@
 //! History entries: order, paging, secrets.
 
-use super::*;
+use tendot_proto::Value;
 
-/// A change as a test tells it: its kind, and the state and data of what was there before.
-fn told(past: &Past) -> (EditKind, Option<(State, String)>) {
+use super::{commit, key, put, tombstone};
+use crate::{Before, Edit, EditKind, Expect, Order, Past, State, Store};
+
+/// The kind of a change, and the status and data of its prior state.
+fn summary(past: &Past) -> (EditKind, Option<(State, String)>) {
     let before = match &past.before {
         Before::Nothing => None,
         Before::Record(entry) => {
@@ -15,7 +18,7 @@ fn told(past: &Past) -> (EditKind, Option<(State, String)>) {
     (past.line.kind, before)
 }
 
-const WHOLE_HISTORY: Order = Order::OldestFirst { after: 0 };
+pub(super) const WHOLE_HISTORY: Order = Order::OldestFirst { after: 0 };
 
 /// The history of one name with prior states, also of removed and tombstoned names, and of no other name.
 pub async fn history(store: &impl Store) {
@@ -53,7 +56,7 @@ pub async fn history(store: &impl Store) {
             (Update, live("d")),
             (Tombstone, live("e")),
         ];
-        assert_eq!(history.items.iter().map(told).collect::<Vec<_>>(), expected, "{name}");
+        assert_eq!(history.items.iter().map(summary).collect::<Vec<_>>(), expected, "{name}");
         assert_eq!(history.next, None);
         let revisions: Vec<u64> = history.items.iter().map(|past| past.line.revision).collect();
         assert_eq!(revisions[2..6], [revision; 4]);
@@ -78,7 +81,7 @@ pub async fn history(store: &impl Store) {
         for name in names.iter().take(count).step_by(count.div_ceil(20)).chain(names.get(count - 1)) {
             let history =
                 store.history(&key(name), Order::NewestFirst { before: u64::MAX }, 3).await.unwrap();
-            let found: Vec<_> = history.items.iter().rev().map(told).collect();
+            let found: Vec<_> = history.items.iter().rev().map(summary).collect();
             assert_eq!(found, expected, "{name} of {count}");
             assert!(history.items.iter().all(|past| *past.line.name == **name));
         }
@@ -87,8 +90,8 @@ pub async fn history(store: &impl Store) {
     commit(store, vec![put("10.1000/gone", "a", Expect::Absent)]).await.unwrap();
     commit(store, vec![remove("10.1000/gone")]).await.unwrap();
     let history = store.history(&key("10.1000/GONE"), WHOLE_HISTORY, 10).await.unwrap();
-    let told: Vec<_> = history.items.iter().map(told).collect();
-    assert_eq!(told, [(Create, None), (Remove, live("a"))]);
+    let found: Vec<_> = history.items.iter().map(summary).collect();
+    assert_eq!(found, [(Create, None), (Remove, live("a"))]);
 }
 
 /// The history is paged in both directions with any page size; pages of large records are short.
@@ -144,6 +147,6 @@ pub async fn history_redacts_secrets(store: &impl Store) {
     commit(store, vec![tombstone("10.1000/1")]).await.unwrap();
     let history = store.history(&key("10.1000/1"), WHOLE_HISTORY, 10).await.unwrap();
     let there = Some((State::Live, "https://example.org/".to_owned()));
-    let before: Vec<_> = history.items.iter().map(|past| told(past).1).collect();
+    let before: Vec<_> = history.items.iter().map(|past| summary(past).1).collect();
     assert_eq!(before, [None, there.clone(), there.clone(), there]);
 }

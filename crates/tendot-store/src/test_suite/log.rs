@@ -1,6 +1,7 @@
 //! The change log, names at a revision, change counters.
 
-use super::*;
+use super::{commit, key, put, tombstone};
+use crate::{Change, Edit, EditKind, Expect, Store};
 
 /// The log contains every edit once and in order, and can be read page by page.
 pub async fn change_log(store: &impl Store) {

@@ -8,13 +8,16 @@ mod preconditions;
 mod records;
 mod registrations;
 
-pub use records::{names_ignore_ascii_case, record_round_trip, change_sets_are_atomic, tombstones_are_final, removed_names_can_be_recreated};
-pub use preconditions::{preconditions, required_revisions, requirements_are_not_logged};
-pub use names::{list_names, scan_records, homed_prefixes, unusual_names, count_names};
-pub use log::{change_log, names_at_revision, change_counters};
-pub use history::{history, history_paging, history_redacts_secrets};
-pub use registrations::{registrations, history_keeps_registrations};
 pub use aux::{aux_entries, aux_paging, required_aux};
+pub use history::{history, history_paging, history_redacts_secrets};
+pub use log::{change_counters, change_log, names_at_revision};
+pub use names::{count_names, homed_prefixes, list_names, scan_records, unusual_names};
+pub use preconditions::{preconditions, required_revisions, requirements_are_not_logged};
+pub use records::{
+    change_sets_are_atomic, names_ignore_ascii_case, record_round_trip, removed_names_can_be_recreated,
+    tombstones_are_final,
+};
+pub use registrations::{history_keeps_registrations, registrations};
 
 use tendot_proto::Value;
 

@@ -1,6 +1,9 @@
 //! Lists, scans and counts of names; unusual names; homed prefixes.
 
-use super::*;
+use std::collections::BTreeMap;
+
+use super::{commit, data, key, put, tombstone};
+use crate::{CommitError, Edit, Entry, Expect, KeyError, State, Store};
 
 /// Names of one prefix in order, page by page.
 pub async fn list_names(store: &impl Store) {

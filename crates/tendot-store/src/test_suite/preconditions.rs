@@ -1,6 +1,7 @@
 //! Preconditions of edits and required revisions.
 
-use super::*;
+use super::{commit, conflict, data, key, put, tombstone};
+use crate::{CommitError, Edit, Expect, KeyError, State, Store};
 
 /// A precondition that does not hold rejects the change set and returns the actual state.
 pub async fn preconditions(store: &impl Store) {

@@ -1,6 +1,9 @@
 //! Records: spelling, round trip, atomicity, tombstones, removal.
 
-use super::*;
+use tendot_proto::{Permissions, Reference, Ttl, Value};
+
+use super::{commit, conflict, data, key, put};
+use crate::{CommitError, Edit, EditKind, Expect, State, Store};
 
 /// Names are compared without ASCII case and keep their first spelling; other letters are compared exactly.
 pub async fn names_ignore_ascii_case(store: &impl Store) {

@@ -1,6 +1,10 @@
 //! Registrations and their history.
 
-use super::*;
+use tendot_proto::Value;
+
+use super::history::WHOLE_HISTORY;
+use super::{commit, conflict, key, put, tombstone};
+use crate::{Before, Edit, Entry, Expect, State, Store};
 
 fn register(name: &str, data: &str, registration: &str) -> Edit {
     let values = vec![Value::new(1, "URL", data.to_owned())];

@@ -1,43 +1,37 @@
-//! The power goes out at every moment: of what had not been synced any part may be on the disk, and everything that was
-//! acknowledged is there, nothing in part.
+//! Crash consistency: power loss after every write, sync and rename; unsynced pages arrive in any subset, also torn.
 //!
-//! Every write, sync and renaming of the store's files is recorded. For each moment images of the disk are made: all that
-//! was synced, and of the rest every subset of pages if there are few, else some by rng; also torn ones, of which only
-//! some sectors of 512 bytes arrived. Each is reopen as a store.
+//! Every write, sync and rename of the store's files is recorded. For each moment, images of the disk are made: everything
+//! that was synced, and of the rest every subset of pages if there are few, otherwise random subsets; also torn pages, of
+//! which only some sectors of 512 bytes arrived. Each image is opened as a store.
 //!
-//! What is modelled: a sync that returned holds for all bytes of its file, a write through a descriptor that was reopen
-//! with `O_DSYNC` for its own; a sync of a folder holds for the names in it. Names arrive in the order in which they were
-//! given, as on file systems with a journal. What is not: disks that lie about syncs, sectors that are destroyed while
-//! they are written, and file systems that reorder the changes of names.
-
-#![cfg(target_os = "linux")]
-#![allow(clippy::print_stdout, reason = "the seed is told when a test fails")]
-
-mod disk;
+//! Model: a sync that returned holds for all bytes of its file, a write through a descriptor that was opened with `O_DSYNC`
+//! for its own bytes, a sync of a directory for the names in it. Names arrive in order, as on file systems with a journal. Not
+//! modelled: disks that lie about syncs, sectors that are destroyed while they are written, file systems that reorder names.
 
 use std::collections::{BTreeMap, HashSet};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::{Path, PathBuf};
 
-use tendot_testing::{SeededRng, test_seed};
-use disk::{DiskEvent, RecordingGuard};
 use pollster::block_on;
-use tempfile::TempDir;
 use tendot_proto::Value;
 use tendot_store::{
     Change, Edit, Embedded, Entry, Expect, History, Importer, Key, Logged, Note, Order, Store, restore,
 };
+use tendot_testing::{SeededRng, ram_dir, test_seed};
 
-/// Pages that arrive or not, one by one, are tried in all ways up to so many.
+use crate::libc_shim::{DiskEvent, RecordingGuard};
+use crate::run_beside_others;
+
+/// Up to this many unsynced pages, all subsets are tried.
 const MAX_EXHAUSTIVE_PAGES: usize = 5;
 
-/// Images by rng for a moment with more of them.
+/// Random images for a moment with more unsynced pages.
 const RANDOM_IMAGES: usize = 20;
 
 const PAGE_BYTES: usize = 4_096;
 const SECTOR_BYTES: usize = 512;
 
-/// A state of the store, all of it that can be read.
+/// Everything readable in a store.
 type StoreSnapshot = (Vec<Entry>, Vec<Logged>, Vec<Box<str>>, Vec<History>, Vec<Note>);
 
 fn state(store: &Embedded) -> StoreSnapshot {
@@ -51,7 +45,7 @@ fn state(store: &Embedded) -> StoreSnapshot {
     (records, log, homed, histories, block_on(store.notes(b"", None, usize::MAX)).unwrap())
 }
 
-/// Opens an image as whoever comes after the power would.
+/// Opens and verifies an image.
 fn reopen(directory: &Path) -> StoreSnapshot {
     let store = Embedded::open(directory).unwrap_or_else(|error| panic!("{error}"));
     assert_eq!(store.verify(|_| {}).unwrap().damage, [""; 0]);
@@ -62,7 +56,7 @@ fn values(data: &str) -> Vec<Value<'static>> {
     vec![Value::new(1, "URL", format!("https://example.org/records/{data}"))]
 }
 
-/// Changes of all kinds: of one name and of several, of small records and of some that take pages of their own.
+/// Change sets of all kinds: of one name and several, of small records and of some that need pages of their own.
 fn change(number: usize) -> Change {
     let put = |name: usize, length: usize| {
         let data = format!("{number}-{}", "x".repeat(length));
@@ -85,7 +79,7 @@ fn change(number: usize) -> Change {
         2 => vec![put(6, 20), Edit::Home { prefix: format!("10.{number}").into() }],
         3 => vec![Edit::Remove { name: named(6), expect: Expect::Live }, put(7, 100)],
         4 => vec![put(8, 1), register(10 + number, 3_000)],
-        // Nothing but notes.
+        // Only aux entries.
         _ if number % 12 == 5 => vec![note(3_000), Edit::RemoveNote { key: b"1"[..].into() }],
         _ => vec![Edit::Tombstone { name: named(9 + number), expect: Expect::Live }],
     };
@@ -94,6 +88,7 @@ fn change(number: usize) -> Change {
 
 #[test]
 fn commits_survive_power_loss() {
+    let _lock = run_beside_others();
     let root = ram_dir();
     let path = Path::new("data/store");
     let recording = RecordingGuard::start(root.path());
@@ -116,10 +111,10 @@ fn commits_survive_power_loss() {
         let may_be = &states[acknowledged..states.len().min(acknowledged + 2)];
         assert!(
             may_be.contains(&found),
-            "{acknowledged} changes were acknowledged, this is there: {:?}",
+            "{acknowledged} change sets were acknowledged, the log is {:?}",
             found.1
         );
-        // And it goes on from there.
+        // The store can be written.
         number += 1;
         if number % 5 == 0 {
             let store = Embedded::open(&image.join(path)).unwrap();
@@ -134,6 +129,7 @@ fn commits_survive_power_loss() {
 
 #[test]
 fn imports_survive_power_loss() {
+    let _lock = run_beside_others();
     const RECORDS: usize = 130;
     let root = ram_dir();
     let path = Path::new("store");
@@ -167,7 +163,7 @@ fn imports_survive_power_loss() {
         for (name, values) in &found {
             assert_eq!(Some(values), whole.get(name), "{name}");
         }
-        assert!(found.len() >= 3, "what was there before");
+        assert!(found.len() >= 3, "records from before the import");
         assert!(acknowledged == 0 || found == whole);
         number += 1;
         if acknowledged == 0 && number % 10 == 0 {
@@ -179,6 +175,7 @@ fn imports_survive_power_loss() {
 
 #[test]
 fn restore_survives_power_loss() {
+    let _lock = run_beside_others();
     let root = ram_dir();
     let path = Path::new("store");
     let (old, mut backup) = (Embedded::open(&root.path().join(path)).unwrap(), tempfile::tempfile().unwrap());
@@ -198,26 +195,26 @@ fn restore_survives_power_loss() {
         let image = image.join(path);
         let found = reopen(&image);
         if found == restored {
-            assert_eq!(reopen(&image.join("old-1")), replaced, "the one that was replaced is aside");
+            assert_eq!(reopen(&image.join("old-1")), replaced, "the replaced store is kept");
         } else {
             assert!(found == replaced && acknowledged == 0);
         }
     });
 }
 
-/// A disk as it may be found: files by number, and their names.
+/// Model of a disk after power loss: files by number, and their names.
 #[derive(Clone, Default)]
 struct DiskModel {
     files: BTreeMap<u64, FileModel>,
     names: BTreeMap<PathBuf, u64>,
-    /// Changes of names that may not have arrived yet.
+    /// Changes of names that may not be durable yet.
     renamed: Vec<DiskEvent>,
 }
 
 #[derive(Clone, Default)]
 struct FileModel {
     bytes: Vec<u8>,
-    /// Writes that may not have arrived yet, in order; those that have, but after others that may not, are among them.
+    /// Writes that may not be durable yet, in order, with durable ones between them.
     pending: Vec<PendingWrite>,
 }
 
@@ -245,13 +242,13 @@ impl FileModel {
 }
 
 impl DiskModel {
-    /// Something was done, and may have arrived.
+    /// A call begins: its effect may be durable.
     fn begin(&mut self, event: &DiskEvent) {
         match event {
             DiskEvent::Write { file, at, bytes, .. } => {
                 let file = self.files.entry(*file).or_default();
                 let mut at = *at as usize;
-                // By pages: the system writes them in any order.
+                // The system writes pages in any order.
                 let mut bytes = &bytes[..];
                 while !bytes.is_empty() {
                     let (page, rest) = bytes.split_at(bytes.len().min(PAGE_BYTES - at % PAGE_BYTES));
@@ -260,7 +257,7 @@ impl DiskModel {
                     bytes = rest;
                 }
             }
-            DiskEvent::Truncate { .. } => panic!("nothing is cut off"),
+            DiskEvent::Truncate { file, length } => panic!("file {file} is truncated to {length}"),
             DiskEvent::Create { .. }
             | DiskEvent::Rename { .. }
             | DiskEvent::Link { .. }
@@ -270,7 +267,7 @@ impl DiskModel {
         }
     }
 
-    /// The call returned.
+    /// The call has returned.
     fn end(&mut self, event: &DiskEvent) {
         match event {
             DiskEvent::Write { file, bytes, is_durable: true, .. } => {
@@ -288,7 +285,9 @@ impl DiskModel {
                     DiskEvent::Create { path: name, .. }
                     | DiskEvent::Unlink { path: name }
                     | DiskEvent::CreateDir { path: name } => name.parent() == Some(path),
-                    DiskEvent::Rename { from, to } => from.parent() == Some(path) || to.parent() == Some(path),
+                    DiskEvent::Rename { from, to } => {
+                        from.parent() == Some(path) || to.parent() == Some(path)
+                    }
                     DiskEvent::Link { to, .. } => to.parent() == Some(path),
                     _ => false,
                 };
@@ -301,8 +300,7 @@ impl DiskModel {
         }
     }
 
-    /// The bytes of a file as they may be found: `arrives` is asked for each page that was not synced, and tells for
-    /// each of its sectors.
+    /// Possible bytes of a file: `arrives` returns a bit mask of sectors for each page that was not synced.
     fn bytes(&self, file: u64, mut arrives: impl FnMut() -> u8) -> Vec<u8> {
         let Some(file) = self.files.get(&file) else { return Vec::new() };
         let mut bytes = file.bytes.clone();
@@ -317,13 +315,13 @@ impl DiskModel {
         bytes
     }
 
-    /// Pages that may have arrived or not.
+    /// How many pages may be durable or not.
     fn pending(&self) -> usize {
         let pages = self.files.values().flat_map(|file| &file.pending);
         pages.filter(|page| !page.has_arrived).count()
     }
 
-    /// Names as they may be found, if so many changes of them arrived.
+    /// The names after this many pending changes.
     fn names(&self, renamed: usize) -> BTreeMap<PathBuf, u64> {
         let mut names = self.names.clone();
         for event in &self.renamed[..renamed] {
@@ -358,7 +356,7 @@ fn rename(names: &mut BTreeMap<PathBuf, u64>, event: &DiskEvent) {
     }
 }
 
-/// What is on the disk now, all of it durable.
+/// The content of the real disk, all of it durable.
 fn capture_disk(root: &Path) -> DiskModel {
     use std::os::unix::fs::MetadataExt as _;
     let mut disk = DiskModel::default();
@@ -382,8 +380,13 @@ fn check_images(root: &Path, events: &[DiskEvent], check: impl FnMut(&Path, usiz
     check_images_from(DiskModel::default(), root, events, check);
 }
 
-/// Makes images for every moment, and gives each to `check`, with the last mark.
-fn check_images_from(mut disk: DiskModel, root: &Path, events: &[DiskEvent], mut check: impl FnMut(&Path, usize)) {
+/// Passes images for every moment to `check`, with the number of the last mark.
+fn check_images_from(
+    mut disk: DiskModel,
+    root: &Path,
+    events: &[DiskEvent],
+    mut check: impl FnMut(&Path, usize),
+) {
     let seed = test_seed();
     println!("TENDOT_TEST_SEED={seed}");
     let mut rng = SeededRng::new(seed);
@@ -391,7 +394,7 @@ fn check_images_from(mut disk: DiskModel, root: &Path, events: &[DiskEvent], mut
     let mut seen = HashSet::new();
     let root = root.canonicalize().unwrap();
     let mut images = 0;
-    // The last one again, for the moment after it.
+    // The last event twice, for the moment after it.
     for event in events.iter().chain(events.last()) {
         disk.begin(event);
         let pending = disk.pending();
@@ -406,11 +409,11 @@ fn check_images_from(mut disk: DiskModel, root: &Path, events: &[DiskEvent], mut
         } else {
             let some =
                 |rng: &mut SeededRng| (0..pending).map(|_| if rng.flip() { 0xff } else { 0 }).collect();
-            let mut ways: Vec<Vec<u8>> = (0..BY_CHANCE).map(|_| some(&mut rng)).collect();
+            let mut ways: Vec<Vec<u8>> = (0..RANDOM_IMAGES).map(|_| some(&mut rng)).collect();
             ways.extend([vec![0xff; pending], vec![0; pending]]);
             ways
         };
-        // Torn: some sectors of each page, or of one page only.
+        // Torn pages: some sectors of each page, or of one page only.
         for _ in 0..if pending > 0 { 6 } else { 0 } {
             ways.push((0..pending).map(|_| rng.next_u64() as u8).collect());
             let mut torn = vec![0xff; pending];
@@ -447,9 +450,4 @@ fn check_images_from(mut disk: DiskModel, root: &Path, events: &[DiskEvent], mut
     }
     println!("{images} images of {} moments", events.len());
     assert!(images > 50, "only {images} images");
-}
-
-/// A directory in ram_dir, where one is to be had: images are many, and no power is lost while they are looked at.
-fn ram_dir() -> TempDir {
-    tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap()
 }

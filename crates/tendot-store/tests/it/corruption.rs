@@ -1,43 +1,38 @@
-//! A bit flip_count, anywhere in the file: `verify` finds it, or it does not matter; and no record is ever served that is not
-//! right.
+//! Corruption: every bit flip is detected by `verify` or harmless; a wrong record is never served.
 //!
-//! What cannot be excluded, because LMDB's pages have no checksums and none is looked for with each read: a flipped bit in
-//! the number of a page can lead to an older page with the same key, and so to the record as it once was. Then `verify`
-//! tells. It does not matter where no page is in use, or what is between entries; that is tried by writing.
-
-#![cfg(target_os = "linux")]
-#![allow(clippy::print_stdout, reason = "the seed is told when a test fails")]
-
+//! One thing cannot be excluded, because LMDB's pages have no checksums: a flipped bit in a page number can lead to an older
+//! page with the same key, and so to an older state of the record. `verify` reports that. Flips in free pages and between
+//! entries are harmless; this is checked by writing.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
-use std::io::Write as _;
+use std::ops::Range;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
-use tendot_testing::{SeededRng, test_seed};
 use pollster::block_on;
-use tempfile::TempDir;
 use tendot_proto::Value;
 use tendot_store::{Change, Edit, Embedded, Entry, Expect, Importer, Key, Store};
+use tendot_testing::{SeededRng, child_test, emit, emitted_lines, ram_dir, repetitions, test_seed};
 
-/// Set in the process that flip_count: where, from which flip on, and the seed.
-const DIRECTORY_VAR: &str = "TENDOT_BITS_PLACE";
-const FIRST_FLIP_VAR: &str = "TENDOT_BITS_FIRST";
+/// Set in child processes: their directory, and the range of flips.
+const DIRECTORY_VAR: &str = "TENDOT_TEST_FLIP_DIRECTORY";
+const FIRST_FLIP_VAR: &str = "TENDOT_TEST_FIRST_FLIP";
+const END_FLIP_VAR: &str = "TENDOT_TEST_END_FLIP";
 
-/// Bytes at the beginning of the two first pages whose bits are all flipped: they tell where everything is.
+/// Bytes at the beginning of both meta pages; each of their bits is flipped.
 const META_PAGE_BYTES: usize = 160;
 
-/// Flips elsewhere, by rng; more with `TENDOT_FLIPS=100000`.
-const DEFAULT_FLIPS: usize = 3_000;
+/// Random flips elsewhere; `TENDOT_TEST_FLIPS=100000` for more.
+const DEFAULT_FLIPS: u64 = 1_000;
+const FULL_RUN_FLIPS: u64 = 10_000;
 
 fn flip_count() -> usize {
-    let given = std::env::var("TENDOT_FLIPS").ok().and_then(|flip_count| flip_count.parse().ok());
-    2 * META_PAGE_BYTES * 8 + given.unwrap_or(DEFAULT_FLIPS)
+    let random = repetitions("TENDOT_TEST_FLIPS", DEFAULT_FLIPS, FULL_RUN_FLIPS);
+    2 * META_PAGE_BYTES * 8 + usize::try_from(random).unwrap()
 }
 
-/// Which byte, and which bit of it.
+/// The byte and the bit of a flip.
 fn flip_position(flip: usize, length: usize, seed: u64) -> (usize, u8) {
     if flip < 2 * META_PAGE_BYTES * 8 {
         let (byte, bit) = (flip / 8, flip % 8);
@@ -45,10 +40,6 @@ fn flip_position(flip: usize, length: usize, seed: u64) -> (usize, u8) {
     }
     let mut rng = SeededRng::new(seed ^ (flip as u64) << 32);
     (rng.below(length), 1 << rng.below(8))
-}
-
-fn ram_dir() -> TempDir {
-    tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap()
 }
 
 fn key(name: &str) -> Key {
@@ -65,10 +56,10 @@ fn commit(store: &Embedded, edits: Vec<Edit>) {
     block_on(store.commit(Change { by: "somebody".into(), at: 1, edits })).unwrap();
 }
 
-/// Everything that ever was under each name, the last at the end.
+/// Every state that each name ever had, the latest last.
 type RecordVersions = BTreeMap<String, Vec<Option<Entry>>>;
 
-/// A store with all that there can be: branches, large records, free pages, tombstones, shared parts.
+/// A store with everything: branch pages, large records, free pages, tombstones, dictionary entries.
 fn build_store(directory: &Path) -> RecordVersions {
     let names: Vec<String> = (0..120).map(|number| format!("10.1/Name-{number:03}")).collect();
     let mut importer = Importer::open(directory, "importer", 1).unwrap();
@@ -91,8 +82,7 @@ fn build_store(directory: &Path) -> RecordVersions {
         }
     };
     note(&mut versions);
-    // So many that the number of the last transaction and that of the one before are told wrong by one bit without a
-    // gap between them.
+    // So many that one bit flip makes the number of the last transaction that of the one before.
     for round in 0..42 {
         let name = &names[round * 7 % names.len()];
         let edit = match round % 8 {
@@ -111,29 +101,53 @@ fn build_store(directory: &Path) -> RecordVersions {
 
 #[test]
 fn bit_flips_are_detected_or_harmless() {
+    const PROCESSES: usize = 2;
     let seed = test_seed();
     println!("TENDOT_TEST_SEED={seed}");
+    let share = flip_count().div_ceil(PROCESSES);
+    let all: Vec<BTreeMap<String, usize>> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..PROCESSES)
+            .map(|number| {
+                let end = flip_count().min((number + 1) * share);
+                scope.spawn(move || flip_range(number * share..end, seed))
+            })
+            .collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    });
+    let mut outcomes: BTreeMap<String, usize> = BTreeMap::new();
+    for (outcome, count) in all.into_iter().flatten() {
+        *outcomes.entry(outcome).or_default() += count;
+    }
+    println!("{outcomes:?}");
+    assert_eq!(outcomes.values().sum::<usize>(), flip_count());
+    for outcome in ["found", "harmless"] {
+        assert!(outcomes.get(outcome).is_some_and(|count| *count > 100), "{outcomes:?}");
+    }
+}
+
+/// Runs child processes until all flips of a range are done; returns how often each outcome occurred.
+fn flip_range(range: Range<usize>, seed: u64) -> BTreeMap<String, usize> {
     let root = ram_dir();
     build_store(&root.path().join("store"));
     let mut outcomes: BTreeMap<String, usize> = BTreeMap::new();
-    let mut first = 0;
-    while first < flip_count() {
-        let output = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "child_flips_bits", "--nocapture"])
+    let mut first = range.start;
+    while first < range.end {
+        let output = child_test("corruption::child_flips_bits")
             .env(DIRECTORY_VAR, root.path())
             .env(FIRST_FLIP_VAR, first.to_string())
+            .env(END_FLIP_VAR, range.end.to_string())
             .env("TENDOT_TEST_SEED", seed.to_string())
             .output()
             .unwrap();
-        let said = String::from_utf8_lossy(&output.stdout);
+        let stdout = String::from_utf8_lossy(&output.stdout);
         let mut last = None;
-        for line in said.lines() {
+        for line in emitted_lines(&stdout) {
             let words: Vec<&str> = line.split(' ').collect();
             match words[..] {
-                ["flip", number, "."] => last = Some((number.parse::<usize>().unwrap(), "crashed")),
-                // What readers then meet is damage that can be told.
-                ["found", "."] => last = last.map(|(number, _)| (number, "found, and readers crashed")),
-                ["outcome", outcome, "."] => {
+                ["flip", number] => last = Some((number.parse::<usize>().unwrap(), "crashed")),
+                // `verify` has reported it before a reader crashed.
+                ["found"] => last = last.map(|(number, _)| (number, "found, and readers crashed")),
+                ["outcome", outcome] => {
                     *outcomes.entry(outcome.to_owned()).or_default() += 1;
                     last = None;
                 }
@@ -146,32 +160,29 @@ fn bit_flips_are_detected_or_harmless() {
             assert!(output.status.success(), "{errors}");
             break;
         };
-        // The process that read it is gone: `tendot verify` reads in one of its own, and tells.
+        // A crash is acceptable: `tendot verify` reads in a process of its own and reports it.
         *outcomes.entry(outcome.to_owned()).or_default() += 1;
         first = number + 1;
     }
-    println!("{outcomes:?}");
-    assert_eq!(outcomes.values().sum::<usize>(), flip_count());
-    for outcome in ["found", "harmless"] {
-        assert!(outcomes.get(outcome).is_some_and(|count| *count > 100), "{outcomes:?}");
-    }
+    outcomes
 }
 
-/// Not a test by itself: flip_count one bit after the other until a page ends the process.
+/// Child process: flips one bit after the other until a corrupt page crashes it.
 #[test]
 fn child_flips_bits() {
     let Some(root) = std::env::var_os(DIRECTORY_VAR).map(PathBuf::from) else { return };
-    let first: usize = std::env::var(FIRST_FLIP_VAR).unwrap().parse().unwrap();
+    let number = |name: &str| -> usize { std::env::var(name).unwrap().parse().unwrap() };
+    let (first, end) = (number(FIRST_FLIP_VAR), number(END_FLIP_VAR));
     let versions = build_store(&root.join(format!("versions-{first}")));
     std::fs::remove_dir_all(root.join(format!("versions-{first}"))).unwrap();
     let good = std::fs::read(root.join("store/data.mdb")).unwrap();
     let path = root.join("flipped");
     let _ = std::fs::remove_dir_all(&path);
     std::fs::create_dir(&path).unwrap();
-    std::fs::check_writes(path.join("data.mdb"), &good).unwrap();
+    std::fs::write(path.join("data.mdb"), &good).unwrap();
     let file = File::options().write(true).open(path.join("data.mdb")).unwrap();
     let seed = test_seed();
-    for flip in first..flips() {
+    for flip in first..end {
         let (byte, bit) = flip_position(flip, good.len(), seed);
         emit(&format!("flip {flip}"));
         file.write_all_at(&[good[byte] ^ bit], byte as u64).unwrap();
@@ -180,19 +191,13 @@ fn child_flips_bits() {
         if outcome == "harmless" && (flip < 2 * META_PAGE_BYTES * 8 || flip % 4 == 0) {
             file.write_all_at(&[good[byte] ^ bit], byte as u64).unwrap();
             check_writes(&path, &versions, &format!("byte {byte}, bit {bit}"));
-            std::fs::check_writes(path.join("data.mdb"), &good).unwrap();
+            std::fs::write(path.join("data.mdb"), &good).unwrap();
         }
         emit(&format!("outcome {outcome}"));
     }
 }
 
-fn emit(what: &str) {
-    let mut out = std::io::stdout().lock();
-    writeln!(out, "\n{what} .").unwrap();
-    out.flush().unwrap();
-}
-
-/// Reads everything.
+/// Verifies and reads everything.
 fn check_reads(path: &Path, versions: &RecordVersions, flip: &str) -> &'static str {
     let Ok(store) = Embedded::open_read_only(path) else { return "refused" };
     let is_found = store.verify(|_| {}).map_or(true, |verified| verified.damaged > 0);
@@ -205,14 +210,14 @@ fn check_reads(path: &Path, versions: &RecordVersions, flip: &str) -> &'static s
         match block_on(store.get(&key(name))) {
             Ok(entry) if entry == *last => {}
             Ok(entry) => {
-                assert!(is_found, "{flip}: {name} is something else, and that is not found: {entry:?}");
+                assert!(is_found, "{flip}: {name} has changed, and `verify` does not report it: {entry:?}");
                 assert!(
                     entry.is_none() || versions.contains(&entry),
                     "{flip}: {name} is served wrong: {entry:?}"
                 );
                 is_old |= entry.is_some();
             }
-            Err(error) => assert!(is_found, "{flip}: {name}: {error}, and that is not found"),
+            Err(error) => assert!(is_found, "{flip}: {name}: {error}, and `verify` does not report it"),
         }
     }
     match (is_found, is_old) {
@@ -230,7 +235,7 @@ fn check_reads(path: &Path, versions: &RecordVersions, flip: &str) -> &'static s
     }
 }
 
-/// What was not found does no harm when the store is written, either.
+/// A flip that `verify` does not report does no harm when the store is written.
 fn check_writes(path: &Path, versions: &RecordVersions, flip: &str) {
     let store = Embedded::open(path).unwrap_or_else(|error| panic!("{flip}: {error}"));
     let mut changed = BTreeSet::new();

@@ -1,4 +1,4 @@
-//! Imports: sorted, merged, repeated, interrupted.
+//! Imports into the embedded store: sorting, merging, repetition, interruption, limits, history.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -9,6 +9,7 @@ use tendot_store::{
     Before, Change, CommitError, Edit, EditKind, Embedded, Entry, Expect, ImportError, Imported, Importer,
     Key, OpenError, Order, State, Store,
 };
+use tendot_testing::ram_dir;
 
 fn values(data: &str) -> Vec<Value<'static>> {
     vec![
@@ -23,13 +24,13 @@ fn import(directory: &Path, buffer: usize, records: &[(String, String)]) -> Impo
         importer.put((**name).into(), &values(data)).unwrap();
         importer.home(name.split('/').next().unwrap()).unwrap();
     }
-    let mut told = 0;
-    let imported = importer.finish(|_| told += 1).unwrap();
-    assert!(told > 0);
+    let mut reports = 0;
+    let imported = importer.finish(|_| reports += 1).unwrap();
+    assert!(reports > 0);
     imported
 }
 
-/// All records, as they are read in pieces.
+/// All records, read page by page.
 fn scan(store: &Embedded) -> Vec<Entry> {
     let (mut all, mut after) = (Vec::new(), None);
     loop {
@@ -40,7 +41,7 @@ fn scan(store: &Embedded) -> Vec<Entry> {
     }
 }
 
-/// Unsorted, in many runs or in one: what comes out is what went in.
+/// Unsorted records are stored completely, with many sorted runs or one.
 #[test]
 fn imports_unsorted_records() {
     let records: Vec<(String, String)> = (0..5_000_u64)
@@ -62,7 +63,7 @@ fn imports_unsorted_records() {
         let expected: BTreeMap<String, Vec<u8>> =
             records.iter().map(|(name, data)| (name.clone(), data.clone().into_bytes())).collect();
         assert_eq!(found, expected);
-        // One line for each prefix, which is homed first, and one for the run.
+        // One log entry for each homed prefix, and one for the import.
         let log = block_on(store.changes(0, 100)).unwrap();
         assert_eq!(log.len(), 8);
         assert_eq!((log[7].kind, log[7].count, &*log[7].by), (EditKind::Import, 5_000, "importer"));
@@ -76,7 +77,7 @@ fn imports_unsorted_records() {
     }
 }
 
-/// The same reimport_is_idempotent changes nothing; what differs is changed and keeps its spelling; what has ended stays ended.
+/// Repeating an import changes nothing; changed records keep their spelling; tombstones stay.
 #[test]
 fn reimport_is_idempotent() {
     let directory = ram_dir();
@@ -84,11 +85,11 @@ fn reimport_is_idempotent() {
     let records: Vec<_> =
         (0..100).map(|number| record(&format!("10.1000/Rec-{number}"), "https://a/")).collect();
     import(directory.path(), 1_000, &records);
-    let reimport_is_idempotent = import(directory.path(), 1_000, &records);
-    assert_eq!((reimport_is_idempotent.created, reimport_is_idempotent.changed, reimport_is_idempotent.unchanged), (0, 0, 100));
+    let second = import(directory.path(), 1_000, &records);
+    assert_eq!((second.created, second.changed, second.unchanged), (0, 0, 100));
     let store = Embedded::open(directory.path()).unwrap();
     let log = block_on(store.changes(0, 100)).unwrap();
-    assert_eq!(log.len(), 2, "nothing changed, so nothing is logged");
+    assert_eq!(log.len(), 2, "nothing is logged if nothing changed");
     let end = Edit::Tombstone { name: "10.1000/rec-7".into(), expect: Expect::Live };
     block_on(store.commit(Change { by: "somebody".into(), at: 0, edits: vec![end] })).unwrap();
     assert!(matches!(Importer::open(directory.path(), "x", 0), Err(OpenError::Locked(_))));
@@ -120,7 +121,7 @@ fn reimport_is_idempotent() {
     assert_eq!(get("10.1000/rec-7").state, State::Tombstone);
 }
 
-/// Long names have keys that are in order only in their beginning.
+/// Long names, whose storage keys are ordered only by their beginning.
 #[test]
 fn long_names() {
     let directory = ram_dir();
@@ -148,7 +149,7 @@ fn rejects_invalid_records_only() {
     assert_eq!(importer.finish(|_| {}).unwrap().created, 1);
 }
 
-/// However large records are, a transaction has no more of them than memory should hold.
+/// A transaction is limited by bytes, however large the records are.
 #[test]
 fn transactions_are_bounded_by_bytes() {
     let directory = ram_dir();
@@ -157,14 +158,14 @@ fn transactions_are_bounded_by_bytes() {
         let large = [Value::with_data(1, "DESC", vec![number; 1 << 20])];
         importer.put(format!("10.1000/{number}").into(), &large).unwrap();
     }
-    let mut told = Vec::new();
-    assert_eq!(importer.finish(|imported| told.push(imported.created)).unwrap().created, 40);
-    assert!(told.len() >= 3, "{told:?}");
+    let mut reports = Vec::new();
+    assert_eq!(importer.finish(|imported| reports.push(imported.created)).unwrap().created, 40);
+    assert!(reports.len() >= 3, "{reports:?}");
     let store = Embedded::open(directory.path()).unwrap();
     assert_eq!(scan(&store).len(), 40);
 }
 
-/// References count as well, for an import and for a deposit.
+/// References count towards the size limit, for imports and for commits.
 #[test]
 fn all_bytes_of_a_record_count() {
     let directory = ram_dir();
@@ -174,18 +175,15 @@ fn all_bytes_of_a_record_count() {
     let refused = importer.put("10.1000/1".into(), &large);
     assert!(matches!(refused, Err(ImportError::TooLarge { limit: 4_194_304, .. })));
     drop(importer);
-    assert!(
-        !directory.path().join("tendot-import-runs").exists(),
-        "what was begun and given up leaves nothing"
-    );
+    assert!(!directory.path().join("tendot-import-runs").exists(), "an abandoned import leaves nothing");
     let store = Embedded::open(directory.path()).unwrap();
     let put = Edit::Put { name: "10.1000/1".into(), values: large, expect: Expect::Any };
     let refused = block_on(store.commit(Change { by: "somebody".into(), at: 0, edits: vec![put] }));
     assert!(matches!(refused, Err(CommitError::TooLarge { limit: 4_194_304, .. })));
 }
 
-/// Interrupted after the first of several transactions: what was written stays and is logged, and the same reimport_is_idempotent writes
-/// the rest.
+/// An import that is interrupted after its first transaction: what was written stays and is logged, and repeating it writes the
+/// rest.
 #[test]
 fn interrupted() {
     let directory = ram_dir();
@@ -205,15 +203,14 @@ fn interrupted() {
     assert_eq!((log[0].kind, log[0].count, log[0].at), (EditKind::Import, 50_000, 5));
     assert_eq!(scan(&store).len(), 50_000);
     drop(store);
-    let reimport_is_idempotent = import(directory.path(), 32 << 20, &records);
-    assert_eq!((reimport_is_idempotent.created, reimport_is_idempotent.changed, reimport_is_idempotent.unchanged), (70_000, 0, 50_000));
+    let second = import(directory.path(), 32 << 20, &records);
+    assert_eq!((second.created, second.changed, second.unchanged), (70_000, 0, 50_000));
     let store = Embedded::open(directory.path()).unwrap();
     assert_eq!(block_on(store.changes(0, 10)).unwrap().len(), 3);
     assert_eq!(scan(&store).len(), 120_000);
 }
 
-/// The one line that an import has in the log becomes its names: all of them after the import into an empty store, and
-/// by a bounded number of records a call.
+/// The names of an import are found by its revision, with a bounded number of records per call.
 #[test]
 fn names_at_import_revision() {
     let directory = ram_dir();
@@ -231,7 +228,7 @@ fn names_at_import_revision() {
     };
     let (first, next) = piece(imports[0].revision, None, 9_000);
     assert_eq!((first, next.as_ref()), (9_000, Some(&Key::new("10.1000/0008999").unwrap())));
-    // Those of the second import come after all others.
+    // The names of the second import come after all others.
     let (mut found, mut after, mut calls) = (0, None, 0);
     loop {
         let (names, next) = piece(imports[1].revision, after.as_ref(), 100_000);
@@ -246,7 +243,7 @@ fn names_at_import_revision() {
     assert_eq!(imports[1].count, 2);
 }
 
-/// Imports are part of the history: of a record that one made, of one that it found, and of one that was removed before.
+/// Imports are in the history of records that they created, changed, or created again.
 #[test]
 fn imports_are_in_the_history() {
     use EditKind::{Create, Import, Remove, Update};
@@ -306,7 +303,7 @@ fn imports_are_in_the_history() {
     assert_eq!(store.verify(|_| {}).unwrap().damage, [""; 0]);
 }
 
-/// What the registry knows of a name is in no import: it stays, also in the history, and notes stay as they are.
+/// An import keeps registrations, also in the history, and aux entries.
 #[test]
 fn import_keeps_registrations_and_aux() {
     let directory = ram_dir();

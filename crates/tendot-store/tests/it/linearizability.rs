@@ -1,32 +1,31 @@
-//! Many at once: whatever they do at the same time, what each of them saw could have been seen if all had been done one
-//! after the other, each at some moment between its beginning and its end.
-
-#![allow(clippy::print_stdout, reason = "the seed is told when a test fails")]
-
+//! Linearizability of concurrent operations on one name (Wing and Gong search).
 
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use tendot_testing::{SeededRng, test_seed};
 use pollster::block_on;
 use tendot_proto::Value;
 use tendot_store::{Change, CommitError, Edit, Embedded, Entry, Expect, Key, Memory, State, Store};
+use tendot_testing::{SeededRng, ram_dir, repetitions, test_seed};
 
-/// Histories for each store, and what is in one.
-const HISTORY_COUNT: u64 = 1_500;
+/// Histories for each store.
+fn history_count() -> u64 {
+    repetitions("TENDOT_TEST_HISTORIES", 500, 5_000)
+}
+
 const THREADS: usize = 6;
 const OPERATIONS_PER_THREAD: usize = 5;
 const NAME_COUNT: usize = 3;
 
-/// Of these, so many are of records; the rest are of notes.
+/// This many of the names are records; the others are aux entries.
 const RECORD_NAMES: usize = 2;
 
-/// What is under a name: its revision, its state, what was put there, and what is known of it. A note has no revision, and of
-/// it nothing is known.
+/// State of one name in the sequential model: revision, record status, data, registration. An aux entry has neither revision nor
+/// registration.
 type ModelState = Option<(u64, State, u64, u64)>;
 
-/// What was done with one name, and what came of it.
+/// Operation on one name and its observed result.
 #[derive(Clone, Debug)]
 enum Observation {
     Put {
@@ -57,7 +56,7 @@ enum Observation {
         data: u64,
     },
     RemoveNote,
-    /// Put if it was what it was expected to be.
+    /// Compare and set.
     Replace {
         expected: Option<u64>,
         data: u64,
@@ -68,29 +67,30 @@ enum Observation {
     },
 }
 
-/// One operation, from its beginning to its end by a clock that all share.
+/// An observation with its begin and end by a clock that all threads share.
 #[derive(Clone, Debug)]
 struct Operation {
     name: usize,
     begin: u64,
     end: u64,
-    done: Observation,
+    observation: Observation,
 }
 
 impl Observation {
-    /// What is there afterwards, if this could have come of it.
+    /// The next state, if this result is possible in this state.
     fn apply(&self, there: ModelState) -> Option<ModelState> {
         let head = there.map(|(revision, state, ..)| (revision, state));
         let known = there.map_or(0, |(.., known)| known);
         let note = |data: u64| Some((0, State::Live, data, 0));
         let data_there = there.map(|(_, _, data, _)| data);
-        let written =
-            |expect: &Expect, result: &Result<u64, Option<(u64, State)>>, next: &dyn Fn(u64) -> ModelState| {
-                match result {
-                    Ok(revision) => is_met(*expect, head).then(|| next(*revision)),
-                    Err(told) => (!is_met(*expect, head) && *told == head).then_some(there),
-                }
-            };
+        let written = |expect: &Expect,
+                       result: &Result<u64, Option<(u64, State)>>,
+                       next: &dyn Fn(u64) -> ModelState| {
+            match result {
+                Ok(revision) => is_met(*expect, head).then(|| next(*revision)),
+                Err(actual) => (!is_met(*expect, head) && *actual == head).then_some(there),
+            }
+        };
         match self {
             Self::Put { expect, data, result } => {
                 written(expect, result, &|revision| Some((revision, State::Live, *data, known)))
@@ -115,7 +115,7 @@ impl Observation {
     }
 }
 
-/// What `Expect` promises, written down once more.
+/// The definition of preconditions, written down independently.
 fn is_met(expect: Expect, there: Option<(u64, State)>) -> bool {
     match there {
         None => matches!(expect, Expect::Any | Expect::Absent),
@@ -128,10 +128,15 @@ fn is_met(expect: Expect, there: Option<(u64, State)>) -> bool {
     }
 }
 
-/// Whether the operations on one name can be put in an order that explains all of them: each in turn that began before
-/// any other that is left ended. What has been tried is remembered.
+/// Whether there is an order of the operations on one name that explains all results: next can be each operation that began
+/// before any other remaining one ended. States that were tried are remembered.
 fn is_linearizable(operations: &[Operation]) -> bool {
-    fn search(operations: &[Operation], done: u64, there: ModelState, tried: &mut HashSet<(u64, ModelState)>) -> bool {
+    fn search(
+        operations: &[Operation],
+        done: u64,
+        there: ModelState,
+        tried: &mut HashSet<(u64, ModelState)>,
+    ) -> bool {
         if done.count_ones() as usize == operations.len() {
             return true;
         }
@@ -142,7 +147,7 @@ fn is_linearizable(operations: &[Operation]) -> bool {
         let first_end = left().map(|(_, operation)| operation.end).min().unwrap_or(u64::MAX);
         left().filter(|(_, operation)| operation.begin < first_end).any(|(number, operation)| {
             operation
-                .done
+                .observation
                 .apply(there)
                 .is_some_and(|next| search(operations, done | 1 << number, next, tried))
         })
@@ -163,8 +168,14 @@ fn number_of(bytes: &[u8]) -> u64 {
     if bytes.is_empty() { 0 } else { String::from_utf8_lossy(bytes).parse().unwrap() }
 }
 
-/// What one thread does with a note, and what it sees.
-fn run_aux_operation(store: &impl Store, name: &str, data: u64, choice: usize, known: &mut Option<u64>) -> Observation {
+/// One random operation on an aux entry, and its result.
+fn run_aux_operation(
+    store: &impl Store,
+    name: &str,
+    data: u64,
+    choice: usize,
+    known: &mut Option<u64>,
+) -> Observation {
     let key = || name.as_bytes().into();
     let body = |data: u64| data.to_string().into_bytes().into();
     let commit = |edits| block_on(store.commit(Change { by: "somebody".into(), at: 0, edits }));
@@ -197,7 +208,7 @@ fn run_aux_operation(store: &impl Store, name: &str, data: u64, choice: usize, k
     }
 }
 
-/// What one thread does, and what it sees.
+/// The random operations of one thread, and their results.
 fn run_thread(
     store: &impl Store,
     history: u64,
@@ -207,7 +218,7 @@ fn run_thread(
 ) -> Vec<Operation> {
     let mut operations = Vec::new();
     let (mut known, mut known_note) = (0, None);
-    for step in 0..OPERATIONS {
+    for step in 0..OPERATIONS_PER_THREAD {
         let number = rng.below(NAME_COUNT);
         let name = name(history, number);
         let expect = match rng.below(4) {
@@ -230,23 +241,30 @@ fn run_thread(
         let choice = rng.below(12);
         let (waits_before, waits_after) = (rng.flip(), rng.flip());
         let begin = clock.fetch_add(1, Ordering::SeqCst);
-        // So that others come between, however quick the store is and few the processors are.
+        // Lets other threads interleave, even on few processors.
         if waits_before {
             std::thread::yield_now();
         }
         let values = vec![Value::new(1, "DATA", data.to_string())];
-        let done = match choice {
+        let observation = match choice {
             _ if number >= RECORD_NAMES => run_aux_operation(store, &name, data, choice, &mut known_note),
             0..=1 => {
                 let (name, registration) = (name.into(), data.to_string().into_bytes().into());
                 let edit = Edit::Register { name, values, registration, expect };
                 Observation::Register { expect, data, result: commit(edit) }
             }
-            2..=4 => {
-                Observation::Put { expect, data, result: commit(Edit::Put { name: name.into(), values, expect }) }
+            2..=4 => Observation::Put {
+                expect,
+                data,
+                result: commit(Edit::Put { name: name.into(), values, expect }),
+            },
+            5 => Observation::Tombstone {
+                expect,
+                result: commit(Edit::Tombstone { name: name.into(), expect }),
+            },
+            6 | 7 => {
+                Observation::Remove { expect, result: commit(Edit::Remove { name: name.into(), expect }) }
             }
-            5 => Observation::Tombstone { expect, result: commit(Edit::Tombstone { name: name.into(), expect }) },
-            6 | 7 => Observation::Remove { expect, result: commit(Edit::Remove { name: name.into(), expect }) },
             8..=10 => {
                 let entry = block_on(store.get(&Key::new(&name).unwrap())).unwrap();
                 let found = |entry: Entry| {
@@ -266,11 +284,11 @@ fn run_thread(
         let end = clock.fetch_add(1, Ordering::SeqCst);
         if let Observation::Get { found: Some((revision, ..)) }
         | Observation::Put { result: Ok(revision) | Err(Some((revision, _))), .. }
-        | Observation::Register { result: Ok(revision) | Err(Some((revision, _))), .. } = done
+        | Observation::Register { result: Ok(revision) | Err(Some((revision, _))), .. } = observation
         {
             known = revision;
         }
-        operations.push(Operation { name: number, begin, end, done });
+        operations.push(Operation { name: number, begin, end, observation });
     }
     operations
 }
@@ -295,33 +313,28 @@ fn check(store: &impl Store, histories: u64) {
             threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
         });
         overlaps += operations.iter().filter(|operation| operation.end > operation.begin + 1).count();
-        for number in 0..NAMES {
+        for number in 0..NAME_COUNT {
             let of_name: Vec<Operation> =
                 operations.iter().filter(|operation| operation.name == number).cloned().collect();
             assert!(is_linearizable(&of_name), "seed {seed}, history {history}: {of_name:#?}");
         }
     }
-    println!("{overlaps} operations met others in {histories} histories");
-    assert!(overlaps as u64 > histories, "only {overlaps} operations met others");
+    println!("{overlaps} operations overlapped others in {histories} histories");
+    assert!(overlaps as u64 > histories, "only {overlaps} operations overlapped others");
 }
 
 #[test]
-fn memory() {
-    check(&Memory::new(), HISTORY_COUNT);
+fn memory_store() {
+    check(&Memory::new(), history_count());
 }
 
 #[test]
-fn embedded() {
-    let directory = fast();
-    check(&Embedded::open(directory.path()).unwrap(), HISTORY_COUNT);
+fn embedded_store() {
+    let directory = ram_dir();
+    check(&Embedded::open(directory.path()).unwrap(), history_count());
 }
 
-/// What is looked for here is the order, not the disk.
-fn fast() -> tempfile::TempDir {
-    tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap()
-}
-
-/// Changes of several names are seen whole: no list has a part of one, and who sees a change sees all before it.
+/// Change sets of several names are atomic: no list contains a part of one, and revisions never go back.
 fn check_atomicity(store: &impl Store) {
     const GROUP: usize = 5;
     const ROUNDS: u64 = 150;
@@ -357,7 +370,7 @@ fn check_atomicity(store: &impl Store) {
                 let mut last = 0;
                 for _ in 0..4 * ROUNDS {
                     let listed = block_on(store.list(b"10.1", None, 100)).unwrap();
-                    assert!(listed.is_empty() || listed.len() == GROUP, "a part of a change: {listed:?}");
+                    assert!(listed.is_empty() || listed.len() == GROUP, "a part of a change set: {listed:?}");
                     let revisions: Vec<u64> = names
                         .iter()
                         .filter_map(|name| block_on(store.get(&Key::new(name).unwrap())).unwrap())
@@ -372,7 +385,7 @@ fn check_atomicity(store: &impl Store) {
         }
         threads.into_iter().for_each(|thread| thread.join().unwrap());
     });
-    // The log has each change whole, and in the order of its number.
+    // The log contains each change set completely, in the order of revisions.
     let log = block_on(store.changes(0, usize::MAX)).unwrap();
     assert!(log.is_sorted_by_key(|line| line.revision));
     let revisions: BTreeSet<u64> = log.iter().map(|line| line.revision).collect();
@@ -386,28 +399,28 @@ fn change_sets_are_atomic_memory() {
 
 #[test]
 fn change_sets_are_atomic_embedded() {
-    let directory = fast();
+    let directory = ram_dir();
     check_atomicity(&Embedded::open(directory.path()).unwrap());
 }
 
-/// The judge is judged: it takes what is in order, and nothing else.
+/// The search accepts valid histories and rejects invalid ones.
 #[test]
 fn checker_rejects_invalid_histories() {
-    let operation = |begin, end, done| Operation { name: 0, begin, end, done };
+    let operation = |begin, end, observation| Operation { name: 0, begin, end, observation };
     let put = |data, result| Observation::Put { expect: Expect::Absent, data, result };
     let get = |found| Observation::Get { found };
     let there = |revision, data| Some((revision, State::Live, data, 0));
     for (expected, operations) in [
         (true, vec![operation(0, 1, put(5, Ok(1))), operation(2, 3, get(there(1, 5)))]),
-        // Not there after it was acknowledged.
+        // Missing after it was acknowledged.
         (false, vec![operation(0, 1, put(5, Ok(1))), operation(2, 3, get(None))]),
-        // At the same time, either.
+        // Concurrent: either is possible.
         (true, vec![operation(0, 3, put(5, Ok(1))), operation(1, 2, get(None))]),
         (true, vec![operation(0, 3, put(5, Ok(1))), operation(1, 2, get(there(1, 5)))]),
         // Both registered the same name.
         (false, vec![operation(0, 2, put(5, Ok(1))), operation(1, 3, put(6, Ok(2)))]),
         (true, vec![operation(0, 2, put(5, Ok(1))), operation(1, 3, put(6, Err(Some((1, State::Live)))))]),
-        // Seen, and then no more.
+        // Read once, and then missing.
         (
             false,
             vec![
@@ -416,12 +429,14 @@ fn checker_rejects_invalid_histories() {
                 operation(3, 4, get(None)),
             ],
         ),
-        // Of two that replace the same note, one comes first.
+        // Two compare-and-set operations with the same expectation both succeed.
         (
             false,
-            [5, 6].map(|data| operation(0, 9, Observation::Replace { expected: None, data, is_met: true })).to_vec(),
+            [5, 6]
+                .map(|data| operation(0, 9, Observation::Replace { expected: None, data, is_met: true }))
+                .to_vec(),
         ),
-        // What is known of a name stays when it is put.
+        // A put loses the registration.
         (
             false,
             vec![

@@ -159,6 +159,13 @@ impl PostgresServer {
         run_checked(command.args(["-p", &self.port.to_string()])).trim().to_owned()
     }
 
+    /// Creates a role, such as `guest login`, unless it exists: roles belong to the whole server, which tests share.
+    pub fn create_role(&self, definition: &str) {
+        self.psql(&format!(
+            "do $$ begin create role {definition}; exception when duplicate_object or unique_violation then null; end $$"
+        ));
+    }
+
     /// Changes a setting such as `name = 'value'` and waits until new sessions have it.
     pub fn alter_system(&self, setting: &str) {
         self.psql(&format!("alter system set {setting}"));

@@ -1,38 +1,44 @@
-//! The store in PostgreSQL, with real servers: Debian's, installed if missing, as an unprivileged user.
+//! The store in PostgreSQL, with real servers.
 
-mod clients;
-mod cut;
+mod chaos_proxy;
+mod concurrency;
+mod connection_loss;
+mod failover;
 mod import;
-mod kill;
-mod moving;
+mod migration;
 mod open;
-mod proxy;
-mod standbys;
-mod trouble;
+mod server_kill;
+mod sql_errors;
+mod verify;
 
-use std::sync::OnceLock;
 use std::time::Duration;
 
 use tendot_proto::Value;
 use tendot_store::{Change, CommitError, Edit, Expect, Postgres, PostgresSettings, Store as _};
-use tokio::runtime::Runtime;
+use tendot_testing::block_on;
+use tendot_testing::postgres::{PostgresServer, database_from_template, shared_server};
 
 mod suite {
-    tendot_store::store_suite!(super::block_on, super::block_on(super::new_store()));
+    tendot_store::store_test_suite!(super::block_on, super::block_on(super::new_store()));
 }
 
-fn block_on<F: Future>(future: F) -> F::Output {
-    static RUNTIME: OnceLock<Runtime> = OnceLock::new();
-    RUNTIME.get_or_init(|| Runtime::new().unwrap()).block_on(future)
+/// The name of a new database of the shared server, with the current schema.
+fn new_database() -> String {
+    let url = database_from_template("tendot_store", |url| drop(block_on(open(url))));
+    url.rsplit('/').next().unwrap().to_owned()
+}
+
+/// The shared server, and a new database in it with the current schema.
+fn server_and_database() -> (&'static PostgresServer, String) {
+    (shared_server(), new_database())
 }
 
 async fn new_store() -> Postgres {
-    let server = tokio::task::spawn_blocking(tendot_testing::postgres::shared_server).await.unwrap();
-    open(&server.url(&server.create_database())).await
+    open(&shared_server().url(&new_database())).await
 }
 
-async fn open(address: &str) -> Postgres {
-    Postgres::open(address, &settings()).await.unwrap_or_else(|error| panic!("{error}"))
+async fn open(url: &str) -> Postgres {
+    Postgres::open(url, &settings()).await.unwrap_or_else(|error| panic!("{error}"))
 }
 
 fn settings() -> PostgresSettings {
@@ -48,18 +54,18 @@ async fn commit(store: &Postgres, edits: Vec<Edit>) -> Result<u64, CommitError> 
     store.commit(change).await.map(|committed| committed.revision)
 }
 
-/// The names of all lines of the log, whose numbers have no gap.
-async fn logged(store: &Postgres) -> Vec<String> {
+/// The names of all log entries; asserts that their sequence numbers have no gap.
+async fn logged_names(store: &Postgres) -> Vec<String> {
     let (mut names, mut after) = (Vec::new(), 0);
     loop {
-        let lines = store.changes(after, 1_000).await.unwrap();
-        if lines.is_empty() {
+        let entries = store.changes(after, 1_000).await.unwrap();
+        if entries.is_empty() {
             return names;
         }
-        for line in lines {
-            assert_eq!(line.sequence, after + 1, "the log has a gap");
-            after = line.sequence;
-            names.push(line.name.into_string());
+        for entry in entries {
+            assert_eq!(entry.sequence, after + 1, "the log has a gap");
+            after = entry.sequence;
+            names.push(entry.name.into_string());
         }
     }
 }
