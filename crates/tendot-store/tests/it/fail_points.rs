@@ -1,11 +1,11 @@
-//! The process ends at every named place of the write path, of the import, of the move and of the restore, several times at each: what
-//! was acknowledged is there whole, what was not is not there in part, and what was interrupted can be done again.
+//! The process aborts at every fail point of commit, import, migration and restore: everything acknowledged is there, nothing is
+//! there in part, and what was interrupted can be repeated.
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::Output;
+use std::sync::Mutex;
 
 use pollster::block_on;
 use tendot_proto::Value;
@@ -13,49 +13,66 @@ use tendot_store::{
     Before, Change, Edit, EditKind, Embedded, Expect, FAIL_POINTS, Importer, Key, OpenError, Order, Store,
     migrate, restore,
 };
+use tendot_testing::{child_test, emit, emitted_lines, ram_dir};
 
-/// Set in the process that ends: where it works.
-const DIRECTORY: &str = "TENDOT_FAIL_DIRECTORY";
+/// Set in child processes: their directory.
+const DIRECTORY_VAR: &str = "TENDOT_TEST_FAIL_DIRECTORY";
 
-/// How often a point is passed before the process ends there.
-const PASSES: u32 = 4;
+/// The process aborts when it reaches the point for the first, second, … time, up to this one.
+const MAX_HITS: u32 = 4;
 
-/// Changes that are made, one after the other.
-const CHANGES: u64 = 6;
+/// Change sets that are committed one after the other.
+const CHANGE_COUNT: u64 = 6;
 
 /// Records that are imported, in transactions of ten.
-const IMPORTED: u32 = 35;
+const IMPORTED_RECORDS: u32 = 35;
 
-#[test]
-fn the_process_ends_at_every_point() {
-    for point in FAIL_POINTS {
-        let mut ended = 0;
-        let passes = if point.starts_with("move") { 4 * PASSES } else { PASSES };
-        for pass in 1..=passes {
-            let directory = tempfile::tempdir().unwrap();
-            let (child, scenario) = match point.split(':').next().unwrap() {
-                "create" | "commit" => ("changes", check_changes as fn(&Path, &Output)),
-                "import" => ("imports", check_import as fn(&Path, &Output)),
-                "move" => ("moves", check_move as fn(&Path, &Output)),
-                _ => ("restores", check_restore as fn(&Path, &Output)),
-            };
-            prepare(child, directory.path());
-            let output = run(child, directory.path(), Some((point, pass)));
-            let was_ended = !output.status.success();
-            ended += u32::from(was_ended);
-            scenario(directory.path(), &output);
-        }
-        assert!(ended > 0, "`{point}` was never passed");
+/// The child test that reaches a fail point, and the check of what it leaves.
+fn scenario(point: &str) -> (&'static str, fn(&Path, &Output)) {
+    match point.split(':').next().unwrap() {
+        "create" | "commit" => ("child_commits", check_commits),
+        "import" => ("child_imports", check_import),
+        "move" => ("child_migrates", check_migration),
+        _ => ("child_restores", check_restore),
     }
 }
 
-/// Without a point nothing ends: else the test above would see only what it does itself.
 #[test]
-fn without_a_point_all_is_done() {
-    for (child, check) in
-        [("changes", check_changes as fn(&Path, &Output)), ("imports", check_import), ("moves", check_move)]
-    {
-        let directory = tempfile::tempdir().unwrap();
+fn abort_at_every_fail_point() {
+    // Several at a time: most of it is starting processes.
+    let points = Mutex::new(FAIL_POINTS.iter());
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                loop {
+                    let Some(point) = points.lock().unwrap().next() else { break };
+                    abort_at(point);
+                }
+            });
+        }
+    });
+}
+
+fn abort_at(point: &str) {
+    let (child, check) = scenario(point);
+    let hits = if child == "child_migrates" { 4 * MAX_HITS } else { MAX_HITS };
+    let mut aborted = 0;
+    for hit in 1..=hits {
+        let directory = ram_dir();
+        prepare(child, directory.path());
+        let output = run(child, directory.path(), Some((point, hit)));
+        aborted += u32::from(!output.status.success());
+        check(directory.path(), &output);
+    }
+    assert!(aborted > 0, "`{point}` was never reached");
+}
+
+/// Without a fail point the children succeed: otherwise the test above would prove nothing.
+#[test]
+fn completes_without_fail_point() {
+    for point in ["commit", "import", "move"] {
+        let (child, check) = scenario(point);
+        let directory = ram_dir();
         prepare(child, directory.path());
         let output = run(child, directory.path(), None);
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -64,38 +81,32 @@ fn without_a_point_all_is_done() {
 }
 
 fn run(child: &str, directory: &Path, point: Option<(&str, u32)>) -> Output {
-    let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["--exact", child, "--nocapture", "--test-threads=1"]).env(DIRECTORY, directory);
-    if let Some((point, pass)) = point {
-        command.env("TENDOT_FAIL_POINT", point).env("TENDOT_FAIL_PASS", pass.to_string());
+    let mut command = child_test(&format!("fail_points::{child}"));
+    command.env(DIRECTORY_VAR, directory);
+    if let Some((point, hit)) = point {
+        command.env("TENDOT_FAIL_POINT", point).env("TENDOT_FAIL_PASS", hit.to_string());
     }
     command.output().unwrap()
 }
 
-fn place() -> Option<PathBuf> {
-    std::env::var_os(DIRECTORY).map(PathBuf::from)
+fn child_directory() -> Option<PathBuf> {
+    std::env::var_os(DIRECTORY_VAR).map(PathBuf::from)
 }
 
-/// Says what is durable, so that whoever waits outside knows it.
-fn say(what: &str) {
-    let mut out = std::io::stdout().lock();
-    writeln!(out, "\nsaid {what}").unwrap();
-    out.flush().unwrap();
-}
-
-fn said(output: &Output) -> Vec<String> {
+/// The words that a child printed when something was durable.
+fn emitted(output: &Output) -> Vec<String> {
     let text = String::from_utf8_lossy(&output.stdout);
-    text.lines().filter_map(|line| line.strip_prefix("said ")).map(str::to_owned).collect()
+    emitted_lines(&text).filter_map(|line| line.strip_prefix("durable ")).map(str::to_owned).collect()
 }
 
-/// What is there before the process that ends begins.
+/// Creates what the child expects.
 fn prepare(child: &str, directory: &Path) {
     let store = directory.join("store");
     match child {
-        "imports" => {
-            // An import that was interrupted, which the next one has to settle.
+        "child_imports" => {
+            // An interrupted import, which the next one has to recover.
             let mut importer = Importer::open(&store, "first", 1).unwrap().together(10);
-            for number in 0..IMPORTED {
+            for number in 0..IMPORTED_RECORDS {
                 importer.put(format!("10.1/before-{number:03}").into(), &values("before")).unwrap();
             }
             let interrupted = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
@@ -103,13 +114,13 @@ fn prepare(child: &str, directory: &Path) {
             }));
             assert!(interrupted.is_err());
         }
-        "moves" => {
+        "child_migrates" => {
             let source = Embedded::open(&directory.join("source")).unwrap();
-            for number in 1..=CHANGES {
+            for number in 1..=CHANGE_COUNT {
                 block_on(source.commit(put(&format!("name-{}", number % 3), number))).unwrap();
             }
         }
-        "restores" => {
+        "child_restores" => {
             for (name, to) in [("old", "store"), ("new", "other")] {
                 let store = Embedded::open(&directory.join(to)).unwrap();
                 block_on(store.commit(put(name, 1))).unwrap();
@@ -142,25 +153,25 @@ fn put(name: &str, number: u64) -> Change {
     Change { by: "somebody".into(), at: number, edits }
 }
 
-/// Not a test by itself: changes, one after the other.
+/// Child process: commits change sets one after the other.
 #[test]
-fn changes() {
-    let Some(directory) = place() else { return };
+fn child_commits() {
+    let Some(directory) = child_directory() else { return };
     let store = Embedded::open(&directory.join("store")).unwrap();
-    for number in 1..=CHANGES {
+    for number in 1..=CHANGE_COUNT {
         block_on(store.commit(put(&format!("name-{}", number % 3), number))).unwrap();
-        say(&number.to_string());
+        emit(&format!("durable {number}"));
     }
 }
 
-fn check_changes(directory: &Path, output: &Output) {
-    let last = said(output).last().map_or(0, |last| last.parse::<u64>().unwrap());
+fn check_commits(directory: &Path, output: &Output) {
+    let last = emitted(output).last().map_or(0, |last| last.parse::<u64>().unwrap());
     let store = Embedded::open(&directory.join("store")).unwrap();
     assert_eq!(store.verify(|_| {}).unwrap().damage, [""; 0]);
     let log = block_on(store.changes(0, 1_000)).unwrap();
     let there = log.last().map_or(0, |line| line.at);
-    assert!(there == last || there == last + 1, "{last} was acknowledged, {there} is there");
-    assert_eq!(log.len() as u64, 2 * there, "two lines for each change");
+    assert!(there == last || there == last + 1, "{last} was acknowledged, {there} is stored");
+    assert_eq!(log.len() as u64, 2 * there, "two log entries for each change set");
     for name in 0..3 {
         let newest = (1..=there).rev().find(|number| number % 3 == name);
         let expected = newest.map(|number| values(&number.to_string()));
@@ -173,7 +184,7 @@ fn check_changes(directory: &Path, output: &Output) {
         assert_eq!(note, written, "{name}");
         let twin = block_on(store.get(&Key::new(&format!("10.1/name-{name}-twin")).unwrap())).unwrap();
         assert_eq!(twin.map(|twin| twin.registration), written, "{name}");
-        // Its history is that of the same changes, each with what the one before made.
+        // The history has the same changes, each with the result of the one before as prior state.
         let name = Key::new(&format!("10.1/name-{name}-twin")).unwrap();
         let history = block_on(store.history(&name, Order::OldestFirst { after: 0 }, 100)).unwrap();
         let of_it: Vec<u64> = (1..=there)
@@ -197,17 +208,17 @@ fn check_changes(directory: &Path, output: &Output) {
     assert!(!directory.join("store/creating").exists());
 }
 
-/// Not a test by itself: an import in several runs and several transactions.
+/// Child process: imports in several sorted runs and several transactions.
 #[test]
-fn imports() {
-    let Some(directory) = place() else { return };
+fn child_imports() {
+    let Some(directory) = child_directory() else { return };
     import(&directory.join("store"));
-    say("imported");
+    emit("durable import");
 }
 
 fn import(store: &Path) {
     let mut importer = Importer::open(store, "second", 2).unwrap().together(10).buffer(1_500);
-    for number in (0..IMPORTED).rev() {
+    for number in (0..IMPORTED_RECORDS).rev() {
         importer.put(format!("10.1/Import-{number:03}").into(), &values(&number.to_string())).unwrap();
     }
     importer.home("10.1").unwrap();
@@ -216,11 +227,11 @@ fn import(store: &Path) {
 
 fn check_import(directory: &Path, output: &Output) {
     let path = directory.join("store");
-    let expected: BTreeMap<String, Vec<Value<'_>>> = (0..IMPORTED)
+    let expected: BTreeMap<String, Vec<Value<'_>>> = (0..IMPORTED_RECORDS)
         .map(|number| (format!("10.1/Import-{number:03}"), values(&number.to_string())))
         .chain((0..10).map(|number| (format!("10.1/before-{number:03}"), values("before"))))
         .collect();
-    let is_whole = said(output) == ["imported"];
+    let is_whole = emitted(output) == ["import"];
     for again in [false, true] {
         if again {
             import(&path);
@@ -231,7 +242,7 @@ fn check_import(directory: &Path, output: &Output) {
         for entry in &found {
             assert_eq!(Some(&entry.values), expected.get(&*entry.name), "{}", entry.name);
         }
-        // The log has a line for all records of a run of the import, and each record is of one of them.
+        // Every imported record belongs to one log entry, which counts them.
         let log = block_on(store.changes(0, 1_000)).unwrap();
         for line in log.iter().filter(|line| line.kind == EditKind::Import) {
             let of_it = found.iter().filter(|entry| entry.revision == line.revision).count();
@@ -249,51 +260,54 @@ fn check_import(directory: &Path, output: &Output) {
     assert!(!path.join("tendot-import-runs").exists());
 }
 
-/// Not a test by itself: a store is moved to another, and again when it has changed.
+/// Child process: migrates a store, and once more after a change.
 #[test]
-fn moves() {
-    let Some(directory) = place() else { return };
-    move_store(&directory);
+fn child_migrates() {
+    let Some(directory) = child_directory() else { return };
+    migrate_store(&directory);
     let source = Embedded::open(&directory.join("source")).unwrap();
-    block_on(source.commit(put("name-0", CHANGES + 1))).unwrap();
+    block_on(source.commit(put("name-0", CHANGE_COUNT + 1))).unwrap();
     drop(source);
-    move_store(&directory);
-    say("moved");
+    migrate_store(&directory);
+    emit("durable migration");
 }
 
-fn move_store(directory: &Path) {
+fn migrate_store(directory: &Path) {
     let source = Embedded::open_read_only(&directory.join("source")).unwrap();
     let mut target = Embedded::open_target(&directory.join("store")).unwrap();
     let moved = block_on(migrate(&source, &mut target, false, |_| {})).unwrap();
     assert_eq!(moved.differences, [""; 0]);
 }
 
-/// What is not whole is not opened; what is whole is what the source was, and the same again makes it so.
-fn check_move(directory: &Path, output: &Output) {
+/// An incomplete target cannot be opened; a complete one equals the source; repeating the migration completes it.
+fn check_migration(directory: &Path, output: &Output) {
     let log = |store: &Embedded| block_on(store.changes(0, 1_000)).unwrap();
     let source = log(&Embedded::open_read_only(&directory.join("source")).unwrap());
     match Embedded::open(&directory.join("store")) {
-        Err(OpenError::Unfinished { .. }) => assert!(said(output).is_empty()),
+        Err(OpenError::Unfinished { .. }) => assert!(emitted(output).is_empty()),
         opened => {
             let there = log(&opened.unwrap()).len();
-            // Nothing yet, or all of the first or of the second time.
-            assert!([0, 2 * CHANGES as usize, 2 * CHANGES as usize + 2].contains(&there), "{there}");
+            // Nothing yet, or everything of the first or of the second migration.
+            assert!(
+                [0, 2 * CHANGE_COUNT as usize, 2 * CHANGE_COUNT as usize + 2].contains(&there),
+                "{there}"
+            );
         }
     }
-    move_store(directory);
+    migrate_store(directory);
     let store = Embedded::open(&directory.join("store")).unwrap();
     assert_eq!(store.verify(|_| {}).unwrap().damage, [""; 0]);
     assert_eq!(log(&store), source);
     block_on(store.commit(put("afterwards", 1))).unwrap();
 }
 
-/// Not a test by itself: a backup takes the place of a store.
+/// Child process: replaces a store by a backup.
 #[test]
-fn restores() {
-    let Some(directory) = place() else { return };
+fn child_restores() {
+    let Some(directory) = child_directory() else { return };
     let aside = replace(&directory);
     assert_eq!(aside, Some(directory.join("store/old-1")));
-    say("restored");
+    emit("durable restore");
 }
 
 fn replace(directory: &Path) -> Option<PathBuf> {
@@ -310,18 +324,18 @@ fn check_restore(directory: &Path, output: &Output) {
             .map(|twin| Key::new(&format!("10.1/{name}{twin}")).unwrap())
             .map(|key| block_on(store.get(&key)).unwrap().is_some())
     };
-    // Readers come first: they find a store, whichever, and settle nothing.
+    // Readers find one of the stores and recover nothing.
     drop(Embedded::open_read_only(&path).unwrap());
     let (old, new) = (has(&path, "old"), has(&path, "new"));
     assert!(
         old == [true; 2] && new == [false; 2] || old == [false; 2] && new == [true; 2],
         "{old:?} {new:?}"
     );
-    if said(output) == ["restored"] {
+    if emitted(output) == ["restore"] {
         assert_eq!(new, [true; 2]);
     }
     if new == [true; 2] {
-        assert_eq!(has(&path.join("old-1"), "old"), [true; 2], "the one that was replaced is aside");
+        assert_eq!(has(&path.join("old-1"), "old"), [true; 2], "the replaced store is kept");
     } else {
         assert!(!path.join("old-1").exists());
     }

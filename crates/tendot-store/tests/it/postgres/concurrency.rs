@@ -1,23 +1,22 @@
-//! Many clients of two stores on one database.
+//! Many concurrent clients of two stores on one database: no name is registered twice, no update is lost.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use tendot_store::{CommitError, Edit, Expect, Key, Postgres, Store as _};
 
-use crate::{block_on, commit, logged, open, put};
+use super::{block_on, commit, logged_names, new_database, open, put, shared_server};
 
 const CLIENTS: usize = 64;
 
 async fn two_stores() -> [Arc<Postgres>; 2] {
-    let server = tokio::task::spawn_blocking(tendot_testing::postgres::shared_server).await.unwrap();
-    let address = server.url(&server.create_database());
-    [Arc::new(open(&address).await), Arc::new(open(&address).await)]
+    let url = shared_server().url(&new_database());
+    [Arc::new(open(&url).await), Arc::new(open(&url).await)]
 }
 
-/// Of 64 who deposit the same names, one gets each; who follows the log meanwhile sees every line once, in order.
+/// Of 64 clients that register the same names, one wins each; a reader of the log sees every entry once and in order.
 #[test]
-fn one_gets_a_name() {
+fn one_of_64_registrations_wins() {
     const NAMES: usize = 40;
     block_on(async {
         let stores = two_stores().await;
@@ -29,7 +28,7 @@ fn one_gets_a_name() {
                 tokio::spawn(async move {
                     let mut won = Vec::new();
                     for number in 0..NAMES {
-                        // Each begins with another name, and two at once, so that transactions meet crosswise.
+                        // Each client begins with another name and writes two, so that transactions overlap crosswise.
                         let name = |number: usize| format!("10.1000/{}", (number + client) % NAMES);
                         let edits = vec![
                             put(&name(number), &client.to_string(), Expect::Absent),
@@ -51,12 +50,12 @@ fn one_gets_a_name() {
         }
         is_done.store(true, Ordering::SeqCst);
         let followed = follower.await.unwrap();
-        let log = logged(&stores[1]).await;
+        let log = logged_names(&stores[1]).await;
         assert_eq!(followed, log);
-        assert_eq!(log.len(), 2 * won.len(), "two lines for each change");
+        assert_eq!(log.len(), 2 * won.len(), "two log entries for each change set");
         won.sort();
         won.dedup();
-        assert_eq!(2 * won.len(), log.len(), "no name was given twice");
+        assert_eq!(2 * won.len(), log.len(), "no name was registered twice");
         for number in 0..NAMES {
             let key = Key::new(&format!("10.1000/{number}")).unwrap();
             assert!(stores[0].get(&key).await.unwrap().is_some());
@@ -73,23 +72,23 @@ async fn follow(store: Arc<Postgres>, is_done: Arc<AtomicBool>) -> Vec<String> {
             return names;
         }
         for line in lines {
-            assert_eq!(line.sequence, after + 1, "a line was passed over");
+            assert_eq!(line.sequence, after + 1, "a log entry was skipped");
             after = line.sequence;
             names.push(line.name.into_string());
         }
     }
 }
 
-/// What is counted up by compare-and-set, in a record and in a note, is as much as was done.
+/// Counters that are incremented by compare-and-set, in a record and in an aux entry, count every increment.
 #[test]
-fn nothing_is_overwritten() {
+fn no_lost_updates() {
     block_on(async {
         let stores = two_stores().await;
         let mut last = commit(&stores[0], vec![put("10.1000/1", "0", Expect::Absent)]).await.unwrap();
         let clients: Vec<_> = (0..CLIENTS)
             .map(|client| {
                 let store = Arc::clone(&stores[client % 2]);
-                tokio::spawn(async move { while !count_up(&store).await {} })
+                tokio::spawn(async move { while !increment(&store).await {} })
             })
             .collect();
         for client in clients {
@@ -104,11 +103,11 @@ fn nothing_is_overwritten() {
             assert_eq!(line.revision, last + 1);
             last = line.revision;
         }
-        assert_eq!(logged(&stores[1]).await.len(), CLIENTS + 1);
+        assert_eq!(logged_names(&stores[1]).await.len(), CLIENTS + 1);
     });
 }
 
-async fn count_up(store: &Postgres) -> bool {
+async fn increment(store: &Postgres) -> bool {
     let entry = store.get(&Key::new("10.1000/1").unwrap()).await.unwrap().unwrap();
     let count: usize = std::str::from_utf8(&entry.values[0].data).unwrap().parse().unwrap();
     let note = store.note(b"count").await.unwrap();

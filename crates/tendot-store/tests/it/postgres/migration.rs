@@ -1,6 +1,4 @@
-//! Stores that are moved answer as they did, whatever they are and whatever happens meanwhile.
-
-#![allow(clippy::print_stdout, reason = "the seed is told when a test fails")]
+//! Migration between embedded and PostgreSQL stores preserves everything, also while the source is written.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,12 +9,13 @@ use tendot_store::{
     PostgresError, Resumed, Store, migrate,
 };
 
-use crate::chance::{Chance, seed};
-use crate::{block_on, open, settings};
+use tendot_testing::{SeededRng, ram_dir, test_seed};
 
-/// All that can be asked of a store.
+use super::{block_on, commit, open, put, server_and_database, settings, shared_server};
+
+/// Everything readable in a store.
 #[derive(Debug, PartialEq)]
-struct Answers {
+struct StoreDump {
     records: Vec<Entry>,
     lists: Vec<String>,
     log: Vec<tendot_store::Logged>,
@@ -26,13 +25,13 @@ struct Answers {
     notes: Vec<tendot_store::Note>,
 }
 
-async fn answers(store: &impl Store) -> Answers {
+async fn dump(store: &impl Store) -> StoreDump {
     let mut records = Vec::new();
-    let seen = |entry: &Entry| {
+    let visit = |entry: &Entry| {
         records.push(entry.clone());
         true
     };
-    store.visit(None, None, seen).await.unwrap();
+    store.visit(None, None, visit).await.unwrap();
     let log = store.changes(0, usize::MAX >> 1).await.unwrap();
     let mut names: Vec<String> = records.iter().map(|entry| entry.name.to_string()).collect();
     names.extend(log.iter().map(|line| line.name.to_string()));
@@ -40,7 +39,7 @@ async fn answers(store: &impl Store) -> Answers {
     names.dedup_by(|a, b| a.eq_ignore_ascii_case(b));
     let (mut histories, mut lists) = (Vec::new(), Vec::new());
     for name in names {
-        // Of the many that are alike, some will do.
+        // Some of the many similar names are enough.
         let is_one_of_many = name.strip_prefix("10.9/").is_some_and(|number| !number.ends_with("77"));
         let Some(key) = Key::new(&name).ok().filter(|_| !is_one_of_many) else { continue };
         lists.push(format!("{:?} {:?}", key, store.get(&key).await.unwrap()));
@@ -60,10 +59,10 @@ async fn answers(store: &impl Store) -> Answers {
     }
     let homed = store.homed(None, 1_000).await.unwrap();
     let notes = store.notes(b"", None, 10_000).await.unwrap();
-    Answers { records, lists, log, histories, revisions, homed, notes }
+    StoreDump { records, lists, log, histories, revisions, homed, notes }
 }
 
-/// All of a history, in pieces.
+/// The whole history of a name, page by page.
 async fn history(store: &impl Store, key: &Key, order: impl Fn(u64) -> Order, first: u64) -> Vec<Past> {
     let (mut items, mut next) = (Vec::new(), Some(first));
     while let Some(at) = next {
@@ -75,7 +74,7 @@ async fn history(store: &impl Store, key: &Key, order: impl Fn(u64) -> Order, fi
 }
 
 #[track_caller]
-fn same(one: &Answers, other: &Answers) {
+fn assert_same(one: &StoreDump, other: &StoreDump) {
     assert_eq!(one.log, other.log);
     for (one, other) in one.records.iter().zip(&other.records) {
         assert_eq!(one, other);
@@ -86,72 +85,72 @@ fn same(one: &Answers, other: &Answers) {
     assert_eq!(one, other);
 }
 
-/// A change of a few names, by chance.
-fn change(chance: &mut Chance) -> Change {
-    let edits = (0..=chance.below(4)).map(|_| edit(chance)).collect();
-    Change { by: format!("user {}", chance.below(3)).into(), at: chance.next() % 1_800_000_000_000, edits }
+/// A random change set of a few names.
+fn change(rng: &mut SeededRng) -> Change {
+    let edits = (0..=rng.below(4)).map(|_| edit(rng)).collect();
+    Change { by: format!("user {}", rng.below(3)).into(), at: rng.next_u64() % 1_800_000_000_000, edits }
 }
 
-fn edit(chance: &mut Chance) -> Edit {
+fn edit(rng: &mut SeededRng) -> Edit {
     let long = "x".repeat(2_000);
-    let name = match chance.below(30) {
-        0 => format!("10.1/{long}{}", chance.below(3)),
+    let name = match rng.below(30) {
+        0 => format!("10.1/{long}{}", rng.below(3)),
         1 => "10.1".into(),
-        n if n < 15 => format!("10.1/Name-{}", chance.below(12)),
-        _ => format!("10.2/{}\u{e9}", chance.below(40)),
+        n if n < 15 => format!("10.1/Name-{}", rng.below(12)),
+        _ => format!("10.2/{}\u{e9}", rng.below(40)),
     };
-    let name: Box<str> = if chance.flip() { name.to_uppercase().into() } else { name.into() };
+    let name: Box<str> = if rng.flip() { name.to_uppercase().into() } else { name.into() };
     let kinds = ["URL", "HS_SECKEY", "EMAIL", "HS_ADMIN"];
-    let values = (1..=chance.below(3) as u32)
+    let values = (1..=rng.below(3) as u32)
         .map(|index| Value {
-            timestamp: chance.next() as u32,
-            ..Value::new(index, kinds[chance.below(4)], format!("https://example.org/a/{}", chance.below(50)))
+            timestamp: rng.next_u64() as u32,
+            ..Value::new(index, kinds[rng.below(4)], format!("https://example.org/a/{}", rng.below(50)))
         })
         .collect();
     let expect = Expect::Any;
-    match chance.below(12) {
+    match rng.below(12) {
         0..4 => Edit::Put { name, values, expect },
         4..8 => {
-            let registration = format!("known {}", chance.below(3)).into_bytes();
-            let registration = if chance.below(5) == 0 { Box::default() } else { registration.into() };
+            let registration = format!("known {}", rng.below(3)).into_bytes();
+            let registration = if rng.below(5) == 0 { Box::default() } else { registration.into() };
             Edit::Register { name, values, registration, expect }
         }
-        8 if chance.below(6) == 0 => Edit::Tombstone { name, expect: Expect::Live },
+        8 if rng.below(6) == 0 => Edit::Tombstone { name, expect: Expect::Live },
         8 => Edit::Remove { name, expect: Expect::Live },
-        9 if chance.flip() => Edit::Home { prefix: format!("10.{}", chance.below(5)).into() },
-        9 => Edit::Unhome { prefix: format!("10.{}", chance.below(5)).into() },
+        9 if rng.flip() => Edit::Home { prefix: format!("10.{}", rng.below(5)).into() },
+        9 => Edit::Unhome { prefix: format!("10.{}", rng.below(5)).into() },
         10 => {
-            let key = format!("note/{}", chance.below(20)).into_bytes();
-            Edit::PutNote { key: key.into(), body: vec![chance.next() as u8; chance.below(300)].into() }
+            let key = format!("note/{}", rng.below(20)).into_bytes();
+            Edit::PutNote { key: key.into(), body: vec![rng.next_u64() as u8; rng.below(300)].into() }
         }
-        _ => Edit::RemoveNote { key: format!("note/{}", chance.below(20)).into_bytes().into() },
+        _ => Edit::RemoveNote { key: format!("note/{}", rng.below(20)).into_bytes().into() },
     }
 }
 
-async fn make_changes(store: &impl Store, chance: &mut Chance, number: usize) {
+async fn make_changes(store: &impl Store, rng: &mut SeededRng, number: usize) {
     for _ in 0..number {
-        match store.commit(change(chance)).await {
+        match store.commit(change(rng)).await {
             Ok(_) | Err(CommitError::Conflict(_)) => {}
             Err(error) => panic!("{error}"),
         }
     }
 }
 
-/// A store as it may be after some years.
-fn grown(directory: &std::path::Path, chance: &mut Chance) -> Embedded {
-    import(directory, chance, 30);
+/// A store with imports, random changes and one large change set.
+fn grown_store(directory: &std::path::Path, rng: &mut SeededRng) -> Embedded {
+    import(directory, rng, 30);
     let store = Embedded::open(directory).unwrap();
-    block_on(make_changes(&store, chance, 150));
-    // More edits than are looked through for one of them.
+    block_on(make_changes(&store, rng, 150));
+    // More edits than are searched for one of them.
     let put =
         |number| Edit::Put { name: format!("10.9/{number}").into(), values: Vec::new(), expect: Expect::Any };
     let edits = (0..4_300).map(put).collect();
     block_on(store.commit(Change { by: "many".into(), at: 5, edits })).unwrap();
     drop(store);
-    import(directory, chance, 40);
+    import(directory, rng, 40);
     let store = Embedded::open(directory).unwrap();
-    block_on(make_changes(&store, chance, 100));
-    // Whatever chance has left.
+    block_on(make_changes(&store, rng, 100));
+    // Some aux entries and homed prefixes, whatever the random changes have left.
     let note =
         |number| Edit::PutNote { key: format!("kept/{number}").into_bytes().into(), body: b"x"[..].into() };
     let homes = ["10.7", "10.8"].map(|prefix| Edit::Home { prefix: prefix.into() });
@@ -160,32 +159,31 @@ fn grown(directory: &std::path::Path, chance: &mut Chance) -> Embedded {
     store
 }
 
-fn import(directory: &std::path::Path, chance: &mut Chance, records: usize) {
+fn import(directory: &std::path::Path, rng: &mut SeededRng, records: usize) {
     let mut importer = Importer::open(directory, "importer", 7).unwrap();
     importer.home("10.2").unwrap();
     for number in 0..records {
-        let values = [Value::new(1, "URL", format!("https://example.org/{}", chance.below(9)))];
+        let values = [Value::new(1, "URL", format!("https://example.org/{}", rng.below(9)))];
         importer.put(format!("10.2/{number}\u{e9}").into(), &values).unwrap();
     }
     importer.finish(|_| {}).unwrap();
 }
 
-async fn database() -> String {
-    let server = tokio::task::spawn_blocking(tendot_testing::postgres::shared_server).await.unwrap();
-    server.url(&server.create_database())
+fn empty_database_url() -> String {
+    shared_server().url(&shared_server().create_database())
 }
 
-/// There and back, and between two of a kind.
+/// From embedded to PostgreSQL, between two databases, back, and between two directories.
 #[test]
-fn all_answers_are_the_same() {
-    let seed = seed();
-    println!("TENDOT_SEED={seed}");
-    let chance = &mut Chance::new(seed);
-    let folder = tempfile::tempdir().unwrap();
-    let first = grown(&folder.path().join("first"), chance);
-    let there = block_on(database());
-    let further = block_on(database());
-    let expected = block_on(answers(&first));
+fn round_trip_preserves_everything() {
+    let seed = test_seed();
+    println!("TENDOT_TEST_SEED={seed}");
+    let rng = &mut SeededRng::new(seed);
+    let folder = ram_dir();
+    let first = grown_store(&folder.path().join("first"), rng);
+    let there = empty_database_url();
+    let further = empty_database_url();
+    let expected = block_on(dump(&first));
     assert!(expected.records.len() > 4_300 && expected.notes.len() > 3 && expected.homed.len() > 1);
     block_on(async {
         let mut target = Postgres::open_target(&there, &settings()).await.unwrap();
@@ -194,7 +192,7 @@ fn all_answers_are_the_same() {
         assert_eq!(moved.sequence, expected.log.last().unwrap().sequence);
         drop(target);
         let second = open(&there).await;
-        same(&expected, &answers(&second).await);
+        assert_same(&expected, &dump(&second).await);
         assert_eq!(second.verify(|_| {}).await.unwrap().damage, [""; 0]);
 
         let mut target = Postgres::open_target(&further, &settings()).await.unwrap();
@@ -202,7 +200,7 @@ fn all_answers_are_the_same() {
         assert_eq!(moved.different, 0, "{:?}", moved.differences);
         drop(target);
         let third = open(&further).await;
-        same(&expected, &answers(&third).await);
+        assert_same(&expected, &dump(&third).await);
 
         for (number, name) in ["back", "again"].into_iter().enumerate() {
             let mut target = Embedded::open_target(&folder.path().join(name)).unwrap();
@@ -216,11 +214,11 @@ fn all_answers_are_the_same() {
             assert_eq!(moved.different, 0, "{:?}", moved.differences);
             drop(target);
             let back = Embedded::open(&folder.path().join(name)).unwrap();
-            same(&expected, &answers(&back).await);
+            assert_same(&expected, &dump(&back).await);
             assert_eq!(back.verify(|_| {}).unwrap().damage, [""; 0]);
         }
-        // What an import made may have no row in a database, as in an embedded store.
-        let server = tendot_testing::postgres::shared_server();
+        // A record that an import created may have no history row, as in an embedded store.
+        let server = shared_server();
         let database = further.rsplit('/').next().unwrap();
         let sql = "delete from tendot_history h using tendot_log l \
                    where l.sequence = h.sequence and l.kind = 7 and h.name is null";
@@ -229,34 +227,35 @@ fn all_answers_are_the_same() {
         let moved =
             migrate(&third, &mut Embedded::open_target(&without).unwrap(), false, |_| {}).await.unwrap();
         assert_eq!(moved.different, 0, "{:?}", moved.differences);
-        same(&expected, &answers(&Embedded::open_read_only(&without).unwrap()).await);
+        assert_same(&expected, &dump(&Embedded::open_read_only(&without).unwrap()).await);
 
-        // What is changed next is the same in all of them, too.
+        // The same changes afterwards have the same results.
         let stores = (Embedded::open(&folder.path().join("again")).unwrap(), second);
-        let state = chance.next();
-        make_changes(&stores.0, &mut Chance::new(state), 40).await;
-        make_changes(&stores.1, &mut Chance::new(state), 40).await;
-        same(&answers(&stores.0).await, &answers(&stores.1).await);
+        let state = rng.next_u64();
+        make_changes(&stores.0, &mut SeededRng::new(state), 40).await;
+        make_changes(&stores.1, &mut SeededRng::new(state), 40).await;
+        assert_same(&dump(&stores.0).await, &dump(&stores.1).await);
         assert_eq!(stores.0.verify(|_| {}).unwrap().damage, [""; 0]);
     });
 }
 
-/// Somebody writes the source all the time; when they have stopped, a last run makes both the same.
-async fn beside<S: Store + 'static>(
+/// Migrates several times while the source is written; when the writer has stopped, a last run makes both the same.
+async fn run_under_load<S: Store + 'static>(
     source: Arc<S>,
-    chance: &mut Chance,
+    rng: &mut SeededRng,
     mut run: impl AsyncFnMut() -> tendot_store::Moved,
 ) {
     let is_over = Arc::new(AtomicBool::new(false));
-    let state = chance.next();
+    let state = rng.next_u64();
     let writing = tokio::spawn({
         let (source, is_over) = (Arc::clone(&source), Arc::clone(&is_over));
         async move {
-            let mut chance = Chance::new(state);
+            let mut rng = SeededRng::new(state);
             let mut changes = 0;
             while !is_over.load(Ordering::SeqCst) {
-                make_changes(&*source, &mut chance, 1).await;
+                make_changes(&*source, &mut rng, 1).await;
                 changes += 1;
+                // Slower than the migration, or it would never catch up.
                 tokio::time::sleep(std::time::Duration::from_micros(300)).await;
             }
             changes
@@ -276,43 +275,42 @@ async fn beside<S: Store + 'static>(
 }
 
 #[test]
-fn while_the_source_is_written() {
-    let seed = seed();
-    println!("TENDOT_SEED={seed}");
-    let chance = &mut Chance::new(seed);
-    let folder = tempfile::tempdir().unwrap();
-    let source = Arc::new(grown(&folder.path().join("first"), chance));
+fn migrate_under_load() {
+    let seed = test_seed();
+    println!("TENDOT_TEST_SEED={seed}");
+    let rng = &mut SeededRng::new(seed);
+    let folder = ram_dir();
+    let source = Arc::new(grown_store(&folder.path().join("first"), rng));
     block_on(async {
-        let address = database().await;
-        beside(Arc::clone(&source), chance, async || {
+        let address = empty_database_url();
+        run_under_load(Arc::clone(&source), rng, async || {
             let mut target = Postgres::open_target(&address, &settings()).await.unwrap();
-            // A process of its own would read as this does.
             migrate(&*source, &mut target, false, |_| {}).await.unwrap()
         })
         .await;
         let second = Arc::new(open(&address).await);
-        same(&answers(&*source).await, &answers(&*second).await);
+        assert_same(&dump(&*source).await, &dump(&*second).await);
         let back = folder.path().join("back");
-        beside(Arc::clone(&second), chance, async || {
+        run_under_load(Arc::clone(&second), rng, async || {
             let mut target = Embedded::open_target(&back).unwrap();
             migrate(&*second, &mut target, false, |_| {}).await.unwrap()
         })
         .await;
         let back = Embedded::open(&back).unwrap();
-        same(&answers(&*second).await, &answers(&back).await);
+        assert_same(&dump(&*second).await, &dump(&back).await);
         assert_eq!(back.verify(|_| {}).unwrap().damage, [""; 0]);
     });
 }
 
-/// Whatever is changed in a target by others is found; and nothing is written over what somebody else keeps.
+/// Changes of others in a target are detected, and a target that is not a copy of the source is not overwritten.
 #[test]
-fn differences_and_refusals() {
-    let chance = &mut Chance::new(7);
-    let folder = tempfile::tempdir().unwrap();
-    let source = grown(&folder.path().join("first"), chance);
-    let other = grown(&folder.path().join("other"), chance);
+fn detects_differences_and_foreign_targets() {
+    let rng = &mut SeededRng::new(7);
+    let folder = ram_dir();
+    let source = grown_store(&folder.path().join("first"), rng);
+    let other = grown_store(&folder.path().join("other"), rng);
     block_on(async {
-        let server = tokio::task::spawn_blocking(tendot_testing::postgres::shared_server).await.unwrap();
+        let server = shared_server();
         let database = server.create_database();
         let address = server.url(&database);
         let run = async |compare_all| {
@@ -352,28 +350,28 @@ fn differences_and_refusals() {
                 "prefix `10.77`",
             ),
         ];
-        for (sql, undo, told) in cases {
+        for (sql, undo, expected) in cases {
             server.execute(&database, sql).await;
             let moved = run(true).await.unwrap();
-            assert!(moved.differences.iter().any(|what| what.contains(told)), "{sql}: {moved:?}");
-            // It is not whole now, and is not served.
+            assert!(moved.differences.iter().any(|what| what.contains(expected)), "{sql}: {moved:?}");
+            // An incomplete target cannot be opened.
             let refused = Postgres::open(&address, &settings()).await.unwrap_err();
             assert!(matches!(refused, PostgresError::Unfinished { .. }), "{refused}");
             server.execute(&database, undo).await;
         }
         assert_eq!(run(true).await.unwrap().different, 0);
 
-        // Another store is not the one that this is a copy of.
+        // A copy of another source.
         let mut target = Postgres::open_target(&address, &settings()).await.unwrap();
         let refused = migrate(&other, &mut target, false, |_| {}).await.unwrap_err();
         assert!(matches!(refused, MoveError::OtherSource), "{refused}");
         drop(target);
-        // Once it is used, it is nobody's copy any more; be it only by a note.
+        // A copy that was written, even if only an aux entry.
         let store = open(&address).await;
         let note = Edit::PutNote { key: b"new"[..].into(), body: b"x"[..].into() };
         store.commit(Change { by: "somebody".into(), at: 1, edits: vec![note.clone()] }).await.unwrap();
         assert!(matches!(run(false).await.unwrap_err(), MoveError::Written));
-        // The same of one in a directory.
+        // The same for an embedded target.
         let to = folder.path().join("to");
         let into = async || migrate(&source, &mut Embedded::open_target(&to).unwrap(), false, |_| {}).await;
         into().await.unwrap();
@@ -385,21 +383,20 @@ fn differences_and_refusals() {
         let mut target = Embedded::open_target(&folder.path().join("other-to")).unwrap();
         migrate(&other, &mut target, false, |_| {}).await.unwrap();
         assert!(matches!(migrate(&source, &mut target, false, |_| {}).await, Err(MoveError::OtherSource)));
-        // And one that has ever been something else.
+        // A store that never was a copy.
         drop(other);
         let mut target = Embedded::open_target(&folder.path().join("other")).unwrap();
         assert!(matches!(migrate(&source, &mut target, false, |_| {}).await, Err(MoveError::Occupied)));
     });
 }
 
-/// Each transaction of a move or an import has a number that servers know it by after a fail-over, and as many are kept as of
-/// others.
+/// Each transaction of a migration or import writes a commit id, and old ones are removed as after other commits.
 #[test]
-fn numbers_of_transactions() {
-    let folder = tempfile::tempdir().unwrap();
-    let source = grown(&folder.path().join("from"), &mut Chance::new(11));
+fn commit_ids_are_written() {
+    let folder = ram_dir();
+    let source = grown_store(&folder.path().join("from"), &mut SeededRng::new(11));
     block_on(async {
-        let server = tokio::task::spawn_blocking(tendot_testing::postgres::shared_server).await.unwrap();
+        let server = shared_server();
         let database = server.create_database();
         let address = server.url(&database);
         let mut target = Postgres::open_target(&address, &settings()).await.unwrap();
@@ -426,73 +423,31 @@ fn numbers_of_transactions() {
     });
 }
 
-/// What nobody knows any more, since the store once kept no history, stays unknown.
+/// Unknown prior states of stores that once had no history stay unknown.
 #[test]
-fn unknown_pasts() {
-    let folder = tempfile::tempdir().unwrap();
+fn unknown_prior_states() {
+    let folder = ram_dir();
     block_on(async {
-        let server = tokio::task::spawn_blocking(tendot_testing::postgres::shared_server).await.unwrap();
-        let database = server.create_database();
-        let address = server.url(&database);
-        let store = open(&address).await;
-        let put = |data: &str| crate::put("10.1/a", data, Expect::Any);
+        let (server, database) = server_and_database();
+        let store = open(&server.url(&database)).await;
         for data in ["1", "2", "3", "4"] {
-            crate::commit(&store, vec![put(data), crate::put("10.1/b", data, Expect::Any)]).await.unwrap();
+            let edits = vec![put("10.1/a", data, Expect::Any), put("10.1/b", data, Expect::Any)];
+            commit(&store, edits).await.unwrap();
         }
         let sql = "delete from tendot_history where sequence < 3; update tendot_history \
                    set name = null, revision = null, state = 2, body = null, registration = null where sequence in (3, 4)";
         server.execute(&database, sql).await;
-        let expected = answers(&store).await;
+        let expected = dump(&store).await;
         assert!(format!("{:?}", expected.histories).contains("Unknown"));
         let back = folder.path().join("back");
         migrate(&store, &mut Embedded::open_target(&back).unwrap(), false, |_| {}).await.unwrap();
         let back = Embedded::open(&back).unwrap();
-        same(&expected, &answers(&back).await);
+        assert_same(&expected, &dump(&back).await);
         assert_eq!(back.verify(|_| {}).unwrap().damage, [""; 0]);
-        let again = server.url(&server.create_database());
+        let again = empty_database_url();
         let mut target = Postgres::open_target(&again, &settings()).await.unwrap();
         migrate(&back, &mut target, false, |_| {}).await.unwrap();
         drop(target);
-        same(&expected, &answers(&open(&again).await).await);
-    });
-}
-
-/// What is damaged in a database is told.
-#[test]
-fn verify_tells_damage() {
-    block_on(async {
-        let server = tokio::task::spawn_blocking(tendot_testing::postgres::shared_server).await.unwrap();
-        let cases = [
-            ("select 1", ""),
-            ("update tendot_records set body = substr(body, 2) where name = '10.1/a'", "record `10.1/A`"),
-            ("update tendot_records set name = 'other' where name = '10.1/a'", "another name"),
-            ("update tendot_records set revision = 99 where name = '10.1/a'", "has not been given"),
-            ("update tendot_records set state = 7 where name = '10.1/a'", "state 7"),
-            ("delete from tendot_records where name = '10.1/a'", "not there"),
-            ("update tendot_records set revision = 1 where name = '10.1/a'", "came earlier"),
-            ("delete from tendot_log where sequence = 2", "2 is missing"),
-            ("update tendot_log set kind = 99 where sequence = 2", "kind 99"),
-            ("update tendot_log set name = 'x' where sequence = 2", "about another name"),
-            ("delete from tendot_log where sequence = 4", "last line of the log should be 4"),
-            ("update tendot_counters set revision = 9", "of change 9"),
-            ("update tendot_history set body = '' where sequence = 3", "values"),
-            ("update tendot_history set sequence = 9 where sequence = 3", "no such line"),
-            ("insert into tendot_homed values ('a')", "prefix `a`"),
-            ("insert into tendot_notes values (repeat('x', 600)::bytea, '')", "a key that is not kept"),
-        ];
-        for (sql, told) in cases {
-            let database = server.create_database();
-            let store = open(&server.url(&database)).await;
-            for data in ["1", "2"] {
-                let edits =
-                    vec![crate::put("10.1/a", data, Expect::Any), crate::put("10.1/b", data, Expect::Any)];
-                crate::commit(&store, edits).await.unwrap();
-            }
-            server.execute(&database, sql).await;
-            let verified = store.verify(|_| {}).await.unwrap();
-            let is_told = verified.damage.iter().any(|damage| damage.contains(told));
-            assert_eq!(is_told, !told.is_empty(), "{sql}: {:?}", verified.damage);
-            assert_eq!(verified.damaged > 0, !told.is_empty(), "{sql}");
-        }
+        assert_same(&expected, &dump(&open(&again).await).await);
     });
 }

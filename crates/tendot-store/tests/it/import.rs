@@ -1,4 +1,4 @@
-//! Imports: sorted, merged, repeated, interrupted.
+//! Imports into the embedded store: sorting, merging, repetition, interruption, limits, history.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -9,6 +9,7 @@ use tendot_store::{
     Before, Change, CommitError, Edit, EditKind, Embedded, Entry, Expect, ImportError, Imported, Importer,
     Key, OpenError, Order, State, Store,
 };
+use tendot_testing::ram_dir;
 
 fn values(data: &str) -> Vec<Value<'static>> {
     vec![
@@ -23,13 +24,13 @@ fn import(directory: &Path, buffer: usize, records: &[(String, String)]) -> Impo
         importer.put((**name).into(), &values(data)).unwrap();
         importer.home(name.split('/').next().unwrap()).unwrap();
     }
-    let mut told = 0;
-    let imported = importer.finish(|_| told += 1).unwrap();
-    assert!(told > 0);
+    let mut reports = 0;
+    let imported = importer.finish(|_| reports += 1).unwrap();
+    assert!(reports > 0);
     imported
 }
 
-/// All records, as they are read in pieces.
+/// All records, read page by page.
 fn scan(store: &Embedded) -> Vec<Entry> {
     let (mut all, mut after) = (Vec::new(), None);
     loop {
@@ -40,9 +41,9 @@ fn scan(store: &Embedded) -> Vec<Entry> {
     }
 }
 
-/// Unsorted, in many runs or in one: what comes out is what went in.
+/// Unsorted records are stored completely, with many sorted runs or one.
 #[test]
-fn what_is_imported_is_there() {
+fn imports_unsorted_records() {
     let records: Vec<(String, String)> = (0..5_000_u64)
         .map(|number| {
             let mixed = number.wrapping_mul(2_654_435_761) % 5_000;
@@ -50,7 +51,7 @@ fn what_is_imported_is_there() {
         })
         .collect();
     for buffer in [10_000, 300_000, 100_000_000] {
-        let directory = tempfile::tempdir().unwrap();
+        let directory = ram_dir();
         let imported = import(directory.path(), buffer, &records);
         assert_eq!((imported.created, imported.changed, imported.unchanged), (5_000, 0, 0));
         assert!(!directory.path().join("tendot-import-runs").exists(), "runs are removed");
@@ -62,7 +63,7 @@ fn what_is_imported_is_there() {
         let expected: BTreeMap<String, Vec<u8>> =
             records.iter().map(|(name, data)| (name.clone(), data.clone().into_bytes())).collect();
         assert_eq!(found, expected);
-        // One line for each prefix, which is homed first, and one for the run.
+        // One log entry for each homed prefix, and one for the import.
         let log = block_on(store.changes(0, 100)).unwrap();
         assert_eq!(log.len(), 8);
         assert_eq!((log[7].kind, log[7].count, &*log[7].by), (EditKind::Import, 5_000, "importer"));
@@ -76,19 +77,19 @@ fn what_is_imported_is_there() {
     }
 }
 
-/// The same again changes nothing; what differs is changed and keeps its spelling; what has ended stays ended.
+/// Repeating an import changes nothing; changed records keep their spelling; tombstones stay.
 #[test]
-fn again() {
-    let directory = tempfile::tempdir().unwrap();
+fn reimport_is_idempotent() {
+    let directory = ram_dir();
     let record = |name: &str, data: &str| (name.to_owned(), data.to_owned());
     let records: Vec<_> =
         (0..100).map(|number| record(&format!("10.1000/Rec-{number}"), "https://a/")).collect();
     import(directory.path(), 1_000, &records);
-    let again = import(directory.path(), 1_000, &records);
-    assert_eq!((again.created, again.changed, again.unchanged), (0, 0, 100));
+    let second = import(directory.path(), 1_000, &records);
+    assert_eq!((second.created, second.changed, second.unchanged), (0, 0, 100));
     let store = Embedded::open(directory.path()).unwrap();
     let log = block_on(store.changes(0, 100)).unwrap();
-    assert_eq!(log.len(), 2, "nothing changed, so nothing is logged");
+    assert_eq!(log.len(), 2, "nothing is logged if nothing changed");
     let end = Edit::Tombstone { name: "10.1000/rec-7".into(), expect: Expect::Live };
     block_on(store.commit(Change { by: "somebody".into(), at: 0, edits: vec![end] })).unwrap();
     assert!(matches!(Importer::open(directory.path(), "x", 0), Err(OpenError::Locked(_))));
@@ -120,10 +121,10 @@ fn again() {
     assert_eq!(get("10.1000/rec-7").state, State::Tombstone);
 }
 
-/// Long names have keys that are in order only in their beginning.
+/// Long names, whose storage keys are ordered only by their beginning.
 #[test]
 fn long_names() {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = ram_dir();
     let records: Vec<(String, String)> = (0..50)
         .map(|number| (format!("10.1000/{}{number}", "x".repeat(3_000)), format!("https://a/{number}")))
         .collect();
@@ -137,8 +138,8 @@ fn long_names() {
 }
 
 #[test]
-fn what_cannot_be_kept_is_refused_and_the_rest_goes_in() {
-    let directory = tempfile::tempdir().unwrap();
+fn rejects_invalid_records_only() {
+    let directory = ram_dir();
     let mut importer = Importer::open(directory.path(), "importer", 0).unwrap();
     assert!(matches!(importer.put("".into(), &[]), Err(ImportError::Name(_))));
     assert!(matches!(importer.put("x".repeat(5_000).into(), &[]), Err(ImportError::Name(_))));
@@ -148,47 +149,44 @@ fn what_cannot_be_kept_is_refused_and_the_rest_goes_in() {
     assert_eq!(importer.finish(|_| {}).unwrap().created, 1);
 }
 
-/// However large records are, a transaction has no more of them than memory should hold.
+/// A transaction is limited by bytes, however large the records are.
 #[test]
 fn transactions_are_bounded_by_bytes() {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = ram_dir();
     let mut importer = Importer::open(directory.path(), "importer", 0).unwrap();
     for number in 0..40 {
         let large = [Value::with_data(1, "DESC", vec![number; 1 << 20])];
         importer.put(format!("10.1000/{number}").into(), &large).unwrap();
     }
-    let mut told = Vec::new();
-    assert_eq!(importer.finish(|imported| told.push(imported.created)).unwrap().created, 40);
-    assert!(told.len() >= 3, "{told:?}");
+    let mut reports = Vec::new();
+    assert_eq!(importer.finish(|imported| reports.push(imported.created)).unwrap().created, 40);
+    assert!(reports.len() >= 3, "{reports:?}");
     let store = Embedded::open(directory.path()).unwrap();
     assert_eq!(scan(&store).len(), 40);
 }
 
-/// References count as well, for an import and for a deposit.
+/// References count towards the size limit, for imports and for commits.
 #[test]
 fn all_bytes_of_a_record_count() {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = ram_dir();
     let references = (0..5).map(|index| Reference::new(index, vec![b'x'; 1 << 20])).collect();
     let large = vec![Value { references, ..Value::new(1, "DESC", "") }];
     let mut importer = Importer::open(directory.path(), "importer", 0).unwrap();
     let refused = importer.put("10.1000/1".into(), &large);
     assert!(matches!(refused, Err(ImportError::TooLarge { limit: 4_194_304, .. })));
     drop(importer);
-    assert!(
-        !directory.path().join("tendot-import-runs").exists(),
-        "what was begun and given up leaves nothing"
-    );
+    assert!(!directory.path().join("tendot-import-runs").exists(), "an abandoned import leaves nothing");
     let store = Embedded::open(directory.path()).unwrap();
     let put = Edit::Put { name: "10.1000/1".into(), values: large, expect: Expect::Any };
     let refused = block_on(store.commit(Change { by: "somebody".into(), at: 0, edits: vec![put] }));
     assert!(matches!(refused, Err(CommitError::TooLarge { limit: 4_194_304, .. })));
 }
 
-/// Interrupted after the first of several transactions: what was written stays and is logged, and the same again writes
-/// the rest.
+/// An import that is interrupted after its first transaction: what was written stays and is logged, and repeating it writes the
+/// rest.
 #[test]
 fn interrupted() {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = ram_dir();
     let records: Vec<(String, String)> =
         (0..120_000).map(|number| (format!("10.1000/{number:07}"), format!("https://a/{number}"))).collect();
     let interrupted = std::panic::catch_unwind(|| {
@@ -205,18 +203,17 @@ fn interrupted() {
     assert_eq!((log[0].kind, log[0].count, log[0].at), (EditKind::Import, 50_000, 5));
     assert_eq!(scan(&store).len(), 50_000);
     drop(store);
-    let again = import(directory.path(), 32 << 20, &records);
-    assert_eq!((again.created, again.changed, again.unchanged), (70_000, 0, 50_000));
+    let second = import(directory.path(), 32 << 20, &records);
+    assert_eq!((second.created, second.changed, second.unchanged), (70_000, 0, 50_000));
     let store = Embedded::open(directory.path()).unwrap();
     assert_eq!(block_on(store.changes(0, 10)).unwrap().len(), 3);
     assert_eq!(scan(&store).len(), 120_000);
 }
 
-/// The one line that an import has in the log becomes its names: all of them after the import into an empty store, and
-/// by a bounded number of records a call.
+/// The names of an import are found by its revision, with a bounded number of records per call.
 #[test]
-fn names_of_an_import() {
-    let directory = tempfile::tempdir().unwrap();
+fn names_at_import_revision() {
+    let directory = ram_dir();
     let names = |from: u32, to: u32| -> Vec<(String, String)> {
         (from..to).map(|number| (format!("10.1000/{number:07}"), "https://a/".into())).collect()
     };
@@ -231,7 +228,7 @@ fn names_of_an_import() {
     };
     let (first, next) = piece(imports[0].revision, None, 9_000);
     assert_eq!((first, next.as_ref()), (9_000, Some(&Key::new("10.1000/0008999").unwrap())));
-    // Those of the second import come after all others.
+    // The names of the second import come after all others.
     let (mut found, mut after, mut calls) = (0, None, 0);
     loop {
         let (names, next) = piece(imports[1].revision, after.as_ref(), 100_000);
@@ -246,11 +243,11 @@ fn names_of_an_import() {
     assert_eq!(imports[1].count, 2);
 }
 
-/// Imports are part of the history: of a record that one made, of one that it found, and of one that was removed before.
+/// Imports are in the history of records that they created, changed, or created again.
 #[test]
 fn imports_are_in_the_history() {
     use EditKind::{Create, Import, Remove, Update};
-    let directory = tempfile::tempdir().unwrap();
+    let directory = ram_dir();
     let put =
         |name: &str, data: &str| Edit::Put { name: name.into(), values: values(data), expect: Expect::Any };
     let remove = |name: &str| Edit::Remove { name: name.into(), expect: Expect::Live };
@@ -306,10 +303,10 @@ fn imports_are_in_the_history() {
     assert_eq!(store.verify(|_| {}).unwrap().damage, [""; 0]);
 }
 
-/// What the registry knows of a name is in no import: it stays, also in the history, and notes stay as they are.
+/// An import keeps registrations, also in the history, and aux entries.
 #[test]
-fn imports_leave_what_the_registry_knows() {
-    let directory = tempfile::tempdir().unwrap();
+fn import_keeps_registrations_and_aux() {
+    let directory = ram_dir();
     let store = Embedded::open(directory.path()).unwrap();
     let edits = vec![
         Edit::Register {

@@ -1,4 +1,4 @@
-//! What the embedded store has to stand beyond the suite: being closed, opened twice, damaged, and written by many.
+//! The embedded store beyond the common test suite: reopening, locking, corruption, limits, concurrent writers.
 
 use std::collections::BTreeMap;
 use std::future::Future as _;
@@ -11,6 +11,7 @@ use tendot_store::{
     Change, CommitError, Edit, Embedded, Entry, Expect, Key, Memory, OpenError, Order, State, Store,
     StoreError,
 };
+use tendot_testing::ram_dir;
 
 fn change(edits: Vec<Edit>) -> Change {
     Change { by: "tester".into(), at: 1_700_000_000_000, edits }
@@ -32,8 +33,8 @@ fn get(store: &impl Store, name: &str) -> Option<Entry> {
 }
 
 #[test]
-fn what_was_committed_is_there_when_it_is_opened_again() {
-    let directory = tempfile::tempdir().unwrap();
+fn commits_survive_reopen() {
+    let directory = ram_dir();
     let mut expected = BTreeMap::new();
     for round in 0..5 {
         let store = Embedded::open(directory.path()).unwrap();
@@ -54,8 +55,8 @@ fn what_was_committed_is_there_when_it_is_opened_again() {
 }
 
 #[test]
-fn one_process_writes_and_others_read() {
-    let directory = tempfile::tempdir().unwrap();
+fn single_writer_many_readers() {
+    let directory = ram_dir();
     let refused = Embedded::open_read_only(directory.path()).unwrap_err();
     assert!(matches!(refused, OpenError::NoStore { .. }), "{refused}");
     let store = Embedded::open(directory.path()).unwrap();
@@ -71,8 +72,8 @@ fn one_process_writes_and_others_read() {
 }
 
 #[test]
-fn other_formats_are_refused() {
-    let directory = tempfile::tempdir().unwrap();
+fn rejects_other_formats() {
+    let directory = ram_dir();
     drop(Embedded::open(directory.path()).unwrap());
     let file = directory.path().join("data.mdb");
     let mut bytes = std::fs::read(&file).unwrap();
@@ -87,15 +88,15 @@ fn other_formats_are_refused() {
     std::fs::write(&file, &bytes).unwrap();
     let error = Embedded::open(directory.path()).unwrap_err().to_string();
     assert!(error.contains("checksum"), "{error}");
-    // A file that is no store at all.
+    // A file that is not a store.
     std::fs::write(&file, b"something else".repeat(10_000)).unwrap();
     assert!(Embedded::open(directory.path()).is_err());
 }
 
-/// Bytes of records changed in turn: what is read is what was written, or it is missed, or it is an error.
+/// Bytes of records are changed one by one: a read returns what was written, nothing, or an error.
 #[test]
-fn damage_is_found_and_never_served() {
-    let directory = tempfile::tempdir().unwrap();
+fn corruption_is_never_served() {
+    let directory = ram_dir();
     let names: Vec<String> = (0..40).map(|number| format!("10.1000/Name-{number}")).collect();
     let store = Embedded::open(directory.path()).unwrap();
     for name in &names {
@@ -110,7 +111,7 @@ fn damage_is_found_and_never_served() {
     drop(store);
     let good = std::fs::read(directory.path().join("data.mdb")).unwrap();
     let (mut found, mut harmless) = (0, 0);
-    // The last pages that hold records; the engine's own pages are not ours to check one by one.
+    // The last pages with records; LMDB's own pages are the topic of `corruption`.
     let name = b"10.1000/NAME-";
     let places = good.windows(name.len()).enumerate().filter(|(_, at)| at == name).map(|(at, _)| at);
     let places: Vec<usize> = places.collect();
@@ -119,9 +120,9 @@ fn damage_is_found_and_never_served() {
         for offset in [13, 16, 20, 28] {
             let mut bad = good.clone();
             bad[place + offset] ^= 0x10;
-            let copy = tempfile::tempdir().unwrap();
+            let copy = ram_dir();
             std::fs::write(copy.path().join("data.mdb"), &bad).unwrap();
-            // What readers would miss or refuse, `verify` tells.
+            // `verify` reports what readers would miss or reject.
             let verified = Embedded::open_read_only(copy.path())
                 .map(|store| store.verify(|_| {}).unwrap())
                 .map_or(1, |verified| verified.damaged);
@@ -129,7 +130,7 @@ fn damage_is_found_and_never_served() {
                 Ok(true) => harmless += 1,
                 Ok(false) | Err(_) => {
                     found += 1;
-                    assert!(verified > 0, "byte {} is not found", place + offset);
+                    assert!(verified > 0, "byte {} is not reported", place + offset);
                 }
             }
         }
@@ -137,8 +138,7 @@ fn damage_is_found_and_never_served() {
     assert!(found > 0 && harmless > 0, "{found} found, {harmless} in pages that are no longer used");
 }
 
-/// Whether all records are there and are what they were; false if one is missing, an error if one is damaged. One that
-/// is something else is a failure of the test.
+/// Whether all records are there; an error if one is corrupt. Panics if one has other content.
 fn read_all(directory: &Path, names: &[String]) -> Result<bool, StoreError> {
     let Ok(store) = Embedded::open_read_only(directory) else { return Ok(false) };
     let mut all = true;
@@ -154,10 +154,10 @@ fn read_all(directory: &Path, names: &[String]) -> Result<bool, StoreError> {
     Ok(all)
 }
 
-/// 64 clients register the same name in different case at once: exactly one wins, on each of many names.
+/// 64 clients register the same name in different case at the same time: exactly one wins, for each of many names.
 #[test]
-fn attack_r1_one_of_many_wins() {
-    let directory = tempfile::tempdir().unwrap();
+fn one_of_64_registrations_wins() {
+    let directory = ram_dir();
     let embedded = Embedded::open(directory.path()).unwrap();
     let memory = Memory::new();
     for round in 0..20 {
@@ -185,10 +185,10 @@ fn check_one_wins(store: &impl Store, round: u32) {
         threads.into_iter().filter_map(|thread| thread.join().unwrap()).collect()
     });
     let entry = get(store, &format!("10.1000/ABCDEF-{round}")).unwrap();
-    assert_eq!(won, [entry.name.into_string()], "the one who won is the one whose spelling is kept");
+    assert_eq!(won, [entry.name.into_string()], "the spelling of the winner is stored");
 }
 
-/// What is done at random, to both stores.
+/// Random change sets.
 fn edits() -> impl Strategy<Value = Vec<Vec<Edit>>> {
     let name = (0_u8..6, any::<bool>()).prop_map(|(number, upper)| {
         let name = format!("10.{}/name{number}", number % 2);
@@ -209,7 +209,7 @@ fn edits() -> impl Strategy<Value = Vec<Vec<Edit>>> {
         9 => Edit::Unhome { prefix: name.split('/').next().unwrap_or_default().into() },
         10..=12 => Edit::PutNote { key: name.as_bytes().into(), body: data.as_bytes().into() },
         13 => Edit::RemoveNote { key: name.as_bytes().into() },
-        // Often so, and else not.
+        // Often holds.
         14 => Edit::RequireNote { key: name.as_bytes().into(), body: None },
         _ => Edit::RequireNote { key: b"10.1/name1"[..].into(), body: Some(data.as_bytes().into()) },
     });
@@ -219,10 +219,10 @@ fn edits() -> impl Strategy<Value = Vec<Vec<Edit>>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(40))]
 
-    /// The embedded store does what the memory store does, whatever is done, also after it was closed.
+    /// Random change sets have the same results in the embedded store and in the memory store, also after reopening.
     #[test]
-    fn the_same_as_in_memory(changes in edits()) {
-        let directory = tempfile::tempdir().unwrap();
+    fn matches_memory_store(changes in edits()) {
+        let directory = ram_dir();
         let memory = Memory::new();
         let mut embedded = Embedded::open(directory.path()).unwrap();
         let middle = changes.len() / 2;
@@ -264,11 +264,11 @@ proptest! {
     }
 }
 
-/// Notes and registrations are durable, in backups, and their damage is found.
+/// Aux entries and registrations are durable, are in backups, and their corruption is detected.
 #[test]
-fn notes_and_registrations_on_disk() {
+fn aux_entries_and_registrations_are_durable() {
     let (note, known) = ("what-stands-in-the-note", "what-is-known-of-it");
-    let directory = tempfile::tempdir().unwrap();
+    let directory = ram_dir();
     let store = Embedded::open(directory.path()).unwrap();
     let edits = vec![register("10.1000/1", known, Expect::Absent)];
     let registered = block_on(store.commit(change(edits))).unwrap();
@@ -285,24 +285,23 @@ fn notes_and_registrations_on_disk() {
         assert_eq!((verified.notes, verified.registrations, verified.damage), (1, 1, Vec::new()));
     };
     check(directory.path());
-    let restored = tempfile::tempdir().unwrap();
+    let restored = ram_dir();
     tendot_store::restore(&mut file, restored.path(), false).unwrap();
     check(restored.path());
     let good = std::fs::read(directory.path().join("data.mdb")).unwrap();
     for what in [note, known] {
         let mut bad = good.clone();
         for at in 0..bad.len() - what.len() {
-            // As it stands by itself: the address has it, too, and is elsewhere.
             if &good[at..at + what.len()] == what.as_bytes() {
                 bad[at] ^= 1;
             }
         }
-        let copy = tempfile::tempdir().unwrap();
+        let copy = ram_dir();
         std::fs::write(copy.path().join("data.mdb"), &bad).unwrap();
         let store = Embedded::open_read_only(copy.path()).unwrap();
         let damage = store.verify(|_| {}).unwrap().damage;
-        let told = if what == note { "note `key`: its checksum" } else { "registration `" };
-        assert!(damage.iter().any(|damage| damage.starts_with(told)), "{what}: {damage:?}");
+        let expected = if what == note { "note `key`: its checksum" } else { "registration `" };
+        assert!(damage.iter().any(|damage| damage.starts_with(expected)), "{what}: {damage:?}");
         let is_damaged = |error: StoreError| matches!(error, StoreError::Damaged { .. });
         if what == note {
             assert!(block_on(store.note(b"key")).is_err_and(is_damaged));
@@ -314,9 +313,9 @@ fn notes_and_registrations_on_disk() {
 }
 
 #[test]
-fn what_is_too_large_is_refused() {
+fn rejects_oversized_records() {
     const LIMIT: usize = 4 << 20;
-    let directory = tempfile::tempdir().unwrap();
+    let directory = ram_dir();
     let store = Embedded::open(directory.path()).unwrap();
     let register = |length: usize| Edit::Register {
         name: "10.1000/1".into(),
@@ -332,10 +331,10 @@ fn what_is_too_large_is_refused() {
     }
 }
 
-/// A tombstone keeps the values that it had, through the disk.
+/// A tombstone keeps its values on disk.
 #[test]
 fn tombstones_keep_their_values() {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = ram_dir();
     let store = Embedded::open(directory.path()).unwrap();
     block_on(store.commit(change(vec![put("10.1000/1", "a", Expect::Absent)]))).unwrap();
     let end = Edit::Tombstone { name: "10.1000/1".into(), expect: Expect::Live };
@@ -344,10 +343,10 @@ fn tombstones_keep_their_values() {
     assert_eq!((entry.state, entry.values.len()), (State::Tombstone, 2));
 }
 
-/// Changes of one record that are committed together see each other, also what they share.
+/// Change sets of one record that are committed together see each other, also their dictionary entries.
 #[test]
 fn changes_of_one_record_in_one_transaction() {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = ram_dir();
     let store = Embedded::open(directory.path()).unwrap();
     for round in 0..100 {
         let name = format!("10.1000/{round}");
@@ -369,10 +368,10 @@ fn changes_of_one_record_in_one_transaction() {
     assert_eq!(store.verify(|_| {}).unwrap().damage, [""; 0]);
 }
 
-/// A file that was cut off is told, and not mapped: reading what is not there would end the process.
+/// A truncated file is rejected and not mapped: reading missing pages would crash the process.
 #[test]
-fn files_that_were_cut_off() {
-    let directory = tempfile::tempdir().unwrap();
+fn rejects_truncated_files() {
+    let directory = ram_dir();
     let store = Embedded::open(directory.path()).unwrap();
     for number in 0..500 {
         let name = format!("10.1000/{number}");
@@ -381,17 +380,17 @@ fn files_that_were_cut_off() {
     drop(store);
     let file = directory.path().join("data.mdb");
     let bytes = std::fs::read(&file).unwrap();
-    let mut told = 0;
+    let mut rejected = 0;
     for length in (8_192..bytes.len()).rev().step_by(4_096).chain([0]) {
         std::fs::write(&file, &bytes[..length]).unwrap();
         match Embedded::open_read_only(directory.path()) {
             Err(error) => {
                 assert!(matches!(error, OpenError::CutOff { .. }), "{length}: {error}");
-                told += 1;
+                rejected += 1;
             }
-            // Only pages are missing that are free, or were the last but one state's.
+            // Only free pages are missing, or pages of the previous state.
             Ok(store) => {
-                assert_eq!(told, 0, "{length}: more was missing before");
+                assert_eq!(rejected, 0, "{length}: a longer file was rejected");
                 let damage = store.verify(|_| {}).unwrap().damage;
                 assert!(damage.iter().all(|damage| damage.contains("two last states")), "{damage:?}");
                 assert_eq!(store.count().unwrap(), 500);
@@ -401,15 +400,15 @@ fn files_that_were_cut_off() {
         let error = Embedded::open(directory.path()).unwrap_err();
         assert!(matches!(error, OpenError::CutOff { .. }), "{length}: {error}");
     }
-    assert!(told > 0);
+    assert!(rejected > 0);
     std::fs::write(&file, &bytes).unwrap();
     assert!(Embedded::open(directory.path()).is_ok());
 }
 
-/// The bytes of a secret are in no part, so that they are gone with their record.
+/// Secrets are not in the dictionary, so that they are removed with their record.
 #[test]
-fn secrets_are_not_shared() {
-    let directory = tempfile::tempdir().unwrap();
+fn secrets_are_not_interned() {
+    let directory = ram_dir();
     let store = Embedded::open(directory.path()).unwrap();
     let parts = |store: &Embedded| store.verify(|_| {}).unwrap().parts;
     let secret = |name: &str, data: &str| {
@@ -428,11 +427,11 @@ fn secrets_are_not_shared() {
 }
 
 #[test]
-fn who_deposits_little_cannot_use_up_what_all_share() {
-    let directory = tempfile::tempdir().unwrap();
+fn dictionary_grows_with_record_count() {
+    let directory = ram_dir();
     let store = Embedded::open(directory.path()).unwrap();
     for name in ["10.1000/A", "10.1000/B", "10.1000/C"] {
-        // What comes a second time is shared from then on.
+        // What occurs a second time is added to the dictionary.
         for _ in 0..2 {
             let address = |index| Value::new(index, "URL", format!("https://example.org/{name}/{index}/"));
             let edit = Edit::Put {
@@ -451,16 +450,16 @@ fn who_deposits_little_cannot_use_up_what_all_share() {
     );
 }
 
-/// A record that comes and goes within one transaction: the pages that it took at the end of the file are
-/// free before they were ever written, and the file is shorter than the engine says. That is not damage.
+/// A record that is created and removed in one transaction leaves free pages at the end of the file that were never written, so
+/// that the file is shorter than LMDB says. That is not corruption.
 #[test]
-fn pages_that_were_never_written() {
-    let directory = tempfile::tempdir().unwrap();
+fn unwritten_free_pages_are_valid() {
+    let directory = ram_dir();
     for round in 0..20 {
         let store = Embedded::open(directory.path()).unwrap_or_else(|error| panic!("round {round}: {error}"));
         assert_eq!(store.verify(|_| {}).unwrap().damage, [""; 0]);
         let mut context = std::task::Context::from_waker(std::task::Waker::noop());
-        // The first keeps the writer busy, so that the others are committed together.
+        // The first one keeps the writer busy, so that the others are committed together.
         let large = put("10.1000/1", &"x".repeat(50_000 * (round + 1)), Expect::Any);
         let remove = Edit::Remove { name: "10.1000/1".into(), expect: Expect::Live };
         let mut commits: Vec<_> = [put("10.1000/1", "x", Expect::Any), large, remove]
@@ -474,8 +473,8 @@ fn pages_that_were_never_written() {
 }
 
 #[test]
-fn verify_beside_busy_writers() {
-    let directory = tempfile::tempdir().unwrap();
+fn verify_under_load() {
+    let directory = ram_dir();
     let store = Embedded::open(directory.path()).unwrap();
     let is_over = std::sync::atomic::AtomicBool::new(false);
     std::thread::scope(|scope| {

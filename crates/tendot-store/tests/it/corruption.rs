@@ -1,55 +1,45 @@
-//! A bit flips, anywhere in the file: `verify` finds it, or it does not matter; and no record is ever served that is not
-//! right.
+//! Corruption: every bit flip is detected by `verify` or harmless; a wrong record is never served.
 //!
-//! What cannot be excluded, because LMDB's pages have no checksums and none is looked for with each read: a flipped bit in
-//! the number of a page can lead to an older page with the same key, and so to the record as it once was. Then `verify`
-//! tells. It does not matter where no page is in use, or what is between entries; that is tried by writing.
-
-#![cfg(target_os = "linux")]
-#![allow(clippy::print_stdout, reason = "the seed is told when a test fails")]
-
-mod chance;
+//! One thing cannot be excluded, because LMDB's pages have no checksums: a flipped bit in a page number can lead to an older
+//! page with the same key, and so to an older state of the record. `verify` reports that. Flips in free pages and between
+//! entries are harmless; this is checked by writing.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
-use std::io::Write as _;
+use std::ops::Range;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
-use chance::{Chance, seed};
 use pollster::block_on;
-use tempfile::TempDir;
 use tendot_proto::Value;
 use tendot_store::{Change, Edit, Embedded, Entry, Expect, Importer, Key, Store};
+use tendot_testing::{SeededRng, child_test, emit, emitted_lines, ram_dir, repetitions, test_seed};
 
-/// Set in the process that flips: where, from which flip on, and the seed.
-const PLACE: &str = "TENDOT_BITS_PLACE";
-const FIRST: &str = "TENDOT_BITS_FIRST";
+/// Set in child processes: their directory, and the range of flips.
+const DIRECTORY_VAR: &str = "TENDOT_TEST_FLIP_DIRECTORY";
+const FIRST_FLIP_VAR: &str = "TENDOT_TEST_FIRST_FLIP";
+const END_FLIP_VAR: &str = "TENDOT_TEST_END_FLIP";
 
-/// Bytes at the beginning of the two first pages whose bits are all flipped: they tell where everything is.
-const TOLD: usize = 160;
+/// Bytes at the beginning of both meta pages; each of their bits is flipped.
+const META_PAGE_BYTES: usize = 160;
 
-/// Flips elsewhere, by chance; more with `TENDOT_FLIPS=100000`.
-const FLIPS: usize = 3_000;
+/// Random flips elsewhere; `TENDOT_TEST_FLIPS=100000` for more.
+const DEFAULT_FLIPS: u64 = 1_000;
+const FULL_RUN_FLIPS: u64 = 10_000;
 
-fn flips() -> usize {
-    let given = std::env::var("TENDOT_FLIPS").ok().and_then(|flips| flips.parse().ok());
-    2 * TOLD * 8 + given.unwrap_or(FLIPS)
+fn flip_count() -> usize {
+    let random = repetitions("TENDOT_TEST_FLIPS", DEFAULT_FLIPS, FULL_RUN_FLIPS);
+    2 * META_PAGE_BYTES * 8 + usize::try_from(random).unwrap()
 }
 
-/// Which byte, and which bit of it.
-fn place(flip: usize, length: usize, seed: u64) -> (usize, u8) {
-    if flip < 2 * TOLD * 8 {
+/// The byte and the bit of a flip.
+fn flip_position(flip: usize, length: usize, seed: u64) -> (usize, u8) {
+    if flip < 2 * META_PAGE_BYTES * 8 {
         let (byte, bit) = (flip / 8, flip % 8);
-        return (byte / TOLD * 4_096 + byte % TOLD, 1 << bit);
+        return (byte / META_PAGE_BYTES * 4_096 + byte % META_PAGE_BYTES, 1 << bit);
     }
-    let mut chance = Chance::new(seed ^ (flip as u64) << 32);
-    (chance.below(length), 1 << chance.below(8))
-}
-
-fn memory() -> TempDir {
-    tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap()
+    let mut rng = SeededRng::new(seed ^ (flip as u64) << 32);
+    (rng.below(length), 1 << rng.below(8))
 }
 
 fn key(name: &str) -> Key {
@@ -66,11 +56,11 @@ fn commit(store: &Embedded, edits: Vec<Edit>) {
     block_on(store.commit(Change { by: "somebody".into(), at: 1, edits })).unwrap();
 }
 
-/// Everything that ever was under each name, the last at the end.
-type Versions = BTreeMap<String, Vec<Option<Entry>>>;
+/// Every state that each name ever had, the latest last.
+type RecordVersions = BTreeMap<String, Vec<Option<Entry>>>;
 
-/// A store with all that there can be: branches, large records, free pages, tombstones, shared parts.
-fn make(directory: &Path) -> Versions {
+/// A store with everything: branch pages, large records, free pages, tombstones, dictionary entries.
+fn build_store(directory: &Path) -> RecordVersions {
     let names: Vec<String> = (0..120).map(|number| format!("10.1/Name-{number:03}")).collect();
     let mut importer = Importer::open(directory, "importer", 1).unwrap();
     for name in &names {
@@ -81,8 +71,8 @@ fn make(directory: &Path) -> Versions {
     importer.home("10.1").unwrap();
     importer.finish(|_| {}).unwrap();
     let store = Embedded::open(directory).unwrap();
-    let mut versions = Versions::new();
-    let note = |versions: &mut Versions| {
+    let mut versions = RecordVersions::new();
+    let note = |versions: &mut RecordVersions| {
         for name in &names {
             let entry = block_on(store.get(&key(name))).unwrap();
             let known = versions.entry(name.clone()).or_default();
@@ -92,8 +82,7 @@ fn make(directory: &Path) -> Versions {
         }
     };
     note(&mut versions);
-    // So many that the number of the last transaction and that of the one before are told wrong by one bit without a
-    // gap between them.
+    // So many that one bit flip makes the number of the last transaction that of the one before.
     for round in 0..42 {
         let name = &names[round * 7 % names.len()];
         let edit = match round % 8 {
@@ -111,30 +100,54 @@ fn make(directory: &Path) -> Versions {
 }
 
 #[test]
-fn every_flip_is_found_or_does_not_matter() {
-    let seed = seed();
-    println!("TENDOT_SEED={seed}");
-    let root = memory();
-    make(&root.path().join("store"));
+fn bit_flips_are_detected_or_harmless() {
+    const PROCESSES: usize = 2;
+    let seed = test_seed();
+    println!("TENDOT_TEST_SEED={seed}");
+    let share = flip_count().div_ceil(PROCESSES);
+    let all: Vec<BTreeMap<String, usize>> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..PROCESSES)
+            .map(|number| {
+                let end = flip_count().min((number + 1) * share);
+                scope.spawn(move || flip_range(number * share..end, seed))
+            })
+            .collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    });
     let mut outcomes: BTreeMap<String, usize> = BTreeMap::new();
-    let mut first = 0;
-    while first < flips() {
-        let output = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "flips_until_it_ends", "--nocapture"])
-            .env(PLACE, root.path())
-            .env(FIRST, first.to_string())
-            .env("TENDOT_SEED", seed.to_string())
+    for (outcome, count) in all.into_iter().flatten() {
+        *outcomes.entry(outcome).or_default() += count;
+    }
+    println!("{outcomes:?}");
+    assert_eq!(outcomes.values().sum::<usize>(), flip_count());
+    for outcome in ["found", "harmless"] {
+        assert!(outcomes.get(outcome).is_some_and(|count| *count > 100), "{outcomes:?}");
+    }
+}
+
+/// Runs child processes until all flips of a range are done; returns how often each outcome occurred.
+fn flip_range(range: Range<usize>, seed: u64) -> BTreeMap<String, usize> {
+    let root = ram_dir();
+    build_store(&root.path().join("store"));
+    let mut outcomes: BTreeMap<String, usize> = BTreeMap::new();
+    let mut first = range.start;
+    while first < range.end {
+        let output = child_test("corruption::child_flips_bits")
+            .env(DIRECTORY_VAR, root.path())
+            .env(FIRST_FLIP_VAR, first.to_string())
+            .env(END_FLIP_VAR, range.end.to_string())
+            .env("TENDOT_TEST_SEED", seed.to_string())
             .output()
             .unwrap();
-        let said = String::from_utf8_lossy(&output.stdout);
+        let stdout = String::from_utf8_lossy(&output.stdout);
         let mut last = None;
-        for line in said.lines() {
+        for line in emitted_lines(&stdout) {
             let words: Vec<&str> = line.split(' ').collect();
             match words[..] {
-                ["flip", number, "."] => last = Some((number.parse::<usize>().unwrap(), "crashed")),
-                // What readers then meet is damage that can be told.
-                ["found", "."] => last = last.map(|(number, _)| (number, "found, and readers crashed")),
-                ["outcome", outcome, "."] => {
+                ["flip", number] => last = Some((number.parse::<usize>().unwrap(), "crashed")),
+                // `verify` has reported it before a reader crashed.
+                ["found"] => last = last.map(|(number, _)| (number, "found, and readers crashed")),
+                ["outcome", outcome] => {
                     *outcomes.entry(outcome.to_owned()).or_default() += 1;
                     last = None;
                 }
@@ -147,23 +160,20 @@ fn every_flip_is_found_or_does_not_matter() {
             assert!(output.status.success(), "{errors}");
             break;
         };
-        // The process that read it is gone: `tendot verify` reads in one of its own, and tells.
+        // A crash is acceptable: `tendot verify` reads in a process of its own and reports it.
         *outcomes.entry(outcome.to_owned()).or_default() += 1;
         first = number + 1;
     }
-    println!("{outcomes:?}");
-    assert_eq!(outcomes.values().sum::<usize>(), flips());
-    for outcome in ["found", "harmless"] {
-        assert!(outcomes.get(outcome).is_some_and(|count| *count > 100), "{outcomes:?}");
-    }
+    outcomes
 }
 
-/// Not a test by itself: flips one bit after the other until a page ends the process.
+/// Child process: flips one bit after the other until a corrupt page crashes it.
 #[test]
-fn flips_until_it_ends() {
-    let Some(root) = std::env::var_os(PLACE).map(PathBuf::from) else { return };
-    let first: usize = std::env::var(FIRST).unwrap().parse().unwrap();
-    let versions = make(&root.join(format!("versions-{first}")));
+fn child_flips_bits() {
+    let Some(root) = std::env::var_os(DIRECTORY_VAR).map(PathBuf::from) else { return };
+    let number = |name: &str| -> usize { std::env::var(name).unwrap().parse().unwrap() };
+    let (first, end) = (number(FIRST_FLIP_VAR), number(END_FLIP_VAR));
+    let versions = build_store(&root.join(format!("versions-{first}")));
     std::fs::remove_dir_all(root.join(format!("versions-{first}"))).unwrap();
     let good = std::fs::read(root.join("store/data.mdb")).unwrap();
     let path = root.join("flipped");
@@ -171,34 +181,28 @@ fn flips_until_it_ends() {
     std::fs::create_dir(&path).unwrap();
     std::fs::write(path.join("data.mdb"), &good).unwrap();
     let file = File::options().write(true).open(path.join("data.mdb")).unwrap();
-    let seed = seed();
-    for flip in first..flips() {
-        let (byte, bit) = place(flip, good.len(), seed);
-        say(&format!("flip {flip}"));
+    let seed = test_seed();
+    for flip in first..end {
+        let (byte, bit) = flip_position(flip, good.len(), seed);
+        emit(&format!("flip {flip}"));
         file.write_all_at(&[good[byte] ^ bit], byte as u64).unwrap();
-        let outcome = look(&path, &versions, &format!("byte {byte}, bit {bit}"));
+        let outcome = check_reads(&path, &versions, &format!("byte {byte}, bit {bit}"));
         file.write_all_at(&good[byte..=byte], byte as u64).unwrap();
-        if outcome == "harmless" && (flip < 2 * TOLD * 8 || flip % 4 == 0) {
+        if outcome == "harmless" && (flip < 2 * META_PAGE_BYTES * 8 || flip % 4 == 0) {
             file.write_all_at(&[good[byte] ^ bit], byte as u64).unwrap();
-            write(&path, &versions, &format!("byte {byte}, bit {bit}"));
+            check_writes(&path, &versions, &format!("byte {byte}, bit {bit}"));
             std::fs::write(path.join("data.mdb"), &good).unwrap();
         }
-        say(&format!("outcome {outcome}"));
+        emit(&format!("outcome {outcome}"));
     }
 }
 
-fn say(what: &str) {
-    let mut out = std::io::stdout().lock();
-    writeln!(out, "\n{what} .").unwrap();
-    out.flush().unwrap();
-}
-
-/// Reads everything.
-fn look(path: &Path, versions: &Versions, flip: &str) -> &'static str {
+/// Verifies and reads everything.
+fn check_reads(path: &Path, versions: &RecordVersions, flip: &str) -> &'static str {
     let Ok(store) = Embedded::open_read_only(path) else { return "refused" };
     let is_found = store.verify(|_| {}).map_or(true, |verified| verified.damaged > 0);
     if is_found {
-        say("found");
+        emit("found");
     }
     let mut is_old = false;
     for (name, versions) in versions {
@@ -206,14 +210,14 @@ fn look(path: &Path, versions: &Versions, flip: &str) -> &'static str {
         match block_on(store.get(&key(name))) {
             Ok(entry) if entry == *last => {}
             Ok(entry) => {
-                assert!(is_found, "{flip}: {name} is something else, and that is not found: {entry:?}");
+                assert!(is_found, "{flip}: {name} has changed, and `verify` does not report it: {entry:?}");
                 assert!(
                     entry.is_none() || versions.contains(&entry),
                     "{flip}: {name} is served wrong: {entry:?}"
                 );
                 is_old |= entry.is_some();
             }
-            Err(error) => assert!(is_found, "{flip}: {name}: {error}, and that is not found"),
+            Err(error) => assert!(is_found, "{flip}: {name}: {error}, and `verify` does not report it"),
         }
     }
     match (is_found, is_old) {
@@ -231,8 +235,8 @@ fn look(path: &Path, versions: &Versions, flip: &str) -> &'static str {
     }
 }
 
-/// What was not found does no harm when the store is written, either.
-fn write(path: &Path, versions: &Versions, flip: &str) {
+/// A flip that `verify` does not report does no harm when the store is written.
+fn check_writes(path: &Path, versions: &RecordVersions, flip: &str) {
     let store = Embedded::open(path).unwrap_or_else(|error| panic!("{flip}: {error}"));
     let mut changed = BTreeSet::new();
     for round in 0..6 {

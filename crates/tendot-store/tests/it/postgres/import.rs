@@ -1,8 +1,9 @@
-//! Imports: the same as into an embedded store, beside others who write, and in parts.
+//! Imports into PostgreSQL: same result as into an embedded store, beside other writers, interrupted and cut at any byte.
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::time::Duration;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tendot_proto::Value;
 use tendot_store::{
@@ -10,9 +11,12 @@ use tendot_store::{
     Order, Past, Postgres, State, Store, StoreError,
 };
 
-use crate::proxy::{Cut, Direction, Proxy};
+use tendot_testing::{SeededRng, ram_dir, wait_until, wait_until_async};
 
-use super::{block_on, commit, logged, new_store, open, put};
+use super::chaos_proxy::{ChaosProxy, CutMode, Direction};
+use super::{
+    block_on, commit, logged_names, new_database, new_store, open, put, server_and_database, shared_server,
+};
 
 const AT: u64 = 1_700_000_000_000;
 
@@ -25,21 +29,37 @@ fn values(data: &str) -> Vec<Value<'static>> {
 }
 
 async fn import(store: &Postgres, together: u64, records: &[(String, String)]) -> Imported {
+    import_with(store, together, records, |_| {}).await
+}
+
+/// Imports and calls `progress` after each transaction.
+async fn import_with(
+    store: &Postgres,
+    together: u64,
+    records: &[(String, String)],
+    mut progress: impl FnMut(&Imported),
+) -> Imported {
     let importer = store.importer("importer", AT).unwrap();
     let mut importer = importer.buffer(2_000).together(together);
     for (name, data) in records {
         importer.put((**name).into(), &values(data)).unwrap();
         importer.home(name.split('/').next().unwrap()).unwrap();
     }
-    let mut told = Imported::default();
-    let imported = importer.finish(|imported| told = imported.clone()).await.unwrap();
-    assert_eq!(imported, told);
+    let mut last = Imported::default();
+    let imported = importer
+        .finish(|imported| {
+            last = imported.clone();
+            progress(imported);
+        })
+        .await
+        .unwrap();
+    assert_eq!(imported, last);
     imported
 }
 
-/// Everything that a store tells.
+/// Everything readable in a store.
 #[derive(Debug, PartialEq)]
-struct Told {
+struct StoreDump {
     log: Vec<Logged>,
     records: Vec<Entry>,
     homed: Vec<Box<str>>,
@@ -47,7 +67,7 @@ struct Told {
     imports: Vec<Vec<Box<str>>>,
 }
 
-async fn told(store: &impl Store, names: &[String]) -> Told {
+async fn dump(store: &impl Store, names: &[String]) -> StoreDump {
     let log = store.changes(0, 10_000).await.unwrap();
     let mut records = Vec::new();
     let visit = |entry: &Entry| {
@@ -62,7 +82,7 @@ async fn told(store: &impl Store, names: &[String]) -> Told {
         let mut newest = pages(store, &key, Order::NewestFirst { before: u64::MAX }).await;
         newest.reverse();
         assert_eq!(oldest, newest, "{name}");
-        // One by one, and all at once.
+        // The pages of one entry together are the whole history.
         let all = store.history(&key, Order::OldestFirst { after: 0 }, 1_000).await.unwrap();
         assert_eq!(all, History { items: oldest.clone(), next: None }, "{name}");
         histories.insert(name.clone(), oldest);
@@ -80,7 +100,7 @@ async fn told(store: &impl Store, names: &[String]) -> Told {
         }
         imports.push(names);
     }
-    Told { log, records, homed: store.homed(None, 1_000).await.unwrap(), histories, imports }
+    StoreDump { log, records, homed: store.homed(None, 1_000).await.unwrap(), histories, imports }
 }
 
 async fn pages(store: &impl Store, key: &Key, mut order: Order) -> Vec<Past> {
@@ -96,21 +116,18 @@ async fn pages(store: &impl Store, key: &Key, mut order: Order) -> Vec<Past> {
     }
 }
 
-/// Whatever happens to names between imports, both stores tell the same afterwards.
+/// Both stores have the same content after random changes and imports.
 #[test]
-fn the_same_as_into_an_embedded_store() {
-    let mut state = 7_u64;
-    let mut random = |below: u64| {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (state >> 33) % below
-    };
+fn matches_embedded_import() {
+    let mut rng = SeededRng::new(7);
+    let mut random = |below: usize| rng.below(below) as u64;
     let long = "x".repeat(2_000);
     let name = |number: u64| match number {
         0..=2 => format!("10.{}/{long}{number}", number % 3),
         number => format!("10.{}/Name-{number}", number % 3),
     };
     let names: Vec<String> = (0..24).map(name).collect();
-    let directory = tempfile::tempdir().unwrap();
+    let directory = ram_dir();
     let store = block_on(new_store());
     for _ in 0..20 {
         let embedded = Embedded::open(directory.path()).unwrap();
@@ -139,13 +156,13 @@ fn the_same_as_into_an_embedded_store() {
         let one = import_embedded(directory.path(), &records);
         assert_eq!(one, block_on(import(&store, 1_000, &records)));
         let embedded = Embedded::open(directory.path()).unwrap();
-        assert_eq!(block_on(told(&embedded, &names)), block_on(told(&store, &names)));
+        assert_eq!(block_on(dump(&embedded, &names)), block_on(dump(&store, &names)));
     }
     let secret = "secret of";
     let has_secret = |past: &Past| format!("{past:?}").contains(secret);
-    let told = block_on(told(&store, &names));
-    assert!(!told.histories.values().flatten().any(has_secret), "a secret is in the history");
-    assert!(told.log.iter().any(|line| line.kind == EditKind::Import && line.count > 5));
+    let dump = block_on(dump(&store, &names));
+    assert!(!dump.histories.values().flatten().any(has_secret), "a secret is in the history");
+    assert!(dump.log.iter().any(|line| line.kind == EditKind::Import && line.count > 5));
 }
 
 fn import_embedded(directory: &Path, records: &[(String, String)]) -> Imported {
@@ -161,16 +178,16 @@ fn records(count: usize, data: &str) -> Vec<(String, String)> {
     (0..count).map(|number| (format!("10.{}/{number:05}", number % 7), format!("{data} {number}"))).collect()
 }
 
-/// In several transactions: each has its line, and the names that it tells are its own.
+/// Each transaction of an import has its own log entry and its own names.
 #[test]
-fn in_parts() {
+fn several_transactions() {
     let store = block_on(new_store());
     let names: Vec<String> = records(25, "").into_iter().map(|(name, _)| name).collect();
     let imported = block_on(import(&store, 10, &records(25, "first")));
     assert_eq!((imported.created, imported.changed), (25, 0));
-    let first = block_on(told(&store, &names));
-    let counts = |told: &Told| -> Vec<(EditKind, u64)> {
-        told.log
+    let first = block_on(dump(&store, &names));
+    let counts = |dump: &StoreDump| -> Vec<(EditKind, u64)> {
+        dump.log
             .iter()
             .filter(|line| line.kind == EditKind::Import)
             .map(|line| (line.kind, line.count))
@@ -181,15 +198,15 @@ fn in_parts() {
     assert!(first.histories.values().all(|past| past.len() == 1));
     let imported = block_on(import(&store, 10, &records(25, "second")));
     assert_eq!((imported.created, imported.changed), (0, 25));
-    let second = block_on(told(&store, &names));
+    let second = block_on(dump(&store, &names));
     assert!(second.histories.values().all(|past| past.len() == 2));
     assert_eq!(second.imports.iter().map(Vec::len).collect::<Vec<_>>(), [0, 0, 0, 10, 10, 5]);
     let imported = block_on(import(&store, 10, &records(25, "second")));
     assert_eq!((imported.created, imported.changed, imported.unchanged), (0, 0, 25));
-    assert_eq!(block_on(told(&store, &names)), second);
+    assert_eq!(block_on(dump(&store, &names)), second);
 }
 
-/// An import that ends between two of its transactions: what it wrote stays, and the same again writes the rest.
+/// An import that ends between two transactions: what it wrote stays, and repeating it writes the rest.
 #[test]
 fn interrupted() {
     block_on(async {
@@ -199,7 +216,7 @@ fn interrupted() {
         for (name, data) in &records {
             importer.put((**name).into(), &values(data)).unwrap();
         }
-        let (sender, heard) = tokio::sync::oneshot::channel();
+        let (sender, received) = tokio::sync::oneshot::channel();
         let mut sender = Some(sender);
         let finish = importer.finish(move |imported| {
             if imported.created == 30 {
@@ -208,7 +225,7 @@ fn interrupted() {
         });
         tokio::select! {
             biased;
-            _ = heard => {}
+            _ = received => {}
             _ = finish => panic!("it was not interrupted"),
         }
         let log = store.changes(0, 100).await.unwrap();
@@ -220,33 +237,43 @@ fn interrupted() {
     });
 }
 
-/// Others write the same names through another store meanwhile: no change is lost, and each finds what was before it.
+/// Others write the same names through another store during an import: no change is lost, and prior states are right.
 #[test]
-fn beside_others_who_write() {
+fn concurrent_writers() {
     block_on(async {
-        let server = tokio::task::spawn_blocking(tendot_testing::postgres::shared_server).await.unwrap();
-        let address = server.url(&server.create_database());
-        let (store, other) = (open(&address).await, open(&address).await);
+        let url = shared_server().url(&new_database());
+        let (store, other) = (open(&url).await, open(&url).await);
         let all = records(3_000, "imported");
-        let importing = import(&store, 100, &all);
-        let depositing = async {
-            let mut deposited = Vec::new();
-            for number in 0..200_usize {
-                let name = &all[number * 7_919 % all.len()].0;
-                // A new name, or one that is there already: the first time it may be either.
-                let edit = put(name, &format!("deposited {number}"), Expect::Any);
-                deposited.push((name.clone(), commit(&other, vec![edit]).await.unwrap()));
-                if number % 50 == 0 {
-                    let ended = format!("10.1/ended-{number}");
-                    commit(&other, vec![put(&ended, "x", Expect::Absent)]).await.unwrap();
-                    tokio::time::sleep(Duration::from_millis(5)).await;
+        let committed = Arc::new(AtomicUsize::new(0));
+        let writing = tokio::spawn({
+            let (all, committed) = (all.clone(), Arc::clone(&committed));
+            async move {
+                let mut deposited = Vec::new();
+                for number in 0..200_usize {
+                    let name = &all[number * 7_919 % all.len()].0;
+                    // A new name or an existing one, depending on how far the import is.
+                    let edit = put(name, &format!("deposited {number}"), Expect::Any);
+                    deposited.push((name.clone(), commit(&other, vec![edit]).await.unwrap()));
+                    if number % 50 == 0 {
+                        let ended = format!("10.1/ended-{number}");
+                        commit(&other, vec![put(&ended, "x", Expect::Absent)]).await.unwrap();
+                    }
+                    committed.fetch_add(1, Ordering::SeqCst);
                 }
+                deposited
             }
-            deposited
-        };
-        let (imported, deposited) = tokio::join!(importing, depositing);
+        });
+        // Holds the import up until the others have committed something since its last transaction.
+        let mut before = 0;
+        let imported = import_with(&store, 100, &all, |_| {
+            let has_more = || committed.load(Ordering::SeqCst) > before || writing.is_finished();
+            wait_until("the others commit something", has_more);
+            before = committed.load(Ordering::SeqCst);
+        })
+        .await;
+        let deposited = writing.await.unwrap();
         assert_eq!(imported.created + imported.changed, 3_000);
-        logged(&store).await;
+        logged_names(&store).await;
         for (name, revision) in deposited {
             let key = Key::new(&name).unwrap();
             let past = store.history(&key, Order::OldestFirst { after: 0 }, 100).await.unwrap().items;
@@ -255,7 +282,7 @@ fn beside_others_who_write() {
             assert!(past.iter().any(|past| past.line.revision == revision), "{name}: lost");
             assert!(past.iter().any(|past| past.line.kind == EditKind::Import), "{name}: not imported");
             assert_eq!(past.last().unwrap().line.revision, entry.revision, "{name}");
-            // Each change found what the one before it made.
+            // The prior state of each change is the result of the one before.
             for pair in past.windows(2) {
                 let tendot_store::Before::Record(found) = &pair[1].before else { panic!("{name}: nothing") };
                 assert_eq!(found.revision, pair[0].line.revision, "{name}");
@@ -266,91 +293,90 @@ fn beside_others_who_write() {
         let of_import = |kind: &EditKind| *kind == EditKind::Import;
         let (first, last) = (kinds.iter().position(of_import), kinds.iter().rposition(of_import));
         let between = &kinds[first.unwrap()..last.unwrap()];
-        assert!(!between.iter().all(of_import), "nobody wrote in between");
+        assert!(!between.iter().all(of_import), "nothing was written in between");
     });
 }
 
-/// Who holds the lock for a while is waited for; an import whose connection is cut tells it.
+/// An import whose session is terminated while it waits for the lock reports it.
 #[test]
-fn cut_off() {
+fn connection_terminated() {
     block_on(async {
-        let server = tokio::task::spawn_blocking(tendot_testing::postgres::shared_server).await.unwrap();
-        let database = server.create_database();
+        let (server, database) = server_and_database();
         let store = open(&server.url(&database)).await;
         let mut importer = store.importer("importer", AT).unwrap();
         importer.put("10.1/1".into(), &values("1")).unwrap();
         let holder = server.connect(&database).await;
         holder.batch_execute("begin; select * from tendot_counters for update").await.unwrap();
         let cut = async {
-            tokio::time::sleep(Duration::from_millis(300)).await;
-            let end = "select pg_terminate_backend(pid) from pg_stat_activity \
+            let end = "select count(pg_terminate_backend(pid)) from pg_stat_activity \
                  where datname = current_database() and wait_event_type = 'Lock'";
-            server.execute(&database, end).await;
+            let is_ended = async || server.query_text(&database, end).await != "0";
+            wait_until_async("the waiting session is terminated", is_ended).await;
         };
         let (imported, ()) = tokio::join!(importer.finish(|_| {}), cut);
         let error = imported.unwrap_err().to_string();
         assert!(error.starts_with("importing records: "), "{error}");
         holder.batch_execute("rollback").await.unwrap();
-        assert_eq!(logged(&store).await, [""; 0]);
+        assert_eq!(logged_names(&store).await, [""; 0]);
     });
 }
 
-/// The connection is cut after some number of bytes, each way: what was told to be there is, nothing else is unless that is told
-/// to be unknown, and the same import again writes the rest.
+/// The connection is cut at many positions in both directions: what was reported as written is there, nothing else is unless the
+/// outcome is reported as in doubt, and repeating the import writes the rest.
 #[test]
-fn cut_after_any_bytes() {
+fn cut_at_any_byte() {
     block_on(async {
-        let server = tokio::task::spawn_blocking(tendot_testing::postgres::shared_server).await.unwrap();
-        let database = server.create_database();
+        let (server, database) = server_and_database();
         let direct = open(&server.url(&database)).await;
-        let proxy = Proxy::start(server.port).await;
+        let proxy = ChaosProxy::start(server.port).await;
         let address = format!("postgres://postgres@127.0.0.1:{}/{database}", proxy.port);
         let behind = open(&address).await;
-        let attempt = async |store: &Postgres, number: usize, told: &mut u64| {
+        let attempt = async |store: &Postgres, number: usize, reported: &mut u64| {
             let mut importer = store.importer("importer", AT).unwrap().together(10);
             for name in 0..20 {
                 importer.put(format!("10.1/{number}-{name:02}").into(), &values("1")).unwrap();
             }
-            importer.finish(|imported| *told = imported.created).await
+            importer.finish(|imported| *reported = imported.created).await
         };
-        proxy.take_passed();
+        proxy.take_byte_counts();
         attempt(&behind, 0, &mut 0).await.unwrap();
-        let [to_server, to_client] = proxy.take_passed();
+        let [to_server, to_client] = proxy.take_byte_counts();
         let all = (0..to_server).step_by(to_server / 20).map(|bytes| (Direction::ToServer, bytes));
-        // What is heard last, that it was committed, has a few bytes only.
-        let heard = (0..to_client / 2).step_by(to_client / 10).chain((to_client / 2..to_client).step_by(15));
-        let all: Vec<_> = all.chain(heard.map(|bytes| (Direction::ToClient, bytes))).collect();
-        // Who watches hears something, too, more or less: until it was just this that was not heard.
+        // The reply to the commit comes last and has few bytes.
+        let replies =
+            (0..to_client / 2).step_by(to_client / 10).chain((to_client / 2..to_client).step_by(15));
+        let all: Vec<_> = all.chain(replies.map(|bytes| (Direction::ToClient, bytes))).collect();
+        // The monitor receives bytes, too: go on until the reply to a commit was cut.
         let more = (to_client / 2..3 * to_client).step_by(5).map(|bytes| (Direction::ToClient, bytes));
         let planned = all.len();
-        let (mut unknown, mut failed) = (0, 0);
+        let (mut in_doubt, mut failed) = (0, 0);
         for (number, (direction, bytes)) in all.into_iter().chain(more).enumerate() {
-            if number >= planned && unknown > 0 {
+            if number >= planned && in_doubt > 0 {
                 break;
             }
-            proxy.cut_after(direction, bytes, Cut::Both);
-            let mut told = 0;
-            let result = attempt(&behind, number + 1, &mut told).await;
-            // Who has the lock afterwards finds all that will be there.
+            proxy.cut_after(direction, bytes, CutMode::Both);
+            let mut reported = 0;
+            let result = attempt(&behind, number + 1, &mut reported).await;
+            // The lock is free when the transaction that was cut has ended.
             commit(&direct, vec![put("10.1/after", "x", Expect::Any)]).await.unwrap();
             let mut rest = 0;
             let again = attempt(&direct, number + 1, &mut rest).await.unwrap();
             let found = again.unchanged;
-            let place = format!("{bytes} bytes {direction:?}: told {told}, found {found}");
+            let place = format!("{bytes} bytes {direction:?}: reported {reported}, found {found}");
             match result {
                 Ok(_) => assert_eq!(found, 20, "{place}"),
                 Err(ImportError::Store(StoreError::Unknown { .. })) => {
-                    assert!(found == told || found == told + 10, "{place}");
-                    unknown += 1;
+                    assert!(found == reported || found == reported + 10, "{place}");
+                    in_doubt += 1;
                 }
                 Err(error) => {
-                    assert_eq!(found, told, "{place}: {error}");
+                    assert_eq!(found, reported, "{place}: {error}");
                     failed += 1;
                 }
             }
             assert_eq!(again.created + found, 20, "{place}");
         }
-        assert!(unknown > 0 && failed > 30, "{unknown} unknown, {failed} failed");
-        logged(&direct).await;
+        assert!(in_doubt > 0 && failed > 30, "{in_doubt} in doubt, {failed} failed");
+        logged_names(&direct).await;
     });
 }

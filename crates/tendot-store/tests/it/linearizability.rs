@@ -1,35 +1,33 @@
-//! Many at once: whatever they do at the same time, what each of them saw could have been seen if all had been done one
-//! after the other, each at some moment between its beginning and its end.
-
-#![allow(clippy::print_stdout, reason = "the seed is told when a test fails")]
-
-mod chance;
+//! Linearizability of concurrent operations on one name (Wing and Gong search).
 
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use chance::{Chance, seed};
 use pollster::block_on;
 use tendot_proto::Value;
 use tendot_store::{Change, CommitError, Edit, Embedded, Entry, Expect, Key, Memory, State, Store};
+use tendot_testing::{SeededRng, ram_dir, repetitions, test_seed};
 
-/// Histories for each store, and what is in one.
-const HISTORIES: u64 = 1_500;
+/// Histories for each store.
+fn history_count() -> u64 {
+    repetitions("TENDOT_TEST_HISTORIES", 500, 5_000)
+}
+
 const THREADS: usize = 6;
-const OPERATIONS: usize = 5;
-const NAMES: usize = 3;
+const OPERATIONS_PER_THREAD: usize = 5;
+const NAME_COUNT: usize = 3;
 
-/// Of these, so many are of records; the rest are of notes.
-const RECORDS: usize = 2;
+/// This many of the names are records; the others are aux entries.
+const RECORD_NAMES: usize = 2;
 
-/// What is under a name: its revision, its state, what was put there, and what is known of it. A note has no revision, and of
-/// it nothing is known.
-type There = Option<(u64, State, u64, u64)>;
+/// State of one name in the sequential model: revision, record status, data, registration. An aux entry has neither revision nor
+/// registration.
+type ModelState = Option<(u64, State, u64, u64)>;
 
-/// What was done with one name, and what came of it.
+/// Operation on one name and its observed result.
 #[derive(Clone, Debug)]
-enum Done {
+enum Observation {
     Put {
         expect: Expect,
         data: u64,
@@ -49,7 +47,7 @@ enum Done {
         result: Result<u64, Option<(u64, State)>>,
     },
     Get {
-        found: There,
+        found: ModelState,
     },
     Listed {
         found: Option<State>,
@@ -58,7 +56,7 @@ enum Done {
         data: u64,
     },
     RemoveNote,
-    /// Put if it was what it was expected to be.
+    /// Compare and set.
     Replace {
         expected: Option<u64>,
         data: u64,
@@ -69,29 +67,30 @@ enum Done {
     },
 }
 
-/// One operation, from its beginning to its end by a clock that all share.
+/// An observation with its begin and end by a clock that all threads share.
 #[derive(Clone, Debug)]
 struct Operation {
     name: usize,
     begin: u64,
     end: u64,
-    done: Done,
+    observation: Observation,
 }
 
-impl Done {
-    /// What is there afterwards, if this could have come of it.
-    fn apply(&self, there: There) -> Option<There> {
+impl Observation {
+    /// The next state, if this result is possible in this state.
+    fn apply(&self, there: ModelState) -> Option<ModelState> {
         let head = there.map(|(revision, state, ..)| (revision, state));
         let known = there.map_or(0, |(.., known)| known);
         let note = |data: u64| Some((0, State::Live, data, 0));
         let data_there = there.map(|(_, _, data, _)| data);
-        let written =
-            |expect: &Expect, result: &Result<u64, Option<(u64, State)>>, next: &dyn Fn(u64) -> There| {
-                match result {
-                    Ok(revision) => is_met(*expect, head).then(|| next(*revision)),
-                    Err(told) => (!is_met(*expect, head) && *told == head).then_some(there),
-                }
-            };
+        let written = |expect: &Expect,
+                       result: &Result<u64, Option<(u64, State)>>,
+                       next: &dyn Fn(u64) -> ModelState| {
+            match result {
+                Ok(revision) => is_met(*expect, head).then(|| next(*revision)),
+                Err(actual) => (!is_met(*expect, head) && *actual == head).then_some(there),
+            }
+        };
         match self {
             Self::Put { expect, data, result } => {
                 written(expect, result, &|revision| Some((revision, State::Live, *data, known)))
@@ -116,7 +115,7 @@ impl Done {
     }
 }
 
-/// What `Expect` promises, written down once more.
+/// The definition of preconditions, written down independently.
 fn is_met(expect: Expect, there: Option<(u64, State)>) -> bool {
     match there {
         None => matches!(expect, Expect::Any | Expect::Absent),
@@ -129,10 +128,15 @@ fn is_met(expect: Expect, there: Option<(u64, State)>) -> bool {
     }
 }
 
-/// Whether the operations on one name can be put in an order that explains all of them: each in turn that began before
-/// any other that is left ended. What has been tried is remembered.
-fn is_linear(operations: &[Operation]) -> bool {
-    fn search(operations: &[Operation], done: u64, there: There, tried: &mut HashSet<(u64, There)>) -> bool {
+/// Whether there is an order of the operations on one name that explains all results: next can be each operation that began
+/// before any other remaining one ended. States that were tried are remembered.
+fn is_linearizable(operations: &[Operation]) -> bool {
+    fn search(
+        operations: &[Operation],
+        done: u64,
+        there: ModelState,
+        tried: &mut HashSet<(u64, ModelState)>,
+    ) -> bool {
         if done.count_ones() as usize == operations.len() {
             return true;
         }
@@ -143,7 +147,7 @@ fn is_linear(operations: &[Operation]) -> bool {
         let first_end = left().map(|(_, operation)| operation.end).min().unwrap_or(u64::MAX);
         left().filter(|(_, operation)| operation.begin < first_end).any(|(number, operation)| {
             operation
-                .done
+                .observation
                 .apply(there)
                 .is_some_and(|next| search(operations, done | 1 << number, next, tried))
         })
@@ -164,8 +168,14 @@ fn number_of(bytes: &[u8]) -> u64 {
     if bytes.is_empty() { 0 } else { String::from_utf8_lossy(bytes).parse().unwrap() }
 }
 
-/// What one thread does with a note, and what it sees.
-fn act_on_note(store: &impl Store, name: &str, data: u64, choice: usize, known: &mut Option<u64>) -> Done {
+/// One random operation on an aux entry, and its result.
+fn run_aux_operation(
+    store: &impl Store,
+    name: &str,
+    data: u64,
+    choice: usize,
+    known: &mut Option<u64>,
+) -> Observation {
     let key = || name.as_bytes().into();
     let body = |data: u64| data.to_string().into_bytes().into();
     let commit = |edits| block_on(store.commit(Change { by: "somebody".into(), at: 0, edits }));
@@ -174,12 +184,12 @@ fn act_on_note(store: &impl Store, name: &str, data: u64, choice: usize, known: 
         0..=2 => {
             commit(vec![put()]).unwrap();
             *known = Some(data);
-            Done::PutNote { data }
+            Observation::PutNote { data }
         }
         3 => {
             commit(vec![Edit::RemoveNote { key: key() }]).unwrap();
             *known = None;
-            Done::RemoveNote
+            Observation::RemoveNote
         }
         4..=7 => {
             let expected = *known;
@@ -189,29 +199,29 @@ fn act_on_note(store: &impl Store, name: &str, data: u64, choice: usize, known: 
                 Err(CommitError::Note { edit: 0 }) => false,
                 Err(error) => panic!("{error}"),
             };
-            Done::Replace { expected, data, is_met }
+            Observation::Replace { expected, data, is_met }
         }
         _ => {
             *known = block_on(store.note(name.as_bytes())).unwrap().map(|body| number_of(&body));
-            Done::GetNote { found: *known }
+            Observation::GetNote { found: *known }
         }
     }
 }
 
-/// What one thread does, and what it sees.
-fn act(
+/// The random operations of one thread, and their results.
+fn run_thread(
     store: &impl Store,
     history: u64,
     clock: &AtomicU64,
-    mut chance: Chance,
+    mut rng: SeededRng,
     thread: usize,
 ) -> Vec<Operation> {
     let mut operations = Vec::new();
     let (mut known, mut known_note) = (0, None);
-    for step in 0..OPERATIONS {
-        let number = chance.below(NAMES);
+    for step in 0..OPERATIONS_PER_THREAD {
+        let number = rng.below(NAME_COUNT);
         let name = name(history, number);
-        let expect = match chance.below(4) {
+        let expect = match rng.below(4) {
             0 => Expect::Any,
             1 => Expect::Absent,
             2 => Expect::Live,
@@ -228,102 +238,104 @@ fn act(
                 Err(error) => panic!("{error}"),
             }
         };
-        let choice = chance.below(12);
-        let (waits_before, waits_after) = (chance.flip(), chance.flip());
+        let choice = rng.below(12);
+        let (waits_before, waits_after) = (rng.flip(), rng.flip());
         let begin = clock.fetch_add(1, Ordering::SeqCst);
-        // So that others come between, however quick the store is and few the processors are.
+        // Lets other threads interleave, even on few processors.
         if waits_before {
             std::thread::yield_now();
         }
         let values = vec![Value::new(1, "DATA", data.to_string())];
-        let done = match choice {
-            _ if number >= RECORDS => act_on_note(store, &name, data, choice, &mut known_note),
+        let observation = match choice {
+            _ if number >= RECORD_NAMES => run_aux_operation(store, &name, data, choice, &mut known_note),
             0..=1 => {
                 let (name, registration) = (name.into(), data.to_string().into_bytes().into());
                 let edit = Edit::Register { name, values, registration, expect };
-                Done::Register { expect, data, result: commit(edit) }
+                Observation::Register { expect, data, result: commit(edit) }
             }
-            2..=4 => {
-                Done::Put { expect, data, result: commit(Edit::Put { name: name.into(), values, expect }) }
+            2..=4 => Observation::Put {
+                expect,
+                data,
+                result: commit(Edit::Put { name: name.into(), values, expect }),
+            },
+            5 => Observation::Tombstone {
+                expect,
+                result: commit(Edit::Tombstone { name: name.into(), expect }),
+            },
+            6 | 7 => {
+                Observation::Remove { expect, result: commit(Edit::Remove { name: name.into(), expect }) }
             }
-            5 => Done::Tombstone { expect, result: commit(Edit::Tombstone { name: name.into(), expect }) },
-            6 | 7 => Done::Remove { expect, result: commit(Edit::Remove { name: name.into(), expect }) },
             8..=10 => {
                 let entry = block_on(store.get(&Key::new(&name).unwrap())).unwrap();
                 let found = |entry: Entry| {
                     (entry.revision, entry.state, data_of(&entry.values), number_of(&entry.registration))
                 };
-                Done::Get { found: entry.map(found) }
+                Observation::Get { found: entry.map(found) }
             }
             _ => {
                 let listed = block_on(store.list(format!("10.{history}").as_bytes(), None, 10)).unwrap();
                 let found = listed.iter().find(|listed| *listed.name == *name).map(|listed| listed.state);
-                Done::Listed { found }
+                Observation::Listed { found }
             }
         };
         if waits_after {
             std::thread::yield_now();
         }
         let end = clock.fetch_add(1, Ordering::SeqCst);
-        if let Done::Get { found: Some((revision, ..)) }
-        | Done::Put { result: Ok(revision) | Err(Some((revision, _))), .. }
-        | Done::Register { result: Ok(revision) | Err(Some((revision, _))), .. } = done
+        if let Observation::Get { found: Some((revision, ..)) }
+        | Observation::Put { result: Ok(revision) | Err(Some((revision, _))), .. }
+        | Observation::Register { result: Ok(revision) | Err(Some((revision, _))), .. } = observation
         {
             known = revision;
         }
-        operations.push(Operation { name: number, begin, end, done });
+        operations.push(Operation { name: number, begin, end, observation });
     }
     operations
 }
 
 fn check(store: &impl Store, histories: u64) {
-    let seed = seed();
-    println!("TENDOT_SEED={seed}");
+    let seed = test_seed();
+    println!("TENDOT_TEST_SEED={seed}");
     let mut overlaps = 0;
     for history in 0..histories {
         let (clock, start) = (AtomicU64::new(0), Barrier::new(THREADS));
         let operations: Vec<Operation> = std::thread::scope(|scope| {
             let threads: Vec<_> = (0..THREADS)
                 .map(|thread| {
-                    let chance = Chance::new(seed ^ history << 20 ^ (thread as u64) << 50);
+                    let rng = SeededRng::new(seed ^ history << 20 ^ (thread as u64) << 50);
                     let (clock, start) = (&clock, &start);
                     scope.spawn(move || {
                         start.wait();
-                        act(store, history, clock, chance, thread)
+                        run_thread(store, history, clock, rng, thread)
                     })
                 })
                 .collect();
             threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
         });
         overlaps += operations.iter().filter(|operation| operation.end > operation.begin + 1).count();
-        for number in 0..NAMES {
+        for number in 0..NAME_COUNT {
             let of_name: Vec<Operation> =
                 operations.iter().filter(|operation| operation.name == number).cloned().collect();
-            assert!(is_linear(&of_name), "seed {seed}, history {history}: {of_name:#?}");
+            assert!(is_linearizable(&of_name), "seed {seed}, history {history}: {of_name:#?}");
         }
     }
-    println!("{overlaps} operations met others in {histories} histories");
-    assert!(overlaps as u64 > histories, "only {overlaps} operations met others");
+    println!("{overlaps} operations overlapped others in {histories} histories");
+    assert!(overlaps as u64 > histories, "only {overlaps} operations overlapped others");
 }
 
 #[test]
-fn memory() {
-    check(&Memory::new(), HISTORIES);
+fn memory_store() {
+    check(&Memory::new(), history_count());
 }
 
 #[test]
-fn embedded() {
-    let directory = fast();
-    check(&Embedded::open(directory.path()).unwrap(), HISTORIES);
+fn embedded_store() {
+    let directory = ram_dir();
+    check(&Embedded::open(directory.path()).unwrap(), history_count());
 }
 
-/// What is looked for here is the order, not the disk.
-fn fast() -> tempfile::TempDir {
-    tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap()
-}
-
-/// Changes of several names are seen whole: no list has a part of one, and who sees a change sees all before it.
-fn check_whole(store: &impl Store) {
+/// Change sets of several names are atomic: no list contains a part of one, and revisions never go back.
+fn check_atomicity(store: &impl Store) {
     const GROUP: usize = 5;
     const ROUNDS: u64 = 150;
     let names: Vec<String> = (0..GROUP).map(|number| format!("10.1/name-{number}")).collect();
@@ -358,7 +370,7 @@ fn check_whole(store: &impl Store) {
                 let mut last = 0;
                 for _ in 0..4 * ROUNDS {
                     let listed = block_on(store.list(b"10.1", None, 100)).unwrap();
-                    assert!(listed.is_empty() || listed.len() == GROUP, "a part of a change: {listed:?}");
+                    assert!(listed.is_empty() || listed.len() == GROUP, "a part of a change set: {listed:?}");
                     let revisions: Vec<u64> = names
                         .iter()
                         .filter_map(|name| block_on(store.get(&Key::new(name).unwrap())).unwrap())
@@ -373,7 +385,7 @@ fn check_whole(store: &impl Store) {
         }
         threads.into_iter().for_each(|thread| thread.join().unwrap());
     });
-    // The log has each change whole, and in the order of its number.
+    // The log contains each change set completely, in the order of revisions.
     let log = block_on(store.changes(0, usize::MAX)).unwrap();
     assert!(log.is_sorted_by_key(|line| line.revision));
     let revisions: BTreeSet<u64> = log.iter().map(|line| line.revision).collect();
@@ -381,34 +393,34 @@ fn check_whole(store: &impl Store) {
 }
 
 #[test]
-fn changes_of_several_names_in_memory() {
-    check_whole(&Memory::new());
+fn change_sets_are_atomic_memory() {
+    check_atomicity(&Memory::new());
 }
 
 #[test]
-fn changes_of_several_names_embedded() {
-    let directory = fast();
-    check_whole(&Embedded::open(directory.path()).unwrap());
+fn change_sets_are_atomic_embedded() {
+    let directory = ram_dir();
+    check_atomicity(&Embedded::open(directory.path()).unwrap());
 }
 
-/// The judge is judged: it takes what is in order, and nothing else.
+/// The search accepts valid histories and rejects invalid ones.
 #[test]
-fn the_checker_finds_what_cannot_be() {
-    let operation = |begin, end, done| Operation { name: 0, begin, end, done };
-    let put = |data, result| Done::Put { expect: Expect::Absent, data, result };
-    let get = |found| Done::Get { found };
+fn checker_rejects_invalid_histories() {
+    let operation = |begin, end, observation| Operation { name: 0, begin, end, observation };
+    let put = |data, result| Observation::Put { expect: Expect::Absent, data, result };
+    let get = |found| Observation::Get { found };
     let there = |revision, data| Some((revision, State::Live, data, 0));
     for (expected, operations) in [
         (true, vec![operation(0, 1, put(5, Ok(1))), operation(2, 3, get(there(1, 5)))]),
-        // Not there after it was acknowledged.
+        // Missing after it was acknowledged.
         (false, vec![operation(0, 1, put(5, Ok(1))), operation(2, 3, get(None))]),
-        // At the same time, either.
+        // Concurrent: either is possible.
         (true, vec![operation(0, 3, put(5, Ok(1))), operation(1, 2, get(None))]),
         (true, vec![operation(0, 3, put(5, Ok(1))), operation(1, 2, get(there(1, 5)))]),
         // Both registered the same name.
         (false, vec![operation(0, 2, put(5, Ok(1))), operation(1, 3, put(6, Ok(2)))]),
         (true, vec![operation(0, 2, put(5, Ok(1))), operation(1, 3, put(6, Err(Some((1, State::Live)))))]),
-        // Seen, and then no more.
+        // Read once, and then missing.
         (
             false,
             vec![
@@ -417,21 +429,23 @@ fn the_checker_finds_what_cannot_be() {
                 operation(3, 4, get(None)),
             ],
         ),
-        // Of two that replace the same note, one comes first.
+        // Two compare-and-set operations with the same expectation both succeed.
         (
             false,
-            [5, 6].map(|data| operation(0, 9, Done::Replace { expected: None, data, is_met: true })).to_vec(),
+            [5, 6]
+                .map(|data| operation(0, 9, Observation::Replace { expected: None, data, is_met: true }))
+                .to_vec(),
         ),
-        // What is known of a name stays when it is put.
+        // A put loses the registration.
         (
             false,
             vec![
-                operation(0, 1, Done::Register { expect: Expect::Any, data: 5, result: Ok(1) }),
-                operation(2, 3, Done::Put { expect: Expect::Any, data: 6, result: Ok(2) }),
+                operation(0, 1, Observation::Register { expect: Expect::Any, data: 5, result: Ok(1) }),
+                operation(2, 3, Observation::Put { expect: Expect::Any, data: 6, result: Ok(2) }),
                 operation(4, 5, get(there(2, 6))),
             ],
         ),
     ] {
-        assert_eq!(is_linear(&operations), expected, "{operations:#?}");
+        assert_eq!(is_linearizable(&operations), expected, "{operations:#?}");
     }
 }

@@ -1,47 +1,40 @@
-//! The power goes out at every moment: of what had not been synced any part may be on the disk, and everything that was
-//! acknowledged is there, nothing in part.
+//! Crash consistency: power loss after every write, sync and rename; unsynced pages arrive in any subset, also torn.
 //!
-//! Every write, sync and renaming of the store's files is recorded. For each moment images of the disk are made: all that
-//! was synced, and of the rest every subset of pages if there are few, else some by chance; also torn ones, of which only
-//! some sectors of 512 bytes arrived. Each is opened as a store.
+//! Every write, sync and rename of the store's files is recorded. For each moment, images of the disk are made: everything
+//! that was synced, and of the rest every subset of pages if there are few, otherwise random subsets; also torn pages, of
+//! which only some sectors of 512 bytes arrived. Each image is opened as a store.
 //!
-//! What is modelled: a sync that returned holds for all bytes of its file, a write through a descriptor that was opened
-//! with `O_DSYNC` for its own; a sync of a folder holds for the names in it. Names arrive in the order in which they were
-//! given, as on file systems with a journal. What is not: disks that lie about syncs, sectors that are destroyed while
-//! they are written, and file systems that reorder the changes of names.
-
-#![cfg(target_os = "linux")]
-#![allow(clippy::print_stdout, reason = "the seed is told when a test fails")]
-
-mod chance;
-mod disk;
+//! Model: a sync that returned holds for all bytes of its file, a write through a descriptor that was opened with `O_DSYNC`
+//! for its own bytes, a sync of a directory for the names in it. Names arrive in order, as on file systems with a journal. Not
+//! modelled: disks that lie about syncs, sectors that are destroyed while they are written, file systems that reorder names.
 
 use std::collections::{BTreeMap, HashSet};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::{Path, PathBuf};
 
-use chance::{Chance, seed};
-use disk::{Event, Watching};
 use pollster::block_on;
-use tempfile::TempDir;
 use tendot_proto::Value;
 use tendot_store::{
     Change, Edit, Embedded, Entry, Expect, History, Importer, Key, Logged, Note, Order, Store, restore,
 };
+use tendot_testing::{SeededRng, ram_dir, test_seed};
 
-/// Pages that arrive or not, one by one, are tried in all ways up to so many.
-const ALL_WAYS: usize = 5;
+use crate::libc_shim::{DiskEvent, RecordingGuard};
+use crate::run_beside_others;
 
-/// Images by chance for a moment with more of them.
-const BY_CHANCE: usize = 20;
+/// Up to this many unsynced pages, all subsets are tried.
+const MAX_EXHAUSTIVE_PAGES: usize = 5;
 
-const PAGE: usize = 4_096;
-const SECTOR: usize = 512;
+/// Random images for a moment with more unsynced pages.
+const RANDOM_IMAGES: usize = 20;
 
-/// A state of the store, all of it that can be read.
-type State = (Vec<Entry>, Vec<Logged>, Vec<Box<str>>, Vec<History>, Vec<Note>);
+const PAGE_BYTES: usize = 4_096;
+const SECTOR_BYTES: usize = 512;
 
-fn state(store: &Embedded) -> State {
+/// Everything readable in a store.
+type StoreSnapshot = (Vec<Entry>, Vec<Logged>, Vec<Box<str>>, Vec<History>, Vec<Note>);
+
+fn state(store: &Embedded) -> StoreSnapshot {
     let log = block_on(store.changes(0, usize::MAX)).unwrap();
     let histories = log
         .iter()
@@ -52,8 +45,8 @@ fn state(store: &Embedded) -> State {
     (records, log, homed, histories, block_on(store.notes(b"", None, usize::MAX)).unwrap())
 }
 
-/// Opens an image as whoever comes after the power would.
-fn opened(directory: &Path) -> State {
+/// Opens and verifies an image.
+fn reopen(directory: &Path) -> StoreSnapshot {
     let store = Embedded::open(directory).unwrap_or_else(|error| panic!("{error}"));
     assert_eq!(store.verify(|_| {}).unwrap().damage, [""; 0]);
     state(&store)
@@ -63,7 +56,7 @@ fn values(data: &str) -> Vec<Value<'static>> {
     vec![Value::new(1, "URL", format!("https://example.org/records/{data}"))]
 }
 
-/// Changes of all kinds: of one name and of several, of small records and of some that take pages of their own.
+/// Change sets of all kinds: of one name and several, of small records and of some that need pages of their own.
 fn change(number: usize) -> Change {
     let put = |name: usize, length: usize| {
         let data = format!("{number}-{}", "x".repeat(length));
@@ -86,7 +79,7 @@ fn change(number: usize) -> Change {
         2 => vec![put(6, 20), Edit::Home { prefix: format!("10.{number}").into() }],
         3 => vec![Edit::Remove { name: named(6), expect: Expect::Live }, put(7, 100)],
         4 => vec![put(8, 1), register(10 + number, 3_000)],
-        // Nothing but notes.
+        // Only aux entries.
         _ if number % 12 == 5 => vec![note(3_000), Edit::RemoveNote { key: b"1"[..].into() }],
         _ => vec![Edit::Tombstone { name: named(9 + number), expect: Expect::Live }],
     };
@@ -94,10 +87,11 @@ fn change(number: usize) -> Change {
 }
 
 #[test]
-fn changes_survive() {
-    let root = tempfile::tempdir().unwrap();
+fn commits_survive_power_loss() {
+    let _lock = run_beside_others();
+    let root = ram_dir();
     let path = Path::new("data/store");
-    let watching = Watching::begin(root.path());
+    let recording = RecordingGuard::start(root.path());
     let mut store = Embedded::open(&root.path().join(path)).unwrap();
     let mut states = vec![state(&store)];
     for number in 0..18 {
@@ -106,21 +100,21 @@ fn changes_survive() {
             store = Embedded::open(&root.path().join(path)).unwrap();
         }
         block_on(store.commit(change(number))).unwrap();
-        watching.mark(number + 1);
+        recording.mark(number + 1);
         states.push(state(&store));
     }
-    let events = watching.events();
-    drop((store, watching));
+    let events = recording.events();
+    drop((store, recording));
     let mut number = 0;
-    images(root.path(), &events, |image, acknowledged| {
-        let found = opened(&image.join(path));
+    check_images(root.path(), &events, |image, acknowledged| {
+        let found = reopen(&image.join(path));
         let may_be = &states[acknowledged..states.len().min(acknowledged + 2)];
         assert!(
             may_be.contains(&found),
-            "{acknowledged} changes were acknowledged, this is there: {:?}",
+            "{acknowledged} change sets were acknowledged, the log is {:?}",
             found.1
         );
-        // And it goes on from there.
+        // The store can be written.
         number += 1;
         if number % 5 == 0 {
             let store = Embedded::open(&image.join(path)).unwrap();
@@ -128,15 +122,16 @@ fn changes_survive() {
                 block_on(store.commit(change(number))).unwrap();
             }
             drop(store);
-            assert_eq!(opened(&image.join(path)).1.len(), found.1.len() + 7);
+            assert_eq!(reopen(&image.join(path)).1.len(), found.1.len() + 7);
         }
     });
 }
 
 #[test]
-fn imports_survive() {
+fn imports_survive_power_loss() {
+    let _lock = run_beside_others();
     const RECORDS: usize = 130;
-    let root = tempfile::tempdir().unwrap();
+    let root = ram_dir();
     let path = Path::new("store");
     let before = Embedded::open(&root.path().join(path)).unwrap();
     block_on(before.commit(change(0))).unwrap();
@@ -150,37 +145,38 @@ fn imports_survive() {
         importer.home("10.2").unwrap();
         importer.finish(|_| {}).unwrap();
     };
-    let was_there = image_of(root.path());
-    let watching = Watching::begin(root.path());
+    let was_there = capture_disk(root.path());
+    let recording = RecordingGuard::start(root.path());
     import(&root.path().join(path));
-    watching.mark(1);
-    let events = watching.events();
-    drop(watching);
-    let records = |state: State| -> BTreeMap<Box<str>, Vec<Value<'static>>> {
+    recording.mark(1);
+    let events = recording.events();
+    drop(recording);
+    let records = |state: StoreSnapshot| -> BTreeMap<Box<str>, Vec<Value<'static>>> {
         state.0.into_iter().map(|entry| (entry.name, entry.values)).collect()
     };
-    let whole = records(opened(&root.path().join(path)));
+    let whole = records(reopen(&root.path().join(path)));
     assert_eq!(whole.len(), RECORDS + 3);
     let mut number = 0;
-    images_of(was_there, root.path(), &events, |image, acknowledged| {
+    check_images_from(was_there, root.path(), &events, |image, acknowledged| {
         let image = image.join(path);
-        let found = records(opened(&image));
+        let found = records(reopen(&image));
         for (name, values) in &found {
             assert_eq!(Some(values), whole.get(name), "{name}");
         }
-        assert!(found.len() >= 3, "what was there before");
+        assert!(found.len() >= 3, "records from before the import");
         assert!(acknowledged == 0 || found == whole);
         number += 1;
         if acknowledged == 0 && number % 10 == 0 {
             import(&image);
-            assert_eq!(records(opened(&image)), whole);
+            assert_eq!(records(reopen(&image)), whole);
         }
     });
 }
 
 #[test]
-fn a_restored_store_survives() {
-    let root = tempfile::tempdir().unwrap();
+fn restore_survives_power_loss() {
+    let _lock = run_beside_others();
+    let root = ram_dir();
     let path = Path::new("store");
     let (old, mut backup) = (Embedded::open(&root.path().join(path)).unwrap(), tempfile::tempfile().unwrap());
     block_on(old.commit(change(0))).unwrap();
@@ -189,47 +185,47 @@ fn a_restored_store_survives() {
     block_on(old.commit(change(1))).unwrap();
     let replaced = state(&old);
     drop(old);
-    let was_there = image_of(root.path());
-    let watching = Watching::begin(root.path());
+    let was_there = capture_disk(root.path());
+    let recording = RecordingGuard::start(root.path());
     restore(&mut backup, &root.path().join(path), true).unwrap();
-    watching.mark(1);
-    let events = watching.events();
-    drop(watching);
-    images_of(was_there, root.path(), &events, |image, acknowledged| {
+    recording.mark(1);
+    let events = recording.events();
+    drop(recording);
+    check_images_from(was_there, root.path(), &events, |image, acknowledged| {
         let image = image.join(path);
-        let found = opened(&image);
+        let found = reopen(&image);
         if found == restored {
-            assert_eq!(opened(&image.join("old-1")), replaced, "the one that was replaced is aside");
+            assert_eq!(reopen(&image.join("old-1")), replaced, "the replaced store is kept");
         } else {
             assert!(found == replaced && acknowledged == 0);
         }
     });
 }
 
-/// A disk as it may be found: files by number, and their names.
+/// Model of a disk after power loss: files by number, and their names.
 #[derive(Clone, Default)]
-struct Disk {
-    files: BTreeMap<u64, File>,
+struct DiskModel {
+    files: BTreeMap<u64, FileModel>,
     names: BTreeMap<PathBuf, u64>,
-    /// Changes of names that may not have arrived yet.
-    renamed: Vec<Event>,
+    /// Changes of names that may not be durable yet.
+    renamed: Vec<DiskEvent>,
 }
 
 #[derive(Clone, Default)]
-struct File {
+struct FileModel {
     bytes: Vec<u8>,
-    /// Writes that may not have arrived yet, in order; those that have, but after others that may not, are among them.
-    pending: Vec<Pending>,
+    /// Writes that may not be durable yet, in order, with durable ones between them.
+    pending: Vec<PendingWrite>,
 }
 
 #[derive(Clone)]
-struct Pending {
+struct PendingWrite {
     at: usize,
     bytes: Vec<u8>,
     has_arrived: bool,
 }
 
-impl File {
+impl FileModel {
     fn write(bytes: &mut Vec<u8>, at: usize, written: &[u8]) {
         let end = at + written.len();
         if bytes.len() < end {
@@ -245,36 +241,36 @@ impl File {
     }
 }
 
-impl Disk {
-    /// Something was done, and may have arrived.
-    fn begin(&mut self, event: &Event) {
+impl DiskModel {
+    /// A call begins: its effect may be durable.
+    fn begin(&mut self, event: &DiskEvent) {
         match event {
-            Event::Write { file, at, bytes, .. } => {
+            DiskEvent::Write { file, at, bytes, .. } => {
                 let file = self.files.entry(*file).or_default();
                 let mut at = *at as usize;
-                // By pages: the system writes them in any order.
+                // The system writes pages in any order.
                 let mut bytes = &bytes[..];
                 while !bytes.is_empty() {
-                    let (page, rest) = bytes.split_at(bytes.len().min(PAGE - at % PAGE));
-                    file.pending.push(Pending { at, bytes: page.to_vec(), has_arrived: false });
+                    let (page, rest) = bytes.split_at(bytes.len().min(PAGE_BYTES - at % PAGE_BYTES));
+                    file.pending.push(PendingWrite { at, bytes: page.to_vec(), has_arrived: false });
                     at += page.len();
                     bytes = rest;
                 }
             }
-            Event::Truncate { .. } => panic!("nothing is cut off"),
-            Event::Create { .. }
-            | Event::Rename { .. }
-            | Event::Link { .. }
-            | Event::Unlink { .. }
-            | Event::Folder { .. } => self.renamed.push(event.clone()),
-            Event::Sync { .. } | Event::SyncFolder { .. } | Event::Mark(_) => {}
+            DiskEvent::Truncate { file, length } => panic!("file {file} is truncated to {length}"),
+            DiskEvent::Create { .. }
+            | DiskEvent::Rename { .. }
+            | DiskEvent::Link { .. }
+            | DiskEvent::Unlink { .. }
+            | DiskEvent::CreateDir { .. } => self.renamed.push(event.clone()),
+            DiskEvent::Sync { .. } | DiskEvent::SyncDir { .. } | DiskEvent::Mark(_) => {}
         }
     }
 
-    /// The call returned.
-    fn end(&mut self, event: &Event) {
+    /// The call has returned.
+    fn end(&mut self, event: &DiskEvent) {
         match event {
-            Event::Write { file, bytes, is_durable: true, .. } => {
+            DiskEvent::Write { file, bytes, is_durable: true, .. } => {
                 let pages = &mut self.files.entry(*file).or_default().pending;
                 let (mut left, mut pages) = (bytes.len(), pages.iter_mut().rev());
                 while left > 0 {
@@ -283,14 +279,16 @@ impl Disk {
                     left -= page.bytes.len();
                 }
             }
-            Event::Sync { file } => self.files.entry(*file).or_default().sync(),
-            Event::SyncFolder { path } => {
-                let is_in = |event: &Event| match event {
-                    Event::Create { path: name, .. }
-                    | Event::Unlink { path: name }
-                    | Event::Folder { path: name } => name.parent() == Some(path),
-                    Event::Rename { from, to } => from.parent() == Some(path) || to.parent() == Some(path),
-                    Event::Link { to, .. } => to.parent() == Some(path),
+            DiskEvent::Sync { file } => self.files.entry(*file).or_default().sync(),
+            DiskEvent::SyncDir { path } => {
+                let is_in = |event: &DiskEvent| match event {
+                    DiskEvent::Create { path: name, .. }
+                    | DiskEvent::Unlink { path: name }
+                    | DiskEvent::CreateDir { path: name } => name.parent() == Some(path),
+                    DiskEvent::Rename { from, to } => {
+                        from.parent() == Some(path) || to.parent() == Some(path)
+                    }
+                    DiskEvent::Link { to, .. } => to.parent() == Some(path),
                     _ => false,
                 };
                 let arrived = self.renamed.iter().rposition(is_in).map_or(0, |last| last + 1);
@@ -302,29 +300,28 @@ impl Disk {
         }
     }
 
-    /// The bytes of a file as they may be found: `arrives` is asked for each page that was not synced, and tells for
-    /// each of its sectors.
+    /// Possible bytes of a file: `arrives` returns a bit mask of sectors for each page that was not synced.
     fn bytes(&self, file: u64, mut arrives: impl FnMut() -> u8) -> Vec<u8> {
         let Some(file) = self.files.get(&file) else { return Vec::new() };
         let mut bytes = file.bytes.clone();
         for page in &file.pending {
             let sectors = if page.has_arrived { 0xff } else { arrives() };
-            for (number, sector) in page.bytes.chunks(SECTOR).enumerate() {
+            for (number, sector) in page.bytes.chunks(SECTOR_BYTES).enumerate() {
                 if sectors >> (number % 8) & 1 == 1 {
-                    File::write(&mut bytes, page.at + number * SECTOR, sector);
+                    FileModel::write(&mut bytes, page.at + number * SECTOR_BYTES, sector);
                 }
             }
         }
         bytes
     }
 
-    /// Pages that may have arrived or not.
+    /// How many pages may be durable or not.
     fn pending(&self) -> usize {
         let pages = self.files.values().flat_map(|file| &file.pending);
         pages.filter(|page| !page.has_arrived).count()
     }
 
-    /// Names as they may be found, if so many changes of them arrived.
+    /// The names after this many pending changes.
     fn names(&self, renamed: usize) -> BTreeMap<PathBuf, u64> {
         let mut names = self.names.clone();
         for event in &self.renamed[..renamed] {
@@ -334,20 +331,20 @@ impl Disk {
     }
 }
 
-fn rename(names: &mut BTreeMap<PathBuf, u64>, event: &Event) {
+fn rename(names: &mut BTreeMap<PathBuf, u64>, event: &DiskEvent) {
     match event {
-        Event::Create { path, file } => {
+        DiskEvent::Create { path, file } => {
             names.insert(path.clone(), *file);
         }
-        Event::Unlink { path } => {
+        DiskEvent::Unlink { path } => {
             names.remove(path);
         }
-        Event::Link { from, to } => {
+        DiskEvent::Link { from, to } => {
             if let Some(file) = names.get(from).copied() {
                 names.insert(to.clone(), file);
             }
         }
-        Event::Rename { from, to } => {
+        DiskEvent::Rename { from, to } => {
             let moved: Vec<PathBuf> = names.keys().filter(|path| path.starts_with(from)).cloned().collect();
             for path in moved {
                 let file = names.remove(&path).unwrap();
@@ -359,10 +356,10 @@ fn rename(names: &mut BTreeMap<PathBuf, u64>, event: &Event) {
     }
 }
 
-/// What is on the disk now, all of it durable.
-fn image_of(root: &Path) -> Disk {
+/// The content of the real disk, all of it durable.
+fn capture_disk(root: &Path) -> DiskModel {
     use std::os::unix::fs::MetadataExt as _;
-    let mut disk = Disk::default();
+    let mut disk = DiskModel::default();
     let mut folders = vec![root.canonicalize().unwrap()];
     while let Some(folder) = folders.pop() {
         for entry in std::fs::read_dir(folder).unwrap().map(Result::unwrap) {
@@ -371,7 +368,7 @@ fn image_of(root: &Path) -> Disk {
                 folders.push(path);
             } else if path.file_name().is_some_and(|name| name == "data.mdb") {
                 let bytes = std::fs::read(&path).unwrap();
-                disk.files.insert(metadata.ino(), File { bytes, pending: Vec::new() });
+                disk.files.insert(metadata.ino(), FileModel { bytes, pending: Vec::new() });
                 disk.names.insert(path, metadata.ino());
             }
         }
@@ -379,43 +376,48 @@ fn image_of(root: &Path) -> Disk {
     disk
 }
 
-fn images(root: &Path, events: &[Event], check: impl FnMut(&Path, usize)) {
-    images_of(Disk::default(), root, events, check);
+fn check_images(root: &Path, events: &[DiskEvent], check: impl FnMut(&Path, usize)) {
+    check_images_from(DiskModel::default(), root, events, check);
 }
 
-/// Makes images for every moment, and gives each to `check`, with the last mark.
-fn images_of(mut disk: Disk, root: &Path, events: &[Event], mut check: impl FnMut(&Path, usize)) {
-    let seed = seed();
-    println!("TENDOT_SEED={seed}");
-    let mut chance = Chance::new(seed);
+/// Passes images for every moment to `check`, with the number of the last mark.
+fn check_images_from(
+    mut disk: DiskModel,
+    root: &Path,
+    events: &[DiskEvent],
+    mut check: impl FnMut(&Path, usize),
+) {
+    let seed = test_seed();
+    println!("TENDOT_TEST_SEED={seed}");
+    let mut rng = SeededRng::new(seed);
     let mut acknowledged = 0;
     let mut seen = HashSet::new();
     let root = root.canonicalize().unwrap();
     let mut images = 0;
-    // The last one again, for the moment after it.
+    // The last event twice, for the moment after it.
     for event in events.iter().chain(events.last()) {
         disk.begin(event);
         let pending = disk.pending();
         let renamed: Vec<usize> = match disk.renamed.len() {
             0 => vec![0],
-            some => vec![0, chance.below(some), some - 1, some],
+            some => vec![0, rng.below(some), some - 1, some],
         };
-        let mut ways: Vec<Vec<u8>> = if pending <= ALL_WAYS {
+        let mut ways: Vec<Vec<u8>> = if pending <= MAX_EXHAUSTIVE_PAGES {
             (0..1_u32 << pending)
                 .map(|way| (0..pending).map(|page| if way >> page & 1 == 1 { 0xff } else { 0 }).collect())
                 .collect()
         } else {
             let some =
-                |chance: &mut Chance| (0..pending).map(|_| if chance.flip() { 0xff } else { 0 }).collect();
-            let mut ways: Vec<Vec<u8>> = (0..BY_CHANCE).map(|_| some(&mut chance)).collect();
+                |rng: &mut SeededRng| (0..pending).map(|_| if rng.flip() { 0xff } else { 0 }).collect();
+            let mut ways: Vec<Vec<u8>> = (0..RANDOM_IMAGES).map(|_| some(&mut rng)).collect();
             ways.extend([vec![0xff; pending], vec![0; pending]]);
             ways
         };
-        // Torn: some sectors of each page, or of one page only.
+        // Torn pages: some sectors of each page, or of one page only.
         for _ in 0..if pending > 0 { 6 } else { 0 } {
-            ways.push((0..pending).map(|_| chance.next() as u8).collect());
+            ways.push((0..pending).map(|_| rng.next_u64() as u8).collect());
             let mut torn = vec![0xff; pending];
-            torn[chance.below(pending)] = chance.next() as u8;
+            torn[rng.below(pending)] = rng.next_u64() as u8;
             ways.push(torn);
         }
         for renamed in renamed {
@@ -431,7 +433,7 @@ fn images_of(mut disk: Disk, root: &Path, events: &[Event], mut check: impl FnMu
                 if !seen.insert(hasher.finish()) {
                     continue;
                 }
-                let image = memory();
+                let image = ram_dir();
                 for (path, file) in names {
                     let path = image.path().join(path.strip_prefix(&root).unwrap());
                     std::fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -442,15 +444,10 @@ fn images_of(mut disk: Disk, root: &Path, events: &[Event], mut check: impl FnMu
             }
         }
         disk.end(event);
-        if let Event::Mark(number) = event {
+        if let DiskEvent::Mark(number) = event {
             acknowledged = *number;
         }
     }
     println!("{images} images of {} moments", events.len());
     assert!(images > 50, "only {images} images");
-}
-
-/// A directory in memory, where one is to be had: images are many, and no power is lost while they are looked at.
-fn memory() -> TempDir {
-    tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap()
 }

@@ -1,22 +1,20 @@
-//! Opening: tables that are made and changed, and what cannot be opened.
+//! Opening a database: creation and migration of the schema, privileges, TLS, and errors with hints.
 
 use std::time::Duration;
 
 use tendot_store::{Edit, Expect, Postgres, PostgresError, PostgresSettings};
 
-use crate::{block_on, commit, open, put, settings};
-use tendot_testing::postgres::PostgresServer;
+use tendot_testing::postgres::{PostgresServer, chown_private_file};
+use tendot_testing::wait_until_async;
 
-const TABLES: &str = "select count(*) from pg_tables where tablename like 'tendot%'";
+use super::{block_on, commit, open, put, server_and_database, settings, shared_server};
 
-async fn server() -> &'static PostgresServer {
-    tokio::task::spawn_blocking(tendot_testing::postgres::shared_server).await.unwrap()
-}
+const COUNT_TABLES: &str = "select count(*) from pg_tables where tablename like 'tendot%'";
 
 #[test]
-fn many_at_once() {
+fn concurrent_first_opens() {
     block_on(async {
-        let server = server().await;
+        let server = shared_server();
         let address = server.url(&server.create_database());
         let opening: Vec<_> = (0..8)
             .map(|_| {
@@ -32,12 +30,12 @@ fn many_at_once() {
 }
 
 #[test]
-fn what_cannot_be_opened() {
+fn open_errors() {
     block_on(async {
-        let server = server().await;
+        let server = shared_server();
         let port = server.port;
-        let sql = "create role locked login password 'right'; create role guest login";
-        server.execute("postgres", sql).await;
+        server.create_role("locked login password 'right'");
+        server.create_role("guest login");
         let (empty, newer, made) =
             (server.create_database(), server.create_database(), server.create_database());
         let read_only = server.create_database();
@@ -68,9 +66,9 @@ fn what_cannot_be_opened() {
         check(&format!("{}?sslmode=require", at("postgres", &empty)), "no trusted connection").await;
         let bound = at("locked:right", &empty);
         check(&format!("{bound}?channel_binding=require"), "refuses the user or the password").await;
-        assert_eq!(server.query_text(&empty, TABLES).await, "0", "nothing was made");
+        assert_eq!(server.query_text(&empty, COUNT_TABLES).await, "0", "no table was created");
 
-        // Tables that are newer, but have all that is needed.
+        // A newer schema that is compatible.
         server.execute(&newer, "update tendot_schema set compatible = 1").await;
         commit(&open(&at("postgres", &newer)).await, vec![put("10.1000/1", "x", Expect::Absent)])
             .await
@@ -78,7 +76,7 @@ fn what_cannot_be_opened() {
         let settings = PostgresSettings { migrate: false, ..settings() };
         let refused = Postgres::open(&at("postgres", &empty), &settings).await.unwrap_err();
         assert!(matches!(refused, PostgresError::Older { found: 0, .. }), "{refused}");
-        // Who may not make tables may use them.
+        // A role that may not create tables may use existing ones.
         let grant = "grant select, insert, update, delete on all tables in schema public to guest";
         server.execute(&made, grant).await;
         commit(&open(&at("guest", &made)).await, vec![put("10.1000/1", "x", Expect::Absent)]).await.unwrap();
@@ -89,10 +87,10 @@ fn what_cannot_be_opened() {
     });
 }
 
-/// Whatever right a server needs is missed at its start, and named.
+/// Every missing privilege is reported when the store is opened, and named.
 #[test]
-fn each_right() {
-    const RIGHTS: &[(&str, &[&str])] = &[
+fn each_missing_privilege_is_named() {
+    const REQUIRED_PRIVILEGES: &[(&str, &[&str])] = &[
         ("records", &["select", "insert", "update", "delete"]),
         ("log", &["select", "insert"]),
         ("history", &["select", "insert"]),
@@ -104,16 +102,15 @@ fn each_right() {
         ("schema", &["select"]),
     ];
     block_on(async {
-        let server = server().await;
-        let database = server.create_database();
-        drop(open(&server.url(&database)).await);
-        server.execute("postgres", "create role writer login").await;
+        let server = shared_server();
+        let database = super::new_database();
+        server.create_role("writer login");
         let address = server.url(&database).replace("//postgres@", "//writer@");
-        for (table, rights) in RIGHTS {
+        for (table, rights) in REQUIRED_PRIVILEGES {
             let grant = format!("grant {} on tendot_{table} to writer", rights.join(", "));
             server.execute(&database, &grant).await;
         }
-        for (table, rights) in RIGHTS {
+        for (table, rights) in REQUIRED_PRIVILEGES {
             for right in *rights {
                 server.execute(&database, &format!("revoke {right} on tendot_{table} from writer")).await;
                 check(&address, "has not the rights").await;
@@ -121,7 +118,7 @@ fn each_right() {
                 server.execute(&database, &format!("grant {right} on tendot_{table} to writer")).await;
             }
         }
-        // And no more than these are needed.
+        // No other privileges are needed.
         let store = open(&address).await;
         let edits = || {
             vec![
@@ -150,20 +147,20 @@ async fn check(address: &str, expected: &str) {
     assert!(!refused.hint().is_empty());
 }
 
-/// A change of the tables that fails at its end, or is killed, leaves nothing; the next one does all of it.
+/// A schema migration that fails at its end, or is terminated, changes nothing; the next one does everything.
 #[test]
-fn whole_or_not() {
+fn schema_migration_is_atomic() {
     block_on(async {
-        let server = server().await;
+        let server = shared_server();
         let database = server.create_database();
         let address = server.url(&database);
         server.execute(&database, "create table tendot_counters (id text)").await;
         let refused = Postgres::open(&address, &settings()).await.unwrap_err();
         assert!(matches!(refused, PostgresError::Failed { .. }), "{refused}");
-        assert_eq!(server.query_text(&database, TABLES).await, "1");
+        assert_eq!(server.query_text(&database, COUNT_TABLES).await, "1");
         server.execute(&database, "drop table tendot_counters").await;
 
-        // Somebody is in the way in the middle, until the one who waits for it has been killed.
+        // Another session blocks it in the middle until the waiting session has been terminated.
         let other = server.connect(&database).await;
         other.batch_execute("begin; create table tendot_counters (id text)").await.unwrap();
         let opening = tokio::spawn({
@@ -174,24 +171,21 @@ fn whole_or_not() {
             "select count(pg_terminate_backend(pid)) from pg_stat_activity \
              where datname = '{database}' and application_name = 'tendot' and wait_event_type = 'Lock'"
         );
-        while server.query_text("postgres", &kill).await == "0" {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
+        let is_killed = async || server.query_text("postgres", &kill).await != "0";
+        wait_until_async("the waiting session is terminated", is_killed).await;
         opening.await.unwrap().unwrap_err();
         other.batch_execute("rollback").await.unwrap();
-        assert_eq!(server.query_text(&database, TABLES).await, "0");
+        assert_eq!(server.query_text(&database, COUNT_TABLES).await, "0");
         commit(&open(&address).await, vec![put("10.1000/1", "x", Expect::Absent)]).await.unwrap();
     });
 }
 
-/// Who comes while another server changes the tables waits for it, also for longer than for other locks, but not for ever.
+/// Opening waits for a schema migration of another server, longer than for other locks, but not without limit.
 #[test]
-fn others_change_the_tables() {
+fn waits_for_concurrent_migration() {
     block_on(async {
-        let server = server().await;
-        let database = server.create_database();
+        let (server, database) = server_and_database();
         let address = server.url(&database);
-        drop(open(&address).await);
         let other = server.connect(&database).await;
         server.execute(&database, "update tendot_schema set version = 1").await;
         let settings = PostgresSettings { patience: Duration::from_millis(300), ..settings() };
@@ -199,7 +193,8 @@ fn others_change_the_tables() {
         let refused = Postgres::open(&address, &settings).await.unwrap_err();
         assert!(matches!(refused, PostgresError::Locked { .. }), "{refused}");
         let end = async {
-            tokio::time::sleep(Duration::from_secs(1)).await;
+            // Longer than the time-out for other locks.
+            tokio::time::sleep(3 * settings.patience).await;
             other.batch_execute("commit").await.unwrap();
         };
         let (opened, ()) = tokio::join!(Postgres::open(&address, &settings), end);
@@ -207,13 +202,14 @@ fn others_change_the_tables() {
     });
 }
 
-/// On the machine's own socket, where nothing is encrypted whatever is said; and with the host among the options.
+/// Over Unix sockets, which are never encrypted whatever `sslmode` says, with the host among the options.
 #[test]
-fn sockets() {
+fn unix_sockets() {
     block_on(async {
-        let server = server().await;
+        let server = shared_server();
         let database = server.create_database();
-        let (folder, port) = (server.dir().display(), server.port);
+        let (folder, port) =
+            (server.query_text("postgres", "show unix_socket_directories").await, server.port);
         for mode in ["prefer", "require", "verify-full"] {
             let address =
                 format!("postgres:///{database}?user=postgres&host={folder}&port={port}&sslmode={mode}");
@@ -231,9 +227,8 @@ fn tls() {
     std::fs::write(&certificate, issued.cert.pem()).unwrap();
     std::fs::write(&key, issued.signing_key.serialize_pem()).unwrap();
     std::fs::set_permissions(folder.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
-    // A key that belongs to root may be readable by its group, and the server's own by nobody else.
-    tendot_testing::postgres::chown_private_file(&key);
-    let server = PostgresServer::start(&format!(
+    chown_private_file(&key);
+    let server = PostgresServer::start_volatile(&format!(
         "ssl = on\nssl_cert_file = '{}'\nssl_key_file = '{}'",
         certificate.display(),
         key.display()
