@@ -71,7 +71,7 @@ fn mixed_lines(kind: StoreKind) {
         (request(&name("GONE"), "https://a/"), "refused already-registered"),
         (mint_request(), "created"),
         (mint_request(), "created"),
-        (request(&name("given"), "https://b/"), "refused not-yours"),
+        (request(&name("transferred"), "https://b/"), "refused not-yours"),
         (request("10.71000/", "https://a/"), "refused bad-name"),
         (request("10.71000", "https://a/"), "refused bad-name"),
         (request(&name("a\u{200b}"), "https://a/"), "refused bad-name"),

@@ -131,12 +131,12 @@ fn attack_p3_index_0() {
             "10.1/x",
             vec![url_value(1, "https://a/"), admin_value(100, 0x0fff, entry)],
         );
-        let what = delete("10.1/x");
-        let operation = Operation::Write(what.clone());
+        let change = delete("10.1/x");
+        let operation = Operation::Write(change.clone());
         let claim = Reference::parse(claimed);
         let outcome = block_on(registry.authorize(&operation, &claim, &mut Work::new(20_000)));
         assert_eq!(response_code(&outcome), authorized, "{entry} {claimed}");
-        check_write(&registry, proven, &what, done);
+        check_write(&registry, proven, &change, done);
     };
     attempt("300:10.1/a", "300:10.1/a", "300:10.1/a", 1, 1);
     attempt("300:10.1/a", "301:10.1/a", "301:10.1/a", 400, 400);
@@ -242,8 +242,8 @@ fn attack_p5_group_walk_exceeds_budget() {
     put_record(registry.store(), "10.1/g", vec![group_value(200, &["300:10.1/b"])]);
     put_record(registry.store(), "10.1/x", vec![admin_value(100, 0x0fff, "200:10.1/g")]);
     for steps in 0..200 {
-        let what = delete("10.1/x");
-        let outcome = block_on(registry.write(&what, &caller("300:10.1/b"), NOW, &mut Work::new(steps)));
+        let change = delete("10.1/x");
+        let outcome = block_on(registry.write(&change, &caller("300:10.1/b"), NOW, &mut Work::new(steps)));
         if outcome.is_ok() {
             assert!(steps > 40, "{steps} steps were enough");
             return;
@@ -264,22 +264,22 @@ fn attack_p6_removing_the_last_admin() {
         overwrite("10.1/x", vec![url_value(1, "https://a/")]),
         overwrite("10.1/x", vec![url_value(1, "https://a/"), admin_value(100, 0, ADMIN)]),
     ];
-    for what in attempts {
+    for change in attempts {
         let registry = registry();
         put_record(
             registry.store(),
             "10.1/x",
             vec![url_value(1, "https://a/"), admin_value(100, 0x0fff, ADMIN)],
         );
-        for who in [ADMIN, "operator"] {
-            assert!(matches!(write(&registry, who, &what), Err(Error::LockedOut)), "{what:?}");
-            check_write(&registry, who, &what, 401);
+        for caller_name in [ADMIN, "operator"] {
+            assert!(matches!(write(&registry, caller_name, &change), Err(Error::LockedOut)), "{change:?}");
+            check_write(&registry, caller_name, &change, 401);
         }
         // Unauthorized callers do not learn what the effect would be.
-        check_write(&registry, "300:10.1/b", &what, 400);
-        check_write(&registry, "anonymous", &what, 402);
-        let done = write(&registry, ADMIN, &forced(what.clone())).unwrap();
-        assert_eq!(done.notes, [Note::NoAdministrator], "{what:?}");
+        check_write(&registry, "300:10.1/b", &change, 400);
+        check_write(&registry, "anonymous", &change, 402);
+        let done = write(&registry, ADMIN, &forced(change.clone())).unwrap();
+        assert_eq!(done.notes, [Note::NoAdministrator], "{change:?}");
         // Prefix admins can recover the record; the former administrator can't.
         let rescue = || add("10.1/x", true, vec![admin_value(100, 0x0fff, ADMIN)]);
         check_write(&registry, ADMIN, &rescue(), 400);
@@ -292,11 +292,11 @@ fn attack_p6_removing_the_last_admin() {
     // A record that never had an administrator: a warning each time.
     let registry = registry();
     let one = "300:0.NA/10.1";
-    for what in [
+    for change in [
         create("10.1/y", vec![admin_value(100, 0, ADMIN)]),
         add("10.1/y", false, vec![url_value(1, "https://a/")]),
     ] {
-        assert_eq!(write(&registry, one, &what).unwrap().notes, [Note::NoAdministrator]);
+        assert_eq!(write(&registry, one, &change).unwrap().notes, [Note::NoAdministrator]);
     }
 }
 
@@ -373,7 +373,7 @@ fn hooked_registry(fill_more: impl Fn(&Memory), edits: Vec<Edit>) -> (Registry, 
 fn attack_p9_permission_revoked_before_commit() {
     let put = |values| Edit::Put { name: "10.1/x".into(), values, expect: Expect::Any };
     let revoked = || put(vec![url_value(1, "https://b/"), admin_value(100, 0x0fff, "300:10.1/b")]);
-    for what in [
+    for change in [
         modify("10.1/x", vec![url_value(1, "https://e/")]),
         add("10.1/x", false, vec![url_value(2, "https://e/")]),
         remove("10.1/x", &[1]),
@@ -381,7 +381,7 @@ fn attack_p9_permission_revoked_before_commit() {
         delete("10.1/x"),
     ] {
         let (registry, store) = hooked_registry(|_| (), vec![revoked()]);
-        assert_eq!(response_code(&write(&registry, ADMIN, &what)), 400, "{what:?}");
+        assert_eq!(response_code(&write(&registry, ADMIN, &change)), 400, "{change:?}");
         assert_eq!(store.commit_calls(), 1);
         assert_eq!(&*stored_values(registry.store(), "10.1/x").unwrap()[0].data, b"https://b/");
     }
@@ -422,24 +422,24 @@ fn attack_p9_permission_source_changed_before_commit() {
         };
         hooked_registry(add_group, before)
     };
-    let attempt = |who, what: &Write<'_>, before: &Edit, expected| {
-        assert_eq!(response_code(&write(&fixture(vec![]).0, who, what)), 1, "{what:?}");
+    let attempt = |caller_name, change: &Write<'_>, before: &Edit, expected| {
+        assert_eq!(response_code(&write(&fixture(vec![]).0, caller_name, change)), 1, "{change:?}");
         let (registry, store) = fixture(vec![before.clone()]);
-        assert_eq!(response_code(&write(&registry, who, what)), expected, "{what:?} {before:?}");
+        assert_eq!(response_code(&write(&registry, caller_name, change)), expected, "{change:?} {before:?}");
         assert_eq!(store.commit_calls(), 1);
         let by: Vec<_> = block_on(registry.store().changes(0, 100)).unwrap();
-        assert!(by.iter().all(|line| &*line.by == "test"), "{what:?} {before:?}");
+        assert!(by.iter().all(|line| &*line.by == "test"), "{change:?} {before:?}");
     };
     let by_prefix = [
         create("10.1/new", vec![]),
         create("0.NA/10.1.5", vec![]),
         modify("10.1/orphan", vec![url_value(1, "https://e/")]),
     ];
-    for what in &by_prefix {
-        attempt(member, what, &put("0.NA/10.1", vec![admin_value(100, 0x0fff, "300:0.NA/10.1")]), 400);
-        attempt(member, what, &put("0.NA/10.1", vec![admin_value(100, 0x0800, "200:10.2/g")]), 400);
-        attempt(member, what, &gone("0.NA/10.1"), 400);
-        attempt(member, what, &end("0.NA/10.1"), 400);
+    for change in &by_prefix {
+        attempt(member, change, &put("0.NA/10.1", vec![admin_value(100, 0x0fff, "300:0.NA/10.1")]), 400);
+        attempt(member, change, &put("0.NA/10.1", vec![admin_value(100, 0x0800, "200:10.2/g")]), 400);
+        attempt(member, change, &gone("0.NA/10.1"), 400);
+        attempt(member, change, &end("0.NA/10.1"), 400);
     }
     let by_group = [
         delete("10.1/x"),
@@ -448,17 +448,17 @@ fn attack_p9_permission_source_changed_before_commit() {
         remove("10.1/x", &[1]),
         overwrite("10.1/x", vec![url_value(1, "https://e/"), admin_value(100, 0x0fff, "200:10.2/g")]),
     ];
-    for what in by_group.iter().chain(&by_prefix) {
-        attempt(member, what, &put("10.2/h", vec![]), 400);
-        attempt(member, what, &put("10.2/g", vec![group_value(200, &["300:10.1/c"])]), 400);
-        attempt(member, what, &gone("10.2/h"), 400);
-        attempt(member, what, &end("10.2/g"), 400);
-        attempt(member, what, &unhome("10.2"), 400);
+    for change in by_group.iter().chain(&by_prefix) {
+        attempt(member, change, &put("10.2/h", vec![]), 400);
+        attempt(member, change, &put("10.2/g", vec![group_value(200, &["300:10.1/c"])]), 400);
+        attempt(member, change, &gone("10.2/h"), 400);
+        attempt(member, change, &end("10.2/g"), 400);
+        attempt(member, change, &unhome("10.2"), 400);
     }
     // No caller writes names for which the service is no longer responsible.
-    for what in by_group.iter().chain([&by_prefix[0], &by_prefix[2]]) {
-        attempt(member, what, &unhome("10.1"), 301);
-        attempt("operator", what, &unhome("10.1"), 301);
+    for change in by_group.iter().chain([&by_prefix[0], &by_prefix[2]]) {
+        attempt(member, change, &unhome("10.1"), 301);
+        attempt("operator", change, &unhome("10.1"), 301);
     }
     attempt(member, &by_prefix[0], &unhome("0.NA"), 400);
     // Planned again, not rejected: the change still grants the permission, or is unrelated.
@@ -558,7 +558,7 @@ fn attack_p10_hidden_values() {
     let name = Handle::from("10.1/x");
     let derived = Handle::from("10.1/x@y");
     for name in [name, derived] {
-        for who in ["anonymous", "300:10.1/b", ADMIN, "operator"] {
+        for caller_name in ["anonymous", "300:10.1/b", ADMIN, "operator"] {
             for (indexes, types) in [
                 (vec![], vec![]),
                 (vec![1, 2, 3], vec![]),
@@ -566,8 +566,8 @@ fn attack_p10_hidden_values() {
                 (vec![1], vec![b"note."]),
             ] {
                 let query = Query { indexes, types, ..Query::new(name) };
-                let returned = resolve(&registry, who, &query).unwrap();
-                assert!(returned.iter().all(|index| [1, 100].contains(index)), "{who} {query:?}");
+                let returned = resolve(&registry, caller_name, &query).unwrap();
+                assert!(returned.iter().all(|index| [1, 100].contains(index)), "{caller_name} {query:?}");
             }
         }
     }
@@ -578,8 +578,8 @@ fn attack_p10_hidden_values() {
     assert_eq!(resolve(&registry, ADMIN, &all(&[])), Ok(vec![1, 2, 100]));
     assert_eq!(resolve(&registry, "operator", &all(&[])), Ok(vec![1, 2, 100]));
     assert_eq!(resolve(&registry, ADMIN, &all(&[2, 3])), Ok(vec![2]));
-    for who in ["anonymous", "300:10.1/b", ADMIN, "operator"] {
-        assert_eq!(resolve(&registry, who, &all(&[3])), Err(401), "{who}");
+    for caller_name in ["anonymous", "300:10.1/b", ADMIN, "operator"] {
+        assert_eq!(resolve(&registry, caller_name, &all(&[3])), Err(401), "{caller_name}");
     }
     // Referrals don't use values that are not public.
     let site =
@@ -741,7 +741,7 @@ fn attack_n7_n8_names() {
         let name = [b"10.1/", suffix].concat();
         let handle = Handle::new(&name);
         let values = || vec![url_value(1, "https://a/")];
-        for what in [
+        for change in [
             Write::Create { name: handle, values: values(), overwrite: true, mint: None, force: false },
             Write::Create {
                 name: handle,
@@ -756,7 +756,7 @@ fn attack_n7_n8_names() {
             Write::Remove { name: handle, indexes: vec![1], force: false },
             Write::Home { prefix: handle },
         ] {
-            check_write(&registry, "operator", &what, 102);
+            check_write(&registry, "operator", &change, 102);
         }
         assert_eq!(resolved(&name), Err(102));
     }

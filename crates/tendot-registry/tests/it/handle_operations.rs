@@ -191,12 +191,12 @@ fn deleted_names(kind: StoreKind) {
     check_write(&registry, ADMIN, &delete("10.2/x"), 1);
     check_write(&registry, ADMIN, &Write::Delete { name: Handle::from("10.1/y"), for_ever: true }, 1);
     check_write(&registry, "operator", &create("10.1/x", vec![]), 1);
-    for ended in ["10.2/X", "10.1/y"] {
-        check_write(&registry, "operator", &create(ended, vec![]), 101);
-        check_write(&registry, "operator", &overwrite(ended, vec![]), 101);
-        check_write(&registry, "operator", &delete(ended), 100);
-        check_write(&registry, "operator", &add(ended, false, vec![url_value(1, "https://a/")]), 100);
-        let query = Query::new(Handle::from(ended));
+    for retired in ["10.2/X", "10.1/y"] {
+        check_write(&registry, "operator", &create(retired, vec![]), 101);
+        check_write(&registry, "operator", &overwrite(retired, vec![]), 101);
+        check_write(&registry, "operator", &delete(retired), 100);
+        check_write(&registry, "operator", &add(retired, false, vec![url_value(1, "https://a/")]), 100);
+        let query = Query::new(Handle::from(retired));
         let outcome = block_on(registry.resolve(&query, &caller("operator"), &mut Work::new(1_000)));
         assert!(matches!(outcome, Err(Error::Tombstone)), "{outcome:?}");
     }
@@ -209,18 +209,18 @@ fn homed_prefixes(kind: StoreKind) {
         ..Settings::default()
     };
     let registry = fixture(kind, settings);
-    let listed = |who: &str, after: Option<&str>, limit| {
-        block_on(registry.list_homed(after, limit, &caller(who), &mut Work::new(1_000)))
+    let listed = |caller_name: &str, after: Option<&str>, limit| {
+        block_on(registry.list_homed(after, limit, &caller(caller_name), &mut Work::new(1_000)))
     };
-    for who in ["300:10.1/server", "7:10.1/homer", "operator"] {
-        check_write(&registry, who, &home("0.NA/20.a"), 1);
+    for caller_name in ["300:10.1/server", "7:10.1/homer", "operator"] {
+        check_write(&registry, caller_name, &home("0.NA/20.a"), 1);
         assert_eq!(resolve(&registry, "anonymous", &Query::new(Handle::from("20.A/x"))), Err(100));
-        check_write(&registry, who, &unhome("20.A"), 1);
-        check_write(&registry, who, &unhome("20.A"), 1);
+        check_write(&registry, caller_name, &unhome("20.A"), 1);
+        check_write(&registry, caller_name, &unhome("20.A"), 1);
         assert_eq!(resolve(&registry, "anonymous", &Query::new(Handle::from("20.A/x"))), Err(301));
-        let page = listed(who, None, 2).unwrap();
+        let page = listed(caller_name, None, 2).unwrap();
         assert_eq!(page.names, ["0.NA/0.NA".into(), "0.NA/10.1".into()]);
-        let rest = listed(who, page.next.as_deref(), 2).unwrap();
+        let rest = listed(caller_name, page.next.as_deref(), 2).unwrap();
         assert_eq!(rest, Page { names: vec!["0.NA/10.2".into()], next: None });
     }
     assert_eq!(response_code(&listed("301:10.1/server", None, 2)), 400);
@@ -254,10 +254,10 @@ fn lists_and_counts(kind: StoreKind) {
         put_record(registry.store(), name, vec![]);
     }
     commit(registry.store(), Edit::Tombstone { name: "10.1/b".into(), expect: Expect::Live });
-    let count = |who: &str, prefix: &str, limit| {
+    let count = |caller_name: &str, prefix: &str, limit| {
         let (mut total, mut after): (u64, Option<Box<str>>) = (0, None);
         loop {
-            let (caller, mut work) = (caller(who), Work::new(1_000));
+            let (caller, mut work) = (caller(caller_name), Work::new(1_000));
             let counted = registry.count(Handle::from(prefix), after.as_deref(), limit, &caller, &mut work);
             let part = block_on(counted).unwrap();
             total += part.names;
@@ -267,16 +267,20 @@ fn lists_and_counts(kind: StoreKind) {
             }
         }
     };
-    let list = |who: &str, prefix: &str, limit| -> Result<String, u32> {
+    let list = |caller_name: &str, prefix: &str, limit| -> Result<String, u32> {
         let (mut names, mut after): (Vec<Box<str>>, Option<Box<str>>) = (Vec::new(), None);
         loop {
-            let (caller, mut work) = (caller(who), Work::new(1_000));
+            let (caller, mut work) = (caller(caller_name), Work::new(1_000));
             let listed = registry.list(Handle::from(prefix), after.as_deref(), limit, &caller, &mut work);
             let page = block_on(listed).map_err(|error| error.response_code().0)?;
             names.extend(page.names);
             after = page.next;
             if after.is_none() {
-                assert_eq!(count(who, prefix, limit), names.len() as u64, "{who} {prefix} {limit}");
+                assert_eq!(
+                    count(caller_name, prefix, limit),
+                    names.len() as u64,
+                    "{caller_name} {prefix} {limit}"
+                );
                 return Ok(names.iter().map(ToString::to_string).collect::<Vec<_>>().join(" "));
             }
         }
@@ -294,12 +298,12 @@ fn lists_and_counts(kind: StoreKind) {
     assert_eq!(list(PREFIX_ADMIN, "10.9", 10), Err(301));
     assert_eq!(list(PREFIX_ADMIN, "10.1/A", 10), Err(301));
     // Counting needs the same permissions as listing.
-    for (who, prefix, expected) in
+    for (caller_name, prefix, expected) in
         [(PREFIX_ADMIN, "10.2", 400), ("anonymous", "10.1", 402), (PREFIX_ADMIN, "10.9", 301)]
     {
-        let (caller, mut work) = (caller(who), Work::new(1_000));
+        let (caller, mut work) = (caller(caller_name), Work::new(1_000));
         let counted = block_on(registry.count(Handle::from(prefix), None, 9, &caller, &mut work));
-        assert_eq!(counted.map_err(|error| error.response_code().0), Err(expected), "{who} {prefix}");
+        assert_eq!(counted.map_err(|error| error.response_code().0), Err(expected), "{caller_name} {prefix}");
     }
     let closed = fixture(kind, Settings { list_handles: false, ..Settings::default() });
     let listed =
@@ -365,11 +369,11 @@ fn sessions_require_authentication(kind: StoreKind) {
 fn futures_are_send(kind: StoreKind) {
     fn assert_send<T: Send>(_: T) {}
     let (registry, work) = (fixture(kind, Settings::default()), &mut Work::new(1_000));
-    let (who, prefix) = (caller("operator"), Handle::from("10.1"));
-    assert_send(registry.resolve(&Query::new(prefix), &who, work));
-    assert_send(registry.write(&home("10.1"), &who, NOW, work));
-    assert_send(registry.list(prefix, None, 1, &who, work));
-    assert_send(registry.list_homed(None, 1, &who, work));
+    let (caller_name, prefix) = (caller("operator"), Handle::from("10.1"));
+    assert_send(registry.resolve(&Query::new(prefix), &caller_name, work));
+    assert_send(registry.write(&home("10.1"), &caller_name, NOW, work));
+    assert_send(registry.list(prefix, None, 1, &caller_name, work));
+    assert_send(registry.list_homed(None, 1, &caller_name, work));
     assert_send(registry.authorize(&Operation::ListHomed, &Reference::parse("x"), work));
     assert_send(registry.keys(prefix, work));
 }
@@ -480,7 +484,7 @@ fn keys_for_authentication(kind: StoreKind) {
     };
     assert_eq!(keys("10.1/A"), [301, 300]);
     assert!(keys("10.1/none").is_empty());
-    assert!(keys("10.9/a").is_empty(), "records of other services authenticate nobody");
+    assert!(keys("10.9/a").is_empty(), "records of other services grant no authentication");
 }
 
 /// Reverse lookup finds records by their public values, in as many requests as its budget needs.
@@ -506,8 +510,8 @@ fn reverse_lookup(kind: StoreKind) {
         vec![typed(1, "URL.mobile", "https://a/3"), typed(2, "sum", "2")],
     );
     put_record(registry.store(), "10.9/left", vec![url_value(1, "https://a/left behind")]);
-    put_record(registry.store(), "10.1/ended", vec![url_value(1, "https://a/ended")]);
-    commit(registry.store(), Edit::Tombstone { name: "10.1/ended".into(), expect: Expect::Live });
+    put_record(registry.store(), "10.1/retired", vec![url_value(1, "https://a/retired")]);
+    commit(registry.store(), Edit::Tombstone { name: "10.1/retired".into(), expect: Expect::Live });
     let find = |caller_name: &str, prefix: Option<&str>, terms: &[(&str, &str)], steps| {
         let mut search = Search::default();
         search.prefix = prefix.map(Into::into);
@@ -545,7 +549,7 @@ fn reverse_lookup(kind: StoreKind) {
     // One value has to match both patterns.
     check(None, &[("SUM", "2*"), ("sum", "*2")], &["10.1/One", "10.2/three"]);
     check(None, &[("SUM", "1*"), ("SUM", "*2")], &[]);
-    for (who, expected) in [
+    for (caller_name, expected) in [
         ("anonymous", Err(402)),
         ("300:10.1/server", Ok(1)),
         ("301:10.1/finder", Ok(1)),
@@ -554,9 +558,9 @@ fn reverse_lookup(kind: StoreKind) {
         ("300:10.1/homes", Err(400)),
         (PREFIX_ADMIN, Err(400)),
     ] {
-        let found = find(who, None, &[("URL", "https://a/1")], 1_000);
-        assert_eq!(found.map(|found| found.len()), expected, "{who}");
-        assert_eq!(find(who, None, &[], 1_000).map(|_| 1), expected, "{who}");
+        let found = find(caller_name, None, &[("URL", "https://a/1")], 1_000);
+        assert_eq!(found.map(|found| found.len()), expected, "{caller_name}");
+        assert_eq!(find(caller_name, None, &[], 1_000).map(|_| 1), expected, "{caller_name}");
     }
     let mut search = Search::default();
     search.with_values = true;

@@ -34,7 +34,7 @@ proptest! {
         by_type: bool,
         public_only: bool,
         in_session: bool,
-        who in prop::sample::select(vec!["anonymous", "300:10.1/b", READER, "operator"]),
+        caller_name in prop::sample::select(vec!["anonymous", "300:10.1/b", READER, "operator"]),
     ) {
         let registry = registry();
         let mut stored = record.clone();
@@ -42,14 +42,14 @@ proptest! {
         put_record(registry.store(), "10.1/x", stored);
         let types = if by_type { vec![&b"NOTE."[..]] } else { vec![] };
         let query = Query { indexes, types, public_only, in_session, ..Query::new(Handle::from("10.1/x")) };
-        let outcome = block_on(registry.resolve(&query, &caller(who), &mut Work::new(10_000)));
+        let outcome = block_on(registry.resolve(&query, &caller(caller_name), &mut Work::new(10_000)));
         if let Ok(Resolution::Values(values)) = outcome {
             prop_assert!(!values.is_empty());
             for value in values {
                 let permissions = value.permissions;
                 let is_readable = permissions.is_public()
-                    || !public_only && [READER, "operator"].contains(&who) && permissions.has(Permissions::ADMIN_READ);
-                prop_assert!(is_readable, "{who} got {value:?}");
+                    || !public_only && [READER, "operator"].contains(&caller_name) && permissions.has(Permissions::ADMIN_READ);
+                prop_assert!(is_readable, "{caller_name} got {value:?}");
                 let selected = query.indexes.is_empty() && query.types.is_empty()
                     || query.indexes.contains(&value.index)
                     || by_type && value.has_type("NOTE");

@@ -28,7 +28,7 @@ registrant create here    ?!!++!!!---!---+!-???!!!
 registrant contact        0+++0+00++++++++++???+00
 registrant rename         ?+++-+-----+---+--???+--
 registrant admins         ?+++-+------------???+--
-prefix given              ?+++-----------+--???---
+prefix by name            ?+++-----------+--???---
 prefix next               ?+++-----------+--???---
 prefix out of range       ?++---------------???---
 prefix taken              ?ccc-----------c--???---
@@ -47,11 +47,11 @@ name mint                 ?+++-+---+---+----???+--
 name reserve              ?+++-+---+---+----???+--
 name update               ?+++-+---+---+----???+--
 name update reserved      ?+++0+00-+---+--00???+00
-name update given         ?+++--+------+----???---
+name update transferred   ?+++--+------+----???---
 name update no such       ?0000000-0---0--00???000
-name end                  ?+++-+---+---+----???+--
-name end reserved         ?+++0+00-+---+--00???+00
-name end given            ?+++--+------+----???---
+name retire               ?+++-+---+---+----???+--
+name retire reserved      ?+++0+00-+---+--00???+00
+name retire transferred   ?+++--+------+----???---
 name read                 ++++++++++++++++++???+++
 name read hidden          0+++0+00++++++++00???+00
 name read reserved        0+++0+00++++++++00???+00
@@ -59,34 +59,34 @@ names listed reserved     0+++0+00++++++++00???+00
 batch create              ?+++-+---+---+----???+--
 batch update              ?+++-+---+---+----???+--
 batch reserved            ?+++-+---+---+----???+--
-batch given               ?+++--+------+----???---
-give name                 ?+++-+----+---+---???+--
-give name reserved        ?+++!+!!--+---+---???+!!
-give name of another      ?+++--+-------+---???---
-give prefix               ?+++-+----+---+---???+--
-give agency               ?+++----------+---???---
-force name                ?++---------------???---
-force agency              ?++---------------???---
+batch transferred         ?+++--+------+----???---
+transfer name             ?+++-+----+---+---???+--
+transfer name reserved    ?+++!+!!--+---+---???+!!
+transfer name of A2       ?+++--+-------+---???---
+transfer prefix           ?+++-+----+---+---???+--
+transfer agency           ?+++----------+---???---
+force transfer name       ?++---------------???---
+force transfer agency     ?++---------------???---
 accept name               ?+++-+0---+---+---???+00
 decline name              ?+++++0+--+---+---???+00
 read transfer             ?+++++0+++++++++++???+00
 accept prefix             ?+++-+0---+---+---???+00
 accept agency             ?+++-000--0---+-0-???000
-native create             ?+++-+---+---+----???+--
-native create reserved    ?ccc-c---c---c----???c--
-native overwrite          ?+++-+---+---+----???+--
-native modify             ?+++-+---+---+----???+--
-native modify reserved    000000000000000000000000
-native modify given       ?+++--+------+----???---
-native delete             ?+++-+---+---+----???+--
-native delete reserved    ?00000000000000000???000
-native delete no such     ?00000000000000000???000
-native delete prefix      ?cc---------------???---
-native derived prefix     000000000000000000000000
-native home               ?++---------------???---
-native home parties       !!!!!!!!!!!!!!!!!!!!!!!!
-native list               ?+++-+--++++++++--+??+--
-native read hidden        ?+++-+--++++++++--+??+--
+handle create             ?+++-+---+---+----???+--
+handle create reserved    ?ccc-c---c---c----???c--
+handle overwrite          ?+++-+---+---+----???+--
+handle modify             ?+++-+---+---+----???+--
+handle modify reserved    000000000000000000000000
+handle modify transferred ?+++--+------+----???---
+handle delete             ?+++-+---+---+----???+--
+handle delete reserved    ?00000000000000000???000
+handle delete no such     ?00000000000000000???000
+handle delete prefix      ?cc---------------???---
+handle derived prefix     000000000000000000000000
+handle home               ?++---------------???---
+handle home registry      !!!!!!!!!!!!!!!!!!!!!!!!
+handle list               ?+++-+--++++++++--+??+--
+handle read hidden        ?+++-+--++++++++--+??+--
 history of reserved       0+++0+00++++++++00???+00
 changes of reserved       0+++0+00++++++++00???+00
 ";
@@ -133,9 +133,9 @@ fn run_operation(fixture: &RegistryFixture, operation: &str, caller: &Caller) ->
             let admins = Some(vec!["300:10.9/evil".into()]);
             fixture.execute_as(&RegistrantChange { id: a1(), admins, ..Default::default() }, caller).map(drop)
         }
-        "prefix given" | "prefix next" | "prefix out of range" | "prefix taken" | "prefix derived" => {
+        "prefix by name" | "prefix next" | "prefix out of range" | "prefix taken" | "prefix derived" => {
             let prefix = match operation {
-                "prefix given" => Some("10.71500"),
+                "prefix by name" => Some("10.71500"),
                 "prefix out of range" => Some("10.5555"),
                 "prefix taken" => Some(PREFIX_A2),
                 "prefix derived" => Some("10.71002.1"),
@@ -184,11 +184,11 @@ fn run_operation(fixture: &RegistryFixture, operation: &str, caller: &Caller) ->
         }
         "name update" => fixture.update(&name("x"), "https://b/", caller),
         "name update reserved" => fixture.update(&name("r"), "https://b/", caller),
-        "name update given" => fixture.update(&name("given"), "https://b/", caller),
+        "name update transferred" => fixture.update(&name("transferred"), "https://b/", caller),
         "name update no such" => fixture.update(&name("none"), "https://b/", caller),
-        "name end" => fixture.retire(&name("x"), caller),
-        "name end reserved" => fixture.retire(&name("r"), caller),
-        "name end given" => fixture.retire(&name("given"), caller),
+        "name retire" => fixture.retire(&name("x"), caller),
+        "name retire reserved" => fixture.retire(&name("r"), caller),
+        "name retire transferred" => fixture.retire(&name("transferred"), caller),
         "name read" => block_on(registry.registered(&name("x"), caller, NOW, budget)).map(drop),
         "name read hidden" => {
             let found = block_on(registry.registered(&name("x"), caller, NOW, budget))?;
@@ -202,23 +202,25 @@ fn run_operation(fixture: &RegistryFixture, operation: &str, caller: &Caller) ->
             let reserved = names.iter().find(|item| item.state == NameState::Reserved);
             reserved.map(drop).ok_or_else(not_visible)
         }
-        "batch create" | "batch update" | "batch reserved" | "batch given" => {
+        "batch create" | "batch update" | "batch reserved" | "batch transferred" => {
             let suffix = match operation {
                 "batch create" => "new",
                 "batch update" => "X",
                 "batch reserved" => "R",
-                _ => "GIVEN",
+                _ => "TRANSFERRED",
             };
             let mut outcomes = fixture.batch(&[batch_line(1, request(&name(suffix), "https://b/"))], caller);
             outcomes.remove(0).result.map(drop)
         }
-        "give name" => fixture.transfer(names("x"), "A2", false, caller).map(drop),
-        "give name reserved" => fixture.transfer(names("r"), "A2", false, caller).map(drop),
-        "give name of another" => fixture.transfer(names("given"), "A1", false, caller).map(drop),
-        "give prefix" => fixture.transfer(What::Prefix(PREFIX_A1.into()), "B1", false, caller).map(drop),
-        "give agency" => fixture.transfer(What::Agency("alpha".into()), "beta", false, caller).map(drop),
-        "force name" => fixture.transfer(names("x"), "A2", true, caller).map(drop),
-        "force agency" => fixture.transfer(What::Agency("alpha".into()), "beta", true, caller).map(drop),
+        "transfer name" => fixture.transfer(names("x"), "A2", false, caller).map(drop),
+        "transfer name reserved" => fixture.transfer(names("r"), "A2", false, caller).map(drop),
+        "transfer name of A2" => fixture.transfer(names("transferred"), "A1", false, caller).map(drop),
+        "transfer prefix" => fixture.transfer(What::Prefix(PREFIX_A1.into()), "B1", false, caller).map(drop),
+        "transfer agency" => fixture.transfer(What::Agency("alpha".into()), "beta", false, caller).map(drop),
+        "force transfer name" => fixture.transfer(names("x"), "A2", true, caller).map(drop),
+        "force transfer agency" => {
+            fixture.transfer(What::Agency("alpha".into()), "beta", true, caller).map(drop)
+        }
         "accept name" | "decline name" | "read transfer" | "accept prefix" | "accept agency" => {
             let operator = &Caller::Operator;
             let id = match operation {
@@ -239,54 +241,52 @@ fn run_operation(fixture: &RegistryFixture, operation: &str, caller: &Caller) ->
                 .execute_as(&TransferDecision { id, accept: operation != "decline name" }, caller)
                 .map(drop)
         }
-        "native create" | "native create reserved" => {
-            let name = name(if operation == "native create" { "new" } else { "R" });
+        "handle create" | "handle create reserved" => {
+            let name = name(if operation == "handle create" { "new" } else { "R" });
             let values = vec![Value::new(1, "URL", "https://a/")];
             fixture.write(&created(&name, values, false), caller)
         }
-        "native overwrite" => {
+        "handle overwrite" => {
             let name = name("x");
             let values = vec![Value::new(1, "URL", "https://b/"), admin_value(100, "300:10.9/key")];
             fixture.write(&created(&name, values, true), caller)
         }
-        "native modify" | "native modify reserved" | "native modify given" => {
-            let name = name(
-                operation
-                    .rsplit(' ')
-                    .next()
-                    .filter(|last| *last == "given")
-                    .unwrap_or(if operation == "native modify" { "x" } else { "r" }),
-            );
+        "handle modify" | "handle modify reserved" | "handle modify transferred" => {
+            let name = name(match operation {
+                "handle modify" => "x",
+                "handle modify reserved" => "r",
+                _ => "transferred",
+            });
             let values = vec![Value::new(1, "URL", "https://b/")];
             fixture.write(&Write::Modify { name: Handle::from(&*name), values, force: false }, caller)
         }
-        "native delete" | "native delete reserved" | "native delete no such" => {
+        "handle delete" | "handle delete reserved" | "handle delete no such" => {
             let name = name(match operation {
-                "native delete" => "x",
-                "native delete reserved" => "r",
+                "handle delete" => "x",
+                "handle delete reserved" => "r",
                 _ => "none",
             });
             fixture.write(&Write::Delete { name: Handle::from(&*name), for_ever: false }, caller)
         }
-        "native delete prefix" => {
+        "handle delete prefix" => {
             let name = format!("0.NA/{PREFIX_A1}");
             fixture.write(&Write::Delete { name: Handle::from(&*name), for_ever: false }, caller)
         }
-        "native derived prefix" => {
+        "handle derived prefix" => {
             let name = format!("0.NA/{PREFIX_A1}.5");
             fixture.write(&created(&name, vec![admin_value(100, "300:10.9/key")], false), caller)
         }
-        "native home" => fixture.write(&Write::Home { prefix: Handle::from("0.NA/10.5") }, caller),
-        "native home parties" => {
+        "handle home" => fixture.write(&Write::Home { prefix: Handle::from("0.NA/10.5") }, caller),
+        "handle home registry" => {
             fixture.write(&Write::Home { prefix: Handle::from("0.NA/0.TENDOT") }, caller)
         }
-        "native list" => {
+        "handle list" => {
             let list = registry.list(Handle::from(PREFIX_A1), None, 100, caller, budget);
             let found = block_on(list)?;
             assert!(found.names.contains(&"10.71000/x".into()));
             Ok(())
         }
-        "native read hidden" => {
+        "handle read hidden" => {
             let name = name("x");
             let query = Query { public_only: false, indexes: vec![5], ..Query::new(Handle::from(&*name)) };
             Ok(block_on(registry.resolve(&query, caller, budget)).map(drop)?)

@@ -77,7 +77,7 @@ fn attack_p7_prefix_take_over() {
     assert_eq!(write(&fixture, &Write::Home { prefix: Handle::from("0.NA/0.NA") }, &Caller::Operator), '+');
     for letter in "nAB123kws".chars() {
         let caller = fixture.caller(letter);
-        for (name, there) in [
+        for (name, rejected_with) in [
             ("0.NA/10.71000", 'c'),
             ("0.na/10.71000.5", ' '),
             ("0.NA/10.71002.5", ' '),
@@ -85,10 +85,10 @@ fn attack_p7_prefix_take_over() {
             ("0.TENDOT/agency/evil", '0'),
             ("0.tendot/token/evil", '0'),
         ] {
-            let expected = match (there, letter) {
+            let expected = match (rejected_with, letter) {
                 (' ', 'n') => '?',
                 (' ', _) => '-',
-                (there, _) => there,
+                (rejected_with, _) => rejected_with,
             };
             let found = write(&fixture, &create(name, vec![admin_value(100, KEY)]), &caller);
             assert_eq!(found, expected, "{name} by {letter}");
@@ -172,8 +172,11 @@ fn attack_p8_previous_holder_keys() {
     let new = fixture.caller('3');
     assert_eq!(attempts(&new, "10.71000/new"), ['+'; 8]);
     // A name under the prefix with another owner stays with that owner.
-    assert_eq!(outcome_letter(&fixture.update("10.71000/given", "https://b/", &new)), '-');
-    assert_eq!(outcome_letter(&fixture.update("10.71000/given", "https://b/", &fixture.caller('2'))), '+');
+    assert_eq!(outcome_letter(&fixture.update("10.71000/transferred", "https://b/", &new)), '-');
+    assert_eq!(
+        outcome_letter(&fixture.update("10.71000/transferred", "https://b/", &fixture.caller('2'))),
+        '+'
+    );
     // A name transfer removes the old keys from the record.
     fixture.transfer(What::Names(vec![own.into()]), "A2", true, &Caller::Operator).unwrap();
     assert_eq!(write(&fixture, &modify(own), &key_caller("300:10.9/two")), '+');
@@ -222,18 +225,18 @@ fn attack_p9_races(kind: StoreKind) {
         let to = fixture.id("B1");
         Box::new(move |store| store.execute(&forced(What::Prefix(PREFIX_A1.into()), &to)))
     };
-    let given = |fixture: &RegistryFixture| -> CommitHook {
+    let transferred = |fixture: &RegistryFixture| -> CommitHook {
         let to = fixture.id("A2");
         Box::new(move |store| store.execute(&forced(What::Names(vec![name.into()]), &to)))
     };
-    let ended = |_: &RegistryFixture| -> CommitHook {
+    let closed = |_: &RegistryFixture| -> CommitHook {
         Box::new(move |store| store.execute(&forced(What::Agency("alpha".into()), "beta")))
     };
     for attempt in [put, change, end, native, made, token, give] {
         check('1', attempt, &revoked, '?');
         check('k', attempt, &unlisted, '-');
-        check('A', attempt, &ended, '?');
-        check('1', attempt, &ended, '+');
+        check('A', attempt, &closed, '?');
+        check('1', attempt, &closed, '+');
     }
     for letter in ['1', 'k', 'A'] {
         for attempt in [put, change, end, native, made, give] {
@@ -242,7 +245,7 @@ fn attack_p9_races(kind: StoreKind) {
     }
     for letter in ['1', 'k'] {
         for attempt in [change, end, native] {
-            check(letter, attempt, &given, '-');
+            check(letter, attempt, &transferred, '-');
         }
     }
     // A transfer is accepted only while the proposer still has the subject.

@@ -38,9 +38,9 @@ fn random_commands(kind: StoreKind) {
         StoreKind::Postgres => (1_500, 5_000),
     };
     let steps = repetitions("TENDOT_TEST_MODEL_STEPS", ordinary, full);
-    let given = std::env::var("TENDOT_TEST_SEED").ok().and_then(|seed| seed.parse().ok());
+    let from_env = std::env::var("TENDOT_TEST_SEED").ok().and_then(|seed| seed.parse().ok());
     // A fixed seed, so that no run fails by chance.
-    let seed = given.unwrap_or(7);
+    let seed = from_env.unwrap_or(7);
     println!("TENDOT_TEST_SEED={seed}");
     let (store, _directory) = empty_store(kind);
     let mut model = RegistryModel::new(store, seed);
@@ -73,7 +73,7 @@ fn random_commands(kind: StoreKind) {
 /// Caller of a command.
 #[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
 enum ModelActor {
-    Nobody,
+    Anonymous,
     Operator,
     Agency(String),
     Registrant(Box<str>),
@@ -154,9 +154,9 @@ impl RegistryModel {
             let random = model.rng.bytes();
             let (name, contact) = (format!("Registrant {number}").into(), None);
             let new = NewRegistrant { agency: Some(agency.as_str().into()), name, contact, admins, random };
-            let made = model.execute_as_operator(&new);
-            model.registrants.insert(made.id.clone(), ModelRegistrant { agency, keys });
-            model.new_token(ModelActor::Registrant(made.id));
+            let created = model.execute_as_operator(&new);
+            model.registrants.insert(created.id.clone(), ModelRegistrant { agency, keys });
+            model.new_token(ModelActor::Registrant(created.id));
         }
         for number in 0..6 {
             model.new_prefix(number == 2);
@@ -173,8 +173,8 @@ impl RegistryModel {
 
     fn execute_as<T: Task>(&self, task: &T, actor: &ModelActor) -> Result<T::Done, Refusal> {
         let caller = self.caller(actor);
-        let carried = block_on(self.registry.carry_out(task, &caller, self.now, &mut budget()));
-        carried.map(|carried| carried.done)
+        let outcome = block_on(self.registry.carry_out(task, &caller, self.now, &mut budget()));
+        outcome.map(|outcome| outcome.done)
     }
 
     #[track_caller]
@@ -194,8 +194,8 @@ impl RegistryModel {
         let ids: Vec<_> = self.registrants.keys().cloned().collect();
         let registrant = self.rng.pick(&ids).clone();
         let new = NewPrefix { registrant: registrant.clone(), prefix: None, test, policy: Policy::default() };
-        let made = self.execute_as_operator(&new);
-        self.prefixes.insert(made.prefix.to_string(), ModelPrefix { holder: registrant, test });
+        let created = self.execute_as_operator(&new);
+        self.prefixes.insert(created.prefix.to_string(), ModelPrefix { holder: registrant, test });
     }
 
     fn new_token(&mut self, actor: ModelActor) {
@@ -207,16 +207,16 @@ impl RegistryModel {
         let random = self.rng.bytes();
         let (scopes, prefixes, expires, label) = (None, Vec::new(), None, None);
         let new = NewToken { role, subject: Some(subject), scopes, prefixes, expires, label, random };
-        let made = self.execute_as_operator(&new);
-        let shown = block_on(self.registry.by_token(&new.text(), self.now, &mut budget())).unwrap();
-        self.tokens.insert(actor, (Caller::Token(shown.unwrap()), made.id, true));
+        let created = self.execute_as_operator(&new);
+        let caller = block_on(self.registry.by_token(&new.text(), self.now, &mut budget())).unwrap();
+        self.tokens.insert(actor, (Caller::Token(caller.unwrap()), created.id, true));
     }
 
     fn caller(&self, actor: &ModelActor) -> Caller {
         match actor {
-            ModelActor::Nobody => Caller::Anonymous,
+            ModelActor::Anonymous => Caller::Anonymous,
             ModelActor::Operator => Caller::Operator,
-            ModelActor::Key(written) => key_caller(written),
+            ModelActor::Key(identity) => key_caller(identity),
             token => self.tokens[token].0.clone(),
         }
     }
@@ -224,7 +224,7 @@ impl RegistryModel {
     /// Whether a caller is authenticated.
     fn authenticated(&self, actor: &ModelActor) -> Expected {
         let is_authenticated = match actor {
-            ModelActor::Nobody => false,
+            ModelActor::Anonymous => false,
             ModelActor::Operator | ModelActor::Key(_) => true,
             ModelActor::Agency(code) => !self.agencies[code] && self.tokens[actor].2,
             ModelActor::Registrant(_) => self.tokens[actor].2,
@@ -235,7 +235,7 @@ impl RegistryModel {
     fn may_act_for(&self, actor: &ModelActor, registrant: &str) -> bool {
         let member = &self.registrants[registrant];
         match actor {
-            ModelActor::Nobody => false,
+            ModelActor::Anonymous => false,
             ModelActor::Operator => true,
             ModelActor::Agency(code) => *code == member.agency,
             ModelActor::Registrant(id) => **id == *registrant,
@@ -250,7 +250,7 @@ impl RegistryModel {
     fn step(&mut self, step: u64) {
         let actor = self.actor();
         let kind = self.rng.below(100);
-        let (done, expected, found) = match kind {
+        let (command, expected, found) = match kind {
             0..25 => self.register(step, &actor),
             25..40 => self.update(step, &actor),
             40..45 => self.retire(step, &actor),
@@ -262,14 +262,14 @@ impl RegistryModel {
             96..98 => self.token(&actor),
             _ => self.add_parties(step),
         };
-        assert_eq!(found, expected, "step {step}: {done} by {actor:?}");
-        *self.outcomes.entry(format!("{done} {found}")).or_default() += 1;
+        assert_eq!(found, expected, "step {step}: {command} by {actor:?}");
+        *self.outcomes.entry(format!("{command} {found}")).or_default() += 1;
     }
 
     fn actor(&mut self) -> ModelActor {
         let members: Vec<_> = self.registrants.keys().cloned().collect();
         match self.rng.below(20) {
-            0 => ModelActor::Nobody,
+            0 => ModelActor::Anonymous,
             1..4 => ModelActor::Operator,
             4..9 => {
                 let codes: Vec<_> = self.agencies.keys().cloned().collect();
@@ -344,8 +344,8 @@ impl RegistryModel {
         self.authenticated(actor)?;
         self.prefixes.get(prefix).ok_or('0')?;
         let name = self.names.get(&name.to_ascii_uppercase()).ok_or('0')?;
-        let is_for = self.may_act_for(actor, &self.owner(prefix, name));
-        match (name.state, is_for) {
+        let is_allowed = self.may_act_for(actor, &self.owner(prefix, name));
+        match (name.state, is_allowed) {
             (NameState::Reserved, false) => Err('0'),
             (_, false) => Err('-'),
             (NameState::Tombstone, _) => Err('g'),
@@ -405,7 +405,7 @@ impl RegistryModel {
         for (outcome, expected) in outcomes.unwrap().iter().zip(&expected) {
             let found = match &outcome.result {
                 Ok(status) => status.name().to_owned(),
-                refused => outcome_letter(refused).to_string(),
+                rejected => outcome_letter(rejected).to_string(),
             };
             assert_eq!(found, *expected, "step {step}: {outcome:?} by {actor:?}");
         }
@@ -414,36 +414,38 @@ impl RegistryModel {
     }
 
     fn line(&mut self, prefix: &str, name: &str, url: &str, actor: &ModelActor) -> String {
-        let there = self.names.get(&name.to_ascii_uppercase()).cloned();
-        let judged = |model: &Self| -> Result<&'static str, char> {
+        let existing = self.names.get(&name.to_ascii_uppercase()).cloned();
+        let judge = |model: &Self| -> Result<&'static str, char> {
             model.authenticated(actor)?;
             let holder = &model.prefixes.get(prefix).ok_or('0')?.holder;
-            let Some(there) = &there else {
+            let Some(existing) = &existing else {
                 return model.may_register(prefix, name, actor).map(|()| "created");
             };
-            let is_for = model.may_act_for(actor, &model.owner(prefix, there));
-            match there.state {
-                NameState::Registered | NameState::Reserved if is_for && there.url == url => Ok("unchanged"),
-                NameState::Registered | NameState::Reserved if is_for => Ok("updated"),
+            let is_allowed = model.may_act_for(actor, &model.owner(prefix, existing));
+            match existing.state {
+                NameState::Registered | NameState::Reserved if is_allowed && existing.url == url => {
+                    Ok("unchanged")
+                }
+                NameState::Registered | NameState::Reserved if is_allowed => Ok("updated"),
                 NameState::Registered => Err('-'),
-                _ if is_for || model.may_act_for(actor, holder) => Err('c'),
+                _ if is_allowed || model.may_act_for(actor, holder) => Err('c'),
                 _ => Err('-'),
             }
         };
-        match judged(self) {
+        match judge(self) {
             Ok("created") => self.insert(name, NameState::Registered, url),
             Ok("updated") => self.names.get_mut(&name.to_ascii_uppercase()).unwrap().url = url.into(),
             Ok(_) => {}
-            Err(refused) => return refused.to_string(),
+            Err(letter) => return letter.to_string(),
         }
-        expected_status(there.as_ref().map(|there| there.url == url))
+        expected_status(existing.as_ref().map(|existing| existing.url == url))
     }
 
     /// A write by the Handle protocol.
     fn handle_write(&mut self, step: u64, actor: &ModelActor) -> (&'static str, char, char) {
         let (prefix, name) = self.name(step);
         let url = format!("https://example.org/{step}");
-        let there = self.names.get(&name.to_ascii_uppercase()).cloned();
+        let existing = self.names.get(&name.to_ascii_uppercase()).cloned();
         let value = || Value::new(1, "URL", url.clone());
         let handle = Handle::from(&*name);
         let kind = self.rng.below(3);
@@ -457,22 +459,22 @@ impl RegistryModel {
         };
         let now = Now { elapsed: Duration::ZERO, unix: self.now / 1_000 };
         let found = block_on(self.registry.write(&write, &self.caller(actor), now, &mut budget()));
-        let is_public = there.as_ref().is_some_and(|there| there.state == NameState::Registered);
+        let is_public = existing.as_ref().is_some_and(|existing| existing.state == NameState::Registered);
         let expected = (|| {
             let holder = &self.prefixes.get(&prefix).ok_or('0')?.holder;
             if kind == 0 {
-                match there.as_ref().map(|there| there.state) {
+                match existing.as_ref().map(|existing| existing.state) {
                     Some(NameState::Registered) => return Err('c'),
                     Some(NameState::Tombstone) => return Err('g'),
                     _ => {}
                 }
                 self.authenticated(actor)?;
-                if let Some(there) = &there {
+                if let Some(existing) = &existing {
                     // Only the owner learns that a reserved name is taken; keys have to be in the prefix record, too.
                     let is_key = matches!(actor, ModelActor::Key(_));
-                    let is_told = self.may_act_for(actor, &self.owner(&prefix, there))
+                    let may_know = self.may_act_for(actor, &self.owner(&prefix, existing))
                         && (!is_key || self.may_act_for(actor, holder));
-                    return Err(if is_told { 'c' } else { '-' });
+                    return Err(if may_know { 'c' } else { '-' });
                 }
                 self.may_act_for(actor, holder).then_some(()).ok_or('-')?;
                 return self.has_quota_left(&prefix).then_some(()).ok_or('f');
@@ -481,8 +483,8 @@ impl RegistryModel {
                 return Err('0');
             }
             self.authenticated(actor)?;
-            let there = there.as_ref().filter(|_| is_public).ok_or('0')?;
-            self.may_act_for(actor, &self.owner(&prefix, there)).then_some(()).ok_or('-')
+            let existing = existing.as_ref().filter(|_| is_public).ok_or('0')?;
+            self.may_act_for(actor, &self.owner(&prefix, existing)).then_some(()).ok_or('-')
         })();
         if expected.is_ok() {
             match kind {
@@ -500,10 +502,10 @@ impl RegistryModel {
         match what {
             What::Names(names) => {
                 let mut seen = BTreeSet::new();
-                for given in names {
-                    let (prefix, _) = given.split_once('/').unwrap();
+                for transferred in names {
+                    let (prefix, _) = transferred.split_once('/').unwrap();
                     self.prefixes.get(prefix).ok_or('!')?;
-                    let name = self.names.get(&given.to_ascii_uppercase()).ok_or('!')?;
+                    let name = self.names.get(&transferred.to_ascii_uppercase()).ok_or('!')?;
                     let owner = self.owner(prefix, name);
                     match (name.state, self.may_act_for(actor, &owner)) {
                         (NameState::Reserved, false) => return Err('!'),
@@ -512,7 +514,7 @@ impl RegistryModel {
                         _ if *owner == *to => return Err('c'),
                         _ => {}
                     }
-                    seen.insert(given.to_ascii_uppercase()).then_some(()).ok_or('!')?;
+                    seen.insert(transferred.to_ascii_uppercase()).then_some(()).ok_or('!')?;
                     from.insert(owner);
                 }
             }
@@ -536,10 +538,10 @@ impl RegistryModel {
     fn apply_transfer(&mut self, what: &What, to: &str) {
         match what {
             What::Names(names) => {
-                for given in names {
-                    let (prefix, _) = given.split_once('/').unwrap();
+                for transferred in names {
+                    let (prefix, _) = transferred.split_once('/').unwrap();
                     let is_holder = *self.prefixes[prefix].holder == *to;
-                    let name = self.names.get_mut(&given.to_ascii_uppercase()).unwrap();
+                    let name = self.names.get_mut(&transferred.to_ascii_uppercase()).unwrap();
                     name.owner = (!is_holder).then(|| to.into());
                 }
             }
@@ -583,14 +585,14 @@ impl RegistryModel {
             (!force || *actor == ModelActor::Operator).then_some(()).ok_or('-')?;
             self.may_transfer(&what, &to, actor)
         });
-        if let (Ok(from), Ok(made)) = (&expected, &found) {
+        if let (Ok(from), Ok(created)) = (&expected, &found) {
             let state = if force { TransferState::Done } else { TransferState::Proposed };
-            assert_eq!((made.state, made.from.iter().cloned().collect()), (state, from.clone()));
+            assert_eq!((created.state, created.from.iter().cloned().collect()), (state, from.clone()));
             if force {
                 self.apply_transfer(&what, &to);
             }
-            let given = ModelTransfer { what, from: from.clone(), to, by: actor.clone(), state };
-            self.transfers.insert(made.id.clone(), given);
+            let transfer = ModelTransfer { what, from: from.clone(), to, by: actor.clone(), state };
+            self.transfers.insert(created.id.clone(), transfer);
         }
         ("transfer", expected_letter(expected.map(drop)), outcome_letter(&found))
     }
@@ -603,40 +605,40 @@ impl RegistryModel {
         let id = self.rng.pick(&open).clone();
         let accept = self.rng.below(4) > 0;
         let found = self.execute_as(&TransferDecision { id: id.clone(), accept }, actor);
-        let given = self.transfers[&id].clone();
+        let transfer = self.transfers[&id].clone();
         let expected = self.authenticated(actor).and_then(|()| {
             let is_agency =
                 |code: &str| *actor == ModelActor::Operator || *actor == ModelActor::Agency(code.to_owned());
-            let (gives, receives) = match &given.what {
-                What::Agency(code) => (is_agency(code), is_agency(&given.to)),
+            let (gives, receives) = match &transfer.what {
+                What::Agency(code) => (is_agency(code), is_agency(&transfer.to)),
                 _ => {
-                    let gives = given.from.iter().any(|from| self.may_act_for(actor, from));
-                    (gives, self.may_act_for(actor, &given.to))
+                    let gives = transfer.from.iter().any(|from| self.may_act_for(actor, from));
+                    (gives, self.may_act_for(actor, &transfer.to))
                 }
             };
             (gives || receives).then_some(()).ok_or('0')?;
-            match (given.state, accept) {
+            match (transfer.state, accept) {
                 (TransferState::Proposed, _) => {}
                 (TransferState::Done, true) | (TransferState::Declined, false) => return Ok(false),
                 _ => return Err('c'),
             }
             (receives || !accept).then_some(()).ok_or('-')?;
             if accept {
-                let from = self.may_transfer(&given.what, &given.to, &given.by);
-                let from = from.map_err(|said| if said == '-' { 'c' } else { said })?;
-                (from == given.from).then_some(()).ok_or('c')?;
+                let from = self.may_transfer(&transfer.what, &transfer.to, &transfer.by);
+                let from = from.map_err(|letter| if letter == '-' { 'c' } else { letter })?;
+                (from == transfer.from).then_some(()).ok_or('c')?;
             }
             Ok(true)
         });
         if expected == Ok(true) {
             if accept {
-                self.apply_transfer(&given.what, &given.to);
+                self.apply_transfer(&transfer.what, &transfer.to);
             }
             self.transfers.get_mut(&id).unwrap().state =
                 if accept { TransferState::Done } else { TransferState::Declined };
         }
         // Keeps the number of transfers small.
-        if given.state != TransferState::Proposed {
+        if transfer.state != TransferState::Proposed {
             self.transfers.remove(&id);
         }
         ("decide", expected_letter(expected.map(drop)), outcome_letter(&found))
@@ -672,11 +674,11 @@ impl RegistryModel {
         }
         let found = self.execute_as(&TokenEnd { id }, actor);
         let expected = self.authenticated(actor).and_then(|()| {
-            let is_for = match &owner {
+            let is_allowed = match &owner {
                 ModelActor::Registrant(id) => self.may_act_for(actor, id),
                 owner => *actor == ModelActor::Operator || actor == owner,
             };
-            is_for.then_some(()).ok_or('0')
+            is_allowed.then_some(()).ok_or('0')
         });
         if expected.is_ok() {
             self.tokens.get_mut(&owner).unwrap().2 = false;
@@ -765,8 +767,8 @@ fn expected_letter(expected: Expected) -> char {
     expected.err().unwrap_or('+')
 }
 
-fn expected_status(there: Option<bool>) -> String {
-    match there {
+fn expected_status(existing: Option<bool>) -> String {
+    match existing {
         None => "created",
         Some(true) => "unchanged",
         Some(false) => "updated",
