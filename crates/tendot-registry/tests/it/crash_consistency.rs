@@ -10,13 +10,13 @@ use std::time::Duration;
 
 use tendot_registry::party::{NewAgency, NewPrefix, NewRegistrant, Policy};
 use tendot_registry::transfer::{NewTransfer, TransferState, What};
-use tendot_registry::{Caller, Settings};
+use tendot_registry::{Caller, Registry, Settings};
 use tendot_store::{AnyStore, Edit, Embedded, Store};
 use tendot_testing::{block_on, ram_dir, repetitions};
 
 use crate::fixtures::check_invariants;
 use crate::fixtures::registry_fixture::*;
-use crate::support::{Registry, copy_dir};
+use crate::support::copy_dir;
 
 /// Set in the child process: the directory of its store.
 const CHILD_DIR_ENV: &str = "TENDOT_TEST_CRASH_DIR";
@@ -126,7 +126,7 @@ fn run_and_kill(directory: &Path, delay: Duration) -> BTreeSet<String> {
 
 /// Checks that all reported changes are complete; returns the number of complete changes that were not reported.
 fn check(directory: &Path, reported: &BTreeSet<String>) -> usize {
-    let registry = Registry::new(Embedded::open(directory).unwrap().into(), Settings::default());
+    let registry = Registry::new(Embedded::open(directory).unwrap(), Settings::default());
     check_invariants(&registry);
     let operator = &Caller::Operator;
     let mut budget_left = budget();

@@ -5,13 +5,12 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use tendot_proto::record::ValueList;
 use tendot_proto::{Handle, Permissions, Reference, Value, Work};
-use tendot_registry::{Error, Limits, Note, Operation, Query, Settings, Write};
+use tendot_registry::{Error, Limits, Note, Operation, Query, Registry, Settings, Write};
 use tendot_store::{Edit, Embedded, Expect, Memory, Store};
 use tendot_testing::{block_on, ram_dir, wait_until};
 
 use crate::fixtures::HookedStore;
 use crate::fixtures::handle_fixture::*;
-use crate::support::Registry;
 
 const ADMIN: &str = "300:10.1/a";
 
@@ -365,7 +364,7 @@ fn hooked_registry(fill_more: impl Fn(&Memory), edits: Vec<Edit>) -> (Registry, 
     for edit in edits {
         store.before_commit(move |store| commit(store, edit));
     }
-    (Registry::new(store.clone().into(), Settings::default()), store)
+    (Registry::new(store.clone(), Settings::default()), store)
 }
 
 /// A permission that is revoked between plan and commit is not used.

@@ -6,14 +6,14 @@ use tendot_proto::auth::Challenge;
 use tendot_proto::record::{HashOption, Server, Site};
 use tendot_proto::{Handle, Permissions, Reference, Value, Work};
 use tendot_registry::{
-    Caller, Error, Neighbours, Operation, Page, Query, Resolution, Said, Search, Settings, Share,
+    Caller, Error, Neighbours, Operation, Page, Query, Registry, Resolution, Said, Search, Settings, Share,
     TemplateSettings, Write,
 };
 use tendot_store::{Edit, EditKind, Expect, Store};
 use tendot_testing::block_on;
 
 use crate::fixtures::handle_fixture::*;
-use crate::support::{Registry, StoreKind, store_tests};
+use crate::support::{StoreKind, store_tests};
 
 store_tests!(memory, postgres => {
     response_codes_by_caller,

@@ -11,7 +11,7 @@ use tendot_registry::party::{
     NewAgency, NewPrefix, NewRegistrant, NewToken, Policy, PrefixChange, RegistrantChange, Role, TokenEnd,
 };
 use tendot_registry::transfer::{NewTransfer, TransferDecision, TransferState, What};
-use tendot_registry::{Caller, Error, Query, Refusal, Resolution, Settings, Task, Write};
+use tendot_registry::{Caller, Error, Query, Refusal, Registry, Resolution, Settings, Task, Write};
 use tendot_store::AnyStore;
 use tendot_testing::{SeededRng, block_on, repetitions};
 
@@ -20,7 +20,7 @@ use crate::fixtures::registry_fixture::{
     admin_value, batch_line, budget, key_caller, outcome_letter, request, request_from_json,
 };
 use crate::support::stores::empty_store;
-use crate::support::{Registry, StoreKind, store_tests};
+use crate::support::{StoreKind, store_tests};
 
 store_tests!(memory, embedded, postgres => { random_commands });
 

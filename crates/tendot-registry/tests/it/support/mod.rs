@@ -4,9 +4,6 @@ pub(crate) mod stores;
 
 pub(crate) use stores::{StoreKind, copy_dir, open_postgres};
 
-/// Registry over a store of any kind.
-pub(crate) type Registry = tendot_registry::Registry<tendot_store::AnyStore>;
-
 /// Makes a test of each case for each store: `postgres::case` calls `case(StoreKind::Postgres)`.
 macro_rules! store_tests {
     ($($store:ident),+ => $cases:tt) => {
