@@ -1,4 +1,4 @@
-//! The crate opens no socket, reads no file and no clock, has no SQL and no randomness of its own.
+//! The sources of the crate use no sockets, files, clocks, SQL or randomness: all of that is passed in.
 
 use std::fs;
 use std::path::Path;
@@ -31,12 +31,12 @@ fn no_sockets_files_clocks_or_sql() {
             }
             files += 1;
             let text = fs::read_to_string(&path).unwrap();
-            // To wait for another takes no socket and no clock.
+            // Locks of Tokio need no runtime.
             let code = text.split("#[cfg(test)]\nmod tests").next().unwrap().replace("tokio::sync", "");
             for word in FORBIDDEN {
                 assert!(!code.contains(word), "{} has {word}", path.display());
             }
         }
     }
-    assert!(files > 20, "only {files} files were looked at");
+    assert!(files > 20, "only {files} files were read");
 }

@@ -1,12 +1,13 @@
-//! What holds for any record and any question.
+//! Properties of resolution and overwriting that hold for random records and queries.
 
-mod scene;
-
-use pollster::block_on;
 use proptest::prelude::*;
-use scene::{BEFORE, NOW, admin, caller, overwrite, put, registry, values, write};
 use tendot_proto::{Handle, Permissions, Value, Work};
 use tendot_registry::{Query, Resolution};
+use tendot_testing::block_on;
+
+use crate::fixtures::handle_fixture::{
+    FIXTURE_TIMESTAMP, NOW, admin_value, caller, overwrite, put_record, registry, stored_values, write,
+};
 
 const READER: &str = "300:10.1/a";
 
@@ -25,7 +26,7 @@ fn record() -> impl Strategy<Value = Vec<Value<'static>>> {
 }
 
 proptest! {
-    /// Nobody gets what they may not read, and what nobody may read is never answered.
+    /// Callers get only values that they may read; values without read permission are never returned.
     #[test]
     fn hidden_values_stay_hidden(
         record in record(),
@@ -33,47 +34,47 @@ proptest! {
         by_type: bool,
         public_only: bool,
         in_session: bool,
-        who in prop::sample::select(vec!["anonymous", "300:10.1/b", READER, "operator"]),
+        caller_name in prop::sample::select(vec!["anonymous", "300:10.1/b", READER, "operator"]),
     ) {
         let registry = registry();
         let mut stored = record.clone();
-        stored.push(admin(100, 0x0400, READER));
-        put(registry.store(), "10.1/x", stored);
+        stored.push(admin_value(100, 0x0400, READER));
+        put_record(registry.store(), "10.1/x", stored);
         let types = if by_type { vec![&b"NOTE."[..]] } else { vec![] };
         let query = Query { indexes, types, public_only, in_session, ..Query::new(Handle::from("10.1/x")) };
-        let outcome = block_on(registry.resolve(&query, &caller(who), &mut Work::new(10_000)));
+        let outcome = block_on(registry.resolve(&query, &caller(caller_name), &mut Work::new(10_000)));
         if let Ok(Resolution::Values(values)) = outcome {
             prop_assert!(!values.is_empty());
             for value in values {
                 let permissions = value.permissions;
-                let may = permissions.is_public()
-                    || !public_only && [READER, "operator"].contains(&who) && permissions.has(Permissions::ADMIN_READ);
-                prop_assert!(may, "{who} got {value:?}");
+                let is_readable = permissions.is_public()
+                    || !public_only && [READER, "operator"].contains(&caller_name) && permissions.has(Permissions::ADMIN_READ);
+                prop_assert!(is_readable, "{caller_name} got {value:?}");
                 let selected = query.indexes.is_empty() && query.types.is_empty()
                     || query.indexes.contains(&value.index)
                     || by_type && value.has_type("NOTE");
-                prop_assert!(selected, "{value:?} was not asked for");
+                prop_assert!(selected, "{value:?} was not selected");
             }
         }
     }
 
-    /// After an overwrite the record is what was given, and only what changed has a new date; or nothing changed.
+    /// An overwrite stores the given values, with new timestamps only for those that changed; or it changes nothing.
     #[test]
     fn overwriting(old in record(), new in record()) {
         let registry = registry();
-        put(registry.store(), "10.1/x", old.clone());
-        let before = values(registry.store(), "10.1/x").unwrap();
+        put_record(registry.store(), "10.1/x", old.clone());
+        let before = stored_values(registry.store(), "10.1/x").unwrap();
         let outcome = write(&registry, "operator", &overwrite("10.1/x", new.clone()));
-        let after = values(registry.store(), "10.1/x").unwrap();
-        let undated = |value: &Value<'static>| Value { timestamp: 0, ..value.clone() };
+        let after = stored_values(registry.store(), "10.1/x").unwrap();
+        let without_timestamp = |value: &Value<'static>| Value { timestamp: 0, ..value.clone() };
         match outcome {
             Ok(done) if done.revision.is_some() => {
-                prop_assert_eq!(after.iter().map(undated).collect::<Vec<_>>(), new);
+                prop_assert_eq!(after.iter().map(without_timestamp).collect::<Vec<_>>(), new);
                 for value in &after {
-                    let kept = before.contains(value);
-                    let date = if kept { BEFORE } else { u32::try_from(NOW.unix).unwrap() };
-                    prop_assert_eq!(value.timestamp, date);
-                    prop_assert_eq!(kept, old.contains(&undated(value)));
+                    let is_unchanged = before.contains(value);
+                    let timestamp = if is_unchanged { FIXTURE_TIMESTAMP } else { u32::try_from(NOW.unix).unwrap() };
+                    prop_assert_eq!(value.timestamp, timestamp);
+                    prop_assert_eq!(is_unchanged, old.contains(&without_timestamp(value)));
                 }
             }
             Ok(_) => {

@@ -1,4 +1,4 @@
-//! Metadata in every format, as in the files beside; pybtex, bibtexparser and rispy have read those for them.
+//! Metadata in every format, compared with files; pybtex, bibtexparser and rispy can read those of their formats.
 
 use std::path::Path;
 
@@ -10,12 +10,12 @@ const URL: &str = "https://example.org/a_b?c=%7Bd%7D&e#f";
 
 #[test]
 fn all_formats() {
-    for what in ["article", "party", "place"] {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/metadata");
-        let given = std::fs::read(folder.join(format!("{what}.json"))).unwrap();
-        let kernel = Kernel::from_json(&given).unwrap_or_else(|faults| panic!("{what}: {faults:?}"));
-        let as_given: serde_json::Value = serde_json::from_slice(&given).unwrap();
-        assert_eq!(serde_json::from_str::<serde_json::Value>(&kernel.to_json()).unwrap(), as_given);
+    for document in ["article", "party", "place"] {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/metadata");
+        let input = std::fs::read(folder.join(format!("{document}.json"))).unwrap();
+        let kernel = Kernel::from_json(&input).unwrap_or_else(|faults| panic!("{document}: {faults:?}"));
+        let as_json: serde_json::Value = serde_json::from_slice(&input).unwrap();
+        assert_eq!(serde_json::from_str::<serde_json::Value>(&kernel.to_json()).unwrap(), as_json);
         for format in Format::ALL {
             let written = format.write(&kernel, &FACTS, Some(URL));
             let (ending, is_json) = match format {
@@ -33,8 +33,8 @@ fn all_formats() {
                 serde_json::to_string_pretty(&value).unwrap() + "\n"
             };
             let written = if is_json { pretty() } else { written.clone() };
-            let file = folder.join(format!("{what}.{ending}"));
-            if std::env::var_os("TENDOT_WRITE_EXPECTED").is_some() {
+            let file = folder.join(format!("{document}.{ending}"));
+            if std::env::var_os("TENDOT_TEST_UPDATE_SNAPSHOTS").is_some() {
                 std::fs::write(&file, &written).unwrap();
             }
             let expected = std::fs::read_to_string(&file).unwrap_or_default();
@@ -46,7 +46,7 @@ fn all_formats() {
 }
 
 #[test]
-fn what_the_other_view_keeps() {
+fn system_metadata_round_trip() {
     let text = r#"{"doiName":"10.70000/1","referentType":"CreativeWork","referentSubType":"Film",
         "referentName":[{"value":"Nosferatu","type":"Title"}],
         "relatedIdentifiers":[{"identifier":{"nonUriValue":"10.70000/2","type":"DOI"},"relatedRole":"Clip"}],
@@ -54,14 +54,14 @@ fn what_the_other_view_keeps() {
             "creationDate":{"date":"1922"}}}"#;
     let kernel = Kernel::from_json(text.as_bytes()).unwrap();
     assert_eq!(kernel, System::from_json(text.as_bytes()).unwrap().into());
-    let kept = concat!(
+    let stored = concat!(
         r#"{"primaryReferentType":"Creation","referentCreation":{"name":[{"value":"Nosferatu","type":"Title"}],"#,
         r#""structuralType":"Restricted","mode":["Restricted"],"character":["Restricted"],"type":["Film"],"#,
         r#""principalAgent":[{"name":{"value":"Murnau, F. W.","type":"Name"},"role":"Director"}],"#,
         r#""linkedCreation":[{"identifier":[{"nonUriValue":"10.70000/2","type":"DOI"}],"linkedCreationRole":"Clip"}],"#,
         r#""creationDate":{"date":"1922"}}}"#
     );
-    assert_eq!(kernel.to_json(), kept);
+    assert_eq!(kernel.to_json(), stored);
     let check = |from: &str, to: &str, expected: &str| {
         let faults = Kernel::from_json_of(text.replacen(from, to, 1).as_bytes(), "10.70000/1").unwrap_err();
         assert_eq!(faults[0].to_string(), expected);
