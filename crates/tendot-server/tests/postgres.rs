@@ -2,10 +2,6 @@
 
 #![allow(clippy::duplicate_mod, reason = "each file has its own services")]
 
-#[path = "changes.rs"]
-mod changes;
-#[path = "kept.rs"]
-mod kept;
 #[path = "native_attacks_rights.rs"]
 mod native_attacks_rights;
 #[path = "native_kept.rs"]
@@ -14,15 +10,3 @@ mod native_kept;
 mod native_recorded;
 #[path = "native_service.rs"]
 mod native_service;
-#[path = "recorded.rs"]
-mod recorded;
-#[path = "redirect.rs"]
-mod redirect;
-#[path = "registered.rs"]
-mod registered;
-#[path = "reports.rs"]
-mod reports;
-#[path = "rest.rs"]
-mod rest;
-#[path = "reverse.rs"]
-mod reverse;

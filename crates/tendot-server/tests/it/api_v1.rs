@@ -1,65 +1,66 @@
-//! The registry over HTTP: one suite, over each store.
-
-mod client;
-mod server;
+//! The registry API over each store: parties, DOI names, batches, transfers.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 
-use client::{Client, joined, lines};
 use serde_json::{Value as Json, json};
-use server::{Found, Service, TOKEN, store};
-use tendot_store::{Change, Edit, Embedded, Memory, Store};
+use tendot_store::{Edit, Embedded, Memory, Store as _};
+use tendot_testing::http::{HttpResponse, read_to_close};
+use tendot_testing::ram_dir;
 
-/// Each test over each store.
-macro_rules! over_stores {
+use crate::support::api_client::ApiClient;
+use crate::support::http_server::{TOKEN, TestServer};
+use crate::support::stores::StoreKind;
+
+/// Runs each function, which takes a client, as a test over each store.
+macro_rules! over_all_stores {
     ($($test:ident),+ $(,)?) => {
         mod memory {
             $(#[test]
             fn $test() {
-                super::$test(&super::Client::start(super::Memory::new()));
+                super::$test(&super::ApiClient::start(super::Memory::new()));
             })+
         }
 
         mod embedded {
             $(#[test]
             fn $test() {
-                let directory = tempfile::tempdir().unwrap();
-                super::$test(&super::Client::start(super::Embedded::open(directory.path()).unwrap()));
+                let directory = super::ram_dir();
+                super::$test(&super::ApiClient::start(super::Embedded::open(directory.path()).unwrap()));
             })+
         }
 
         mod postgres {
             $(#[test]
             fn $test() {
-                super::$test(&super::Client::start(super::store::postgres()));
+                super::$test(&super::ApiClient::start(super::StoreKind::Postgres.create()));
             })+
         }
     };
 }
 
-over_stores!(
+over_all_stores!(
     parties,
-    deposits,
+    registrations,
     conditions,
-    keys,
+    idempotency_keys,
     metadata,
     reserved_names,
-    ended_names,
+    retired_names,
     policies,
     batches,
-    batches_again,
-    batches_with_gaps,
-    batches_of_another_form,
+    batches_are_replayed,
+    batches_resume_after_gaps,
+    batch_keys_are_bound_to_the_body,
     refused_lines,
-    tables,
-    rows_that_come_slowly,
-    rows_that_are_too_long,
-    a_token_is_revoked_in_the_middle_of_a_batch,
+    csv_batches,
+    slow_csv_rows,
+    oversized_csv_rows,
+    token_revoked_during_a_batch,
     transfers,
-    an_agency_ends,
-    what_is_not_understood,
+    agency_closes,
+    malformed_requests,
 );
 
 fn kernel(title: &str) -> Json {
@@ -69,7 +70,7 @@ fn kernel(title: &str) -> Json {
         "principalAgent": [{"name": {"value": "Bak, Per", "type": "Name"}, "role": "Author"}]}})
 }
 
-fn parties<S: Store + 'static>(client: &Client<S>) {
+fn parties(client: &ApiClient) {
     let none = &Json::Null;
     client.check("POST", "/agencies", "", &json!({"code": "A", "name": "A"}), (401, "unauthenticated"));
     client.check(
@@ -79,14 +80,14 @@ fn parties<S: Store + 'static>(client: &Client<S>) {
         &json!({"code": "A", "name": "A"}),
         (401, "not-authenticated"),
     );
-    let scene = client.scene();
-    assert_eq!(scene.prefixes, ["10.70000", "10.70001"]);
+    let fixtures = client.create_fixtures();
+    assert_eq!(fixtures.prefixes, ["10.70000", "10.70001"]);
     client.check("POST", "/agencies", TOKEN, &json!({"code": "a", "name": "x"}), (409, "agency-exists"));
     client.check("POST", "/agencies", TOKEN, &json!({"code": "a b", "name": "x"}), (422, "bad-code"));
     client.check(
         "POST",
         "/agencies",
-        &scene.agencies[0],
+        &fixtures.agency_tokens[0],
         &json!({"code": "C", "name": "C"}),
         (403, "not-yours"),
     );
@@ -95,26 +96,29 @@ fn parties<S: Store + 'static>(client: &Client<S>) {
     client.check("GET", "/agencies/a", "", none, (200, ""));
     client.check("GET", "/agencies/c", "", none, (404, "not-found"));
     // An agency has registrants of its own.
-    let made = client.told(
+    let created = client.json(
         "POST",
         "/registrants",
-        &scene.agencies[0],
+        &fixtures.agency_tokens[0],
         &[],
         &json!({"name": "New", "contact": "a@b.c"}),
     );
-    assert_eq!((made.status, &made.json["agency"]), (201, &json!("A")));
-    let path = format!("/registrants/{}", made.json["id"].as_str().unwrap());
-    assert_eq!(client.check("GET", &path, &scene.agencies[0], none, (200, ""))["contact"], "a@b.c");
-    assert_eq!(client.check("GET", &path, &scene.agencies[1], none, (200, ""))["contact"], Json::Null);
-    client.check("PUT", &path, &scene.agencies[1], &json!({"name": "x"}), (403, "not-yours"));
+    assert_eq!((created.status, &created.json["agency"]), (201, &json!("A")));
+    let path = format!("/registrants/{}", created.json["id"].as_str().unwrap());
+    assert_eq!(client.check("GET", &path, &fixtures.agency_tokens[0], none, (200, ""))["contact"], "a@b.c");
     assert_eq!(
-        client.check("PUT", &path, &scene.agencies[0], &json!({"name": "Newer"}), (200, ""))["name"],
+        client.check("GET", &path, &fixtures.agency_tokens[1], none, (200, ""))["contact"],
+        Json::Null
+    );
+    client.check("PUT", &path, &fixtures.agency_tokens[1], &json!({"name": "x"}), (403, "not-yours"));
+    assert_eq!(
+        client.check("PUT", &path, &fixtures.agency_tokens[0], &json!({"name": "Newer"}), (200, ""))["name"],
         "Newer"
     );
     client.check(
         "POST",
         "/registrants",
-        &scene.agencies[0],
+        &fixtures.agency_tokens[0],
         &json!({"agency": "B", "name": "x"}),
         (403, "not-yours"),
     );
@@ -126,14 +130,14 @@ fn parties<S: Store + 'static>(client: &Client<S>) {
         (422, "no-such-agency"),
     );
     // Prefixes.
-    let body = json!({"registrant": scene.ids[1], "prefix": "10.70000"});
-    let told = client.check("POST", "/prefixes", TOKEN, &body, (409, "prefix-taken"));
-    assert_eq!(told["existing"], "10.70000");
+    let body = json!({"registrant": fixtures.registrants[1], "prefix": "10.70000"});
+    let response = client.check("POST", "/prefixes", TOKEN, &body, (409, "prefix-taken"));
+    assert_eq!(response["existing"], "10.70000");
     client.check(
         "POST",
         "/prefixes",
-        &scene.agencies[0],
-        &json!({"registrant": scene.ids[1]}),
+        &fixtures.agency_tokens[0],
+        &json!({"registrant": fixtures.registrants[1]}),
         (403, "not-yours"),
     );
     client.check("POST", "/prefixes", TOKEN, &json!({"registrant": "none"}), (422, "no-such-registrant"));
@@ -141,77 +145,82 @@ fn parties<S: Store + 'static>(client: &Client<S>) {
         "POST",
         "/prefixes",
         TOKEN,
-        &json!({"registrant": scene.ids[0], "prefix": "x"}),
+        &json!({"registrant": fixtures.registrants[0], "prefix": "x"}),
         (422, "bad-prefix"),
     );
-    client.make("/prefixes", &json!({"registrant": scene.ids[0], "prefix": "10.1234", "test": true}));
-    let listed = client.check("GET", &format!("/prefixes?registrant={}", scene.ids[0]), "", none, (200, ""));
+    client.create(
+        "/prefixes",
+        &json!({"registrant": fixtures.registrants[0], "prefix": "10.1234", "test": true}),
+    );
+    let listed = client.check(
+        "GET",
+        &format!("/prefixes?registrant={}", fixtures.registrants[0]),
+        "",
+        none,
+        (200, ""),
+    );
     assert_eq!(listed["items"].as_array().unwrap().len(), 2, "{listed}");
     assert_eq!(client.check("GET", "/prefixes/10.70001", "", none, (200, ""))["agency"], "B");
     // Tokens.
     client.check("GET", "/tokens", "", none, (401, "unauthenticated"));
-    let listed = client.check("GET", "/tokens", &scene.tokens[0], none, (200, ""));
+    let listed = client.check("GET", "/tokens", &fixtures.tokens[0], none, (200, ""));
     let items = listed["items"].as_array().unwrap();
     assert_eq!((items.len(), &items[0]["token"]), (1, &Json::Null), "{listed}");
     let path = format!("/tokens/{}", items[0]["id"].as_str().unwrap());
-    client.check("DELETE", &path, &scene.tokens[1], none, (404, "not-found"));
-    client.check("DELETE", &path, &scene.tokens[0], none, (204, ""));
-    client.check("GET", "/tokens", &scene.tokens[0], none, (401, "not-authenticated"));
+    client.check("DELETE", &path, &fixtures.tokens[1], none, (404, "not-found"));
+    client.check("DELETE", &path, &fixtures.tokens[0], none, (204, ""));
+    client.check("GET", "/tokens", &fixtures.tokens[0], none, (401, "not-authenticated"));
     let body = json!({"role": "agency", "subject": "B"});
-    client.check("POST", "/tokens", &scene.tokens[1], &body, (403, "not-yours"));
+    client.check("POST", "/tokens", &fixtures.tokens[1], &body, (403, "not-yours"));
     let body = json!({"role": "operator", "expires": "2001-01-01T00:00:00Z"});
     client.check("POST", "/tokens", TOKEN, &body, (422, "expired"));
-    let body = json!({"role": "registrant", "subject": scene.ids[1], "scopes": ["read"], "label": "CI"});
-    let token = client.make("/tokens", &body);
+    let body =
+        json!({"role": "registrant", "subject": fixtures.registrants[1], "scopes": ["read"], "label": "CI"});
+    let token = client.create("/tokens", &body);
     let body = json!({"name": "10.70001/x", "url": "https://example.org/"});
     client.check("POST", "/dois", token["token"].as_str().unwrap(), &body, (403, "out-of-scope"));
 }
 
-fn deposits<S: Store + 'static>(client: &Client<S>) {
-    let scene = client.scene();
-    let deposit = |name: &str| json!({"name": name, "url": "https://example.org/1"});
-    let told = client.told("POST", "/dois", &scene.tokens[0], &[], &deposit("10.70000/Abc"));
-    assert_eq!((told.status, told.head.header("location")), (201, Some("/api/v1/dois/10.70000/Abc")));
-    assert_eq!(told.json["values"][0]["index"], 1);
-    assert_eq!(told.json["values"][1]["data"]["value"]["handle"], "0.NA/10.70000");
-    assert_eq!(client.leads("10.70000/aBC"), (302, Some("https://example.org/1".into())));
-    let refused = client.check(
-        "POST",
-        "/dois",
-        &scene.tokens[0],
-        &deposit("10.70000/ABC"),
-        (409, "already-registered"),
-    );
+fn registrations(client: &ApiClient) {
+    let fixtures = client.create_fixtures();
+    let doi = |name: &str| json!({"name": name, "url": "https://example.org/1"});
+    let response = client.json("POST", "/dois", &fixtures.tokens[0], &[], &doi("10.70000/Abc"));
+    assert_eq!((response.status, response.http.header("location")), (201, Some("/api/v1/dois/10.70000/Abc")));
+    assert_eq!(response.json["values"][0]["index"], 1);
+    assert_eq!(response.json["values"][1]["data"]["value"]["handle"], "0.NA/10.70000");
+    assert_eq!(client.redirect_of("10.70000/aBC"), (302, Some("https://example.org/1".into())));
+    let refused =
+        client.check("POST", "/dois", &fixtures.tokens[0], &doi("10.70000/ABC"), (409, "already-registered"));
     assert_eq!(refused["existing"], "10.70000/Abc");
     assert!(refused["since"].is_string());
-    client.check("POST", "/dois", &scene.tokens[1], &deposit("10.70000/y"), (403, "not-yours"));
-    client.check("POST", "/dois", TOKEN, &deposit("10.9999/y"), (404, "no-such-prefix"));
-    client.check("POST", "/dois", TOKEN, &deposit("10.70000"), (422, "bad-name"));
-    client.check("POST", "/dois", TOKEN, &deposit("10.70000/a\u{202e}b"), (422, "bad-name"));
+    client.check("POST", "/dois", &fixtures.tokens[1], &doi("10.70000/y"), (403, "not-yours"));
+    client.check("POST", "/dois", TOKEN, &doi("10.9999/y"), (404, "no-such-prefix"));
+    client.check("POST", "/dois", TOKEN, &doi("10.70000"), (422, "bad-name"));
+    client.check("POST", "/dois", TOKEN, &doi("10.70000/a\u{202e}b"), (422, "bad-name"));
     client.check("POST", "/dois", TOKEN, &json!({"url": "https://example.org/"}), (422, "missing"));
     client.check("POST", "/dois", TOKEN, &json!({"name": "10.70000/n"}), (422, "missing"));
     for url in
         ["/a", "//example.org/", "javascript:alert(1)", "https://u:p@example.org/", "https://exаmple.org/"]
     {
-        let told = client.check(
+        let response = client.check(
             "POST",
             "/dois",
             TOKEN,
             &json!({"name": "10.70000/n", "url": url}),
             (422, "bad-url"),
         );
-        assert_eq!(told["pointer"], "/url");
+        assert_eq!(response["pointer"], "/url");
     }
     // Names are made.
-    let minted = client.make("/dois", &json!({"prefix": "10.70000", "url": "https://example.org/2"}));
+    let minted = client.create("/dois", &json!({"prefix": "10.70000", "url": "https://example.org/2"}));
     let name = minted["name"].as_str().unwrap();
     assert!(tendot_registry::doi::is_minted(name.strip_prefix("10.70000/").unwrap()), "{name}");
-    assert_eq!(client.leads(name).0, 302);
+    assert_eq!(client.redirect_of(name).0, 302);
     // Several places.
     let loc = "<locations><location href=\"https://example.org/loc\" weight=\"1\"/></locations>";
     let values = json!([{"index": 2, "type": "URL", "data": "https://example.org/b"}, {"index": 5, "type": "10320/loc", "data": loc}]);
-    let made = client.make("/dois", &json!({"name": "10.70000/many", "values": values}));
-    assert_eq!(made["values"].as_array().unwrap().len(), 3);
+    let created = client.create("/dois", &json!({"name": "10.70000/many", "values": values}));
+    assert_eq!(created["values"].as_array().unwrap().len(), 3);
     for index in [100, 1] {
         let values = json!([{"index": index, "type": "HS_ADMIN", "data": "x"}]);
         client.check(
@@ -224,17 +233,17 @@ fn deposits<S: Store + 'static>(client: &Client<S>) {
     }
     // What is given replaces, the rest stays.
     let body = json!({"url": "https://example.org/3"});
-    let changed = client.check("PUT", "/dois/10.70000/ABC", &scene.tokens[0], &body, (200, ""));
+    let changed = client.check("PUT", "/dois/10.70000/ABC", &fixtures.tokens[0], &body, (200, ""));
     assert_eq!(
         (&changed["name"], &changed["url"]),
         (&json!("10.70000/Abc"), &json!("https://example.org/3"))
     );
-    assert_eq!(client.leads("10.70000/abc"), (302, Some("https://example.org/3".into())));
-    client.check("PUT", "/dois/10.70000/abc", &scene.tokens[1], &body, (403, "not-yours"));
-    client.check("PUT", "/dois/10.70000/none", &scene.tokens[0], &body, (404, "not-found"));
+    assert_eq!(client.redirect_of("10.70000/abc"), (302, Some("https://example.org/3".into())));
+    client.check("PUT", "/dois/10.70000/abc", &fixtures.tokens[1], &body, (403, "not-yours"));
+    client.check("PUT", "/dois/10.70000/none", &fixtures.tokens[0], &body, (404, "not-found"));
     // Nothing is done for a rehearsal.
-    let told = client.told("POST", "/dois?dry-run=true", TOKEN, &[], &deposit("10.70000/dry"));
-    assert_eq!((told.status, client.leads("10.70000/dry").0), (200, 404));
+    let response = client.json("POST", "/dois?dry-run=true", TOKEN, &[], &doi("10.70000/dry"));
+    assert_eq!((response.status, client.redirect_of("10.70000/dry").0), (200, 404));
     let listed = client.check("GET", "/dois?prefix=10.70000&limit=2", "", &Json::Null, (200, ""));
     assert_eq!(listed["items"].as_array().unwrap().len(), 2);
     let path = format!("/dois?prefix=10.70000&after={}", listed["next"].as_str().unwrap());
@@ -242,138 +251,138 @@ fn deposits<S: Store + 'static>(client: &Client<S>) {
     assert_eq!((rest["items"].as_array().unwrap().len(), &rest["next"]), (1, &Json::Null), "{rest}");
 }
 
-fn conditions<S: Store + 'static>(client: &Client<S>) {
-    client.scene();
-    let made = client.told(
+fn conditions(client: &ApiClient) {
+    client.create_fixtures();
+    let created = client.json(
         "POST",
         "/dois",
         TOKEN,
         &[],
         &json!({"name": "10.70000/a", "url": "https://example.org/1"}),
     );
-    let tag = made.head.header("etag").unwrap().to_owned();
+    let tag = created.http.header("etag").unwrap().to_owned();
     let put = |url: &str, header: &str| {
-        client.told("PUT", "/dois/10.70000/a", TOKEN, &[header], &json!({"url": url}))
+        client.json("PUT", "/dois/10.70000/a", TOKEN, &[header], &json!({"url": url}))
     };
     let changed = put("https://example.org/2", &format!("If-Match: {tag}"));
     assert_eq!(changed.status, 200);
     let stale = put("https://example.org/3", &format!("If-Match: {tag}"));
     assert_eq!((stale.status, stale.json["code"].as_str()), (412, Some("changed")));
-    let read = client.told("GET", "/dois/10.70000/a", "", &[], &Json::Null);
-    assert_eq!(read.head.header("etag"), changed.head.header("etag"));
-    let same = format!("If-None-Match: {}", read.head.header("etag").unwrap());
-    assert_eq!(client.told("GET", "/dois/10.70000/a", "", &[&same], &Json::Null).status, 304);
+    let read = client.json("GET", "/dois/10.70000/a", "", &[], &Json::Null);
+    assert_eq!(read.http.header("etag"), changed.http.header("etag"));
+    let same = format!("If-None-Match: {}", read.http.header("etag").unwrap());
+    assert_eq!(client.json("GET", "/dois/10.70000/a", "", &[&same], &Json::Null).status, 304);
     assert_eq!(put("https://example.org/4", "If-None-Match: *").status, 412);
     let body = json!({"name": "10.70000/b", "url": "https://example.org/n"});
-    let other = client.told("PUT", "/dois/10.70000/new", TOKEN, &["If-None-Match: *"], &body);
+    let other = client.json("PUT", "/dois/10.70000/new", TOKEN, &["If-None-Match: *"], &body);
     assert_eq!((other.status, other.json["code"].as_str()), (422, Some("other-name")));
     // Who has it changes without the name being touched, and is told.
-    let tag = format!("If-None-Match: {}", read.head.header("etag").unwrap());
+    let tag = format!("If-None-Match: {}", read.http.header("etag").unwrap());
     let listed = client.check("GET", "/prefixes/10.70001", "", &Json::Null, (200, ""));
-    client.make("/transfers", &json!({"prefix": "10.70000", "to": listed["registrant"], "force": true}));
-    assert_eq!(client.told("GET", "/dois/10.70000/a", "", &[&tag], &Json::Null).status, 200);
-    let new = client.told(
+    client.create("/transfers", &json!({"prefix": "10.70000", "to": listed["registrant"], "force": true}));
+    assert_eq!(client.json("GET", "/dois/10.70000/a", "", &[&tag], &Json::Null).status, 200);
+    let new = client.json(
         "PUT",
         "/dois/10.70000/new",
         TOKEN,
         &["If-None-Match: *"],
         &json!({"url": "https://example.org/n"}),
     );
-    assert_eq!((new.status, client.leads("10.70000/new").0), (201, 302));
-    assert_eq!(client.leads("10.70000/a").1.as_deref(), Some("https://example.org/2"));
+    assert_eq!((new.status, client.redirect_of("10.70000/new").0), (201, 302));
+    assert_eq!(client.redirect_of("10.70000/a").1.as_deref(), Some("https://example.org/2"));
 }
 
-fn keys<S: Store + 'static>(client: &Client<S>) {
-    let scene = client.scene();
+fn idempotency_keys(client: &ApiClient) {
+    let fixtures = client.create_fixtures();
     let send = |token: &str, key: &str, url: &str| {
         let header = format!("Idempotency-Key: {key}");
-        client.told("POST", "/dois", token, &[&header], &json!({"prefix": "10.70000", "url": url}))
+        client.json("POST", "/dois", token, &[&header], &json!({"prefix": "10.70000", "url": url}))
     };
     let first = send(TOKEN, "k1", "https://example.org/1");
     let second = send(TOKEN, "k1", "https://example.org/1");
     assert_eq!((first.status, second.status), (201, 201));
-    assert_eq!(first.head.body, second.head.body);
-    assert!(first.head.header("location").is_some());
-    assert_eq!(first.head.header("location"), second.head.header("location"));
-    let replayed = [&first, &second].map(|told| told.head.header("idempotency-replayed"));
+    assert_eq!(first.http.body, second.http.body);
+    assert!(first.http.header("location").is_some());
+    assert_eq!(first.http.header("location"), second.http.header("location"));
+    let replayed = [&first, &second].map(|response| response.http.header("idempotency-replayed"));
     assert_eq!(replayed, [None, Some("true")]);
     let other = send(TOKEN, "k1", "https://example.org/2");
     assert_eq!((other.status, other.json["code"].as_str()), (422, Some("key-reused")));
     assert_ne!(send(TOKEN, "k2", "https://example.org/1").json["name"], first.json["name"]);
     // The key of another is another key.
-    assert_ne!(send(&scene.tokens[0], "k1", "https://example.org/1").json["name"], first.json["name"]);
+    assert_ne!(send(&fixtures.tokens[0], "k1", "https://example.org/1").json["name"], first.json["name"]);
     assert_eq!(send(TOKEN, &"k".repeat(256), "https://example.org/1").status, 400);
     let listed = client.check("GET", "/dois?prefix=10.70000", "", &Json::Null, (200, ""));
     assert_eq!(listed["items"].as_array().unwrap().len(), 3);
 }
 
-fn metadata<S: Store + 'static>(client: &Client<S>) {
-    client.scene();
-    let made = client.make(
+fn metadata(client: &ApiClient) {
+    client.create_fixtures();
+    let created = client.create(
         "/dois",
         &json!({"name": "10.70000/m", "url": "https://example.org/", "metadata": kernel("One")}),
     );
-    assert_eq!(made["metadata"]["referentCreation"]["name"][0]["value"], "One");
+    assert_eq!(created["metadata"]["referentCreation"]["name"][0]["value"], "One");
     let mut wrong = kernel("Two");
     wrong["referentCreation"]["mode"] = json!(["Visual", "Loud"]);
     let body = json!({"name": "10.70000/w", "url": "https://example.org/", "metadata": wrong});
-    let told = client.check("POST", "/dois", TOKEN, &body, (422, "bad-metadata"));
-    assert_eq!(told["pointer"], "/metadata/referentCreation/mode/1");
-    assert!(told["faults"][0]["allowed"].as_array().unwrap().contains(&json!("Audio")), "{told}");
+    let response = client.check("POST", "/dois", TOKEN, &body, (422, "bad-metadata"));
+    assert_eq!(response["pointer"], "/metadata/referentCreation/mode/1");
+    assert!(response["faults"][0]["allowed"].as_array().unwrap().contains(&json!("Audio")), "{response}");
     // An agency may want it.
     client.check("PUT", "/agencies/A", TOKEN, &json!({"metadata": "required"}), (200, ""));
     let body = json!({"name": "10.70000/n", "url": "https://example.org/"});
-    let told = client.check("POST", "/dois", TOKEN, &body, (422, "missing"));
-    assert_eq!(told["pointer"], "/metadata");
+    let response = client.check("POST", "/dois", TOKEN, &body, (422, "missing"));
+    assert_eq!(response["pointer"], "/metadata");
     client.check("PUT", "/dois/10.70000/m", TOKEN, &json!({"metadata": null}), (422, "missing"));
     client.check("PUT", "/dois/10.70000/m", TOKEN, &json!({"metadata": kernel("Other")}), (200, ""));
 }
 
-fn reserved_names<S: Store + 'static>(client: &Client<S>) {
-    let scene = client.scene();
+fn reserved_names(client: &ApiClient) {
+    let fixtures = client.create_fixtures();
     let reserve = json!({"name": "10.70000/r", "state": "reserved"});
-    let made = client.told("POST", "/dois", &scene.tokens[0], &[], &reserve);
-    assert_eq!((made.status, made.json["state"].as_str()), (201, Some("reserved")));
-    assert_eq!(client.leads("10.70000/r").0, 404);
+    let created = client.json("POST", "/dois", &fixtures.tokens[0], &[], &reserve);
+    assert_eq!((created.status, created.json["state"].as_str()), (201, Some("reserved")));
+    assert_eq!(client.redirect_of("10.70000/r").0, 404);
     client.check("GET", "/dois/10.70000/r", "", &Json::Null, (404, "not-found"));
-    client.check("GET", "/dois/10.70000/r", &scene.tokens[1], &Json::Null, (404, "not-found"));
-    client.check("GET", "/dois/10.70000/r", &scene.agencies[0], &Json::Null, (200, ""));
-    client.check("PUT", "/dois/10.70000/r", &scene.tokens[1], &json!({}), (404, "not-found"));
+    client.check("GET", "/dois/10.70000/r", &fixtures.tokens[1], &Json::Null, (404, "not-found"));
+    client.check("GET", "/dois/10.70000/r", &fixtures.agency_tokens[0], &Json::Null, (200, ""));
+    client.check("PUT", "/dois/10.70000/r", &fixtures.tokens[1], &json!({}), (404, "not-found"));
     let listed = client.check("GET", "/dois?prefix=10.70000", "", &Json::Null, (200, ""));
     assert_eq!(listed["items"], json!([]));
     client.check("POST", "/dois", TOKEN, &reserve, (409, "already-registered"));
     client.check(
         "PUT",
         "/dois/10.70000/r",
-        &scene.tokens[0],
+        &fixtures.tokens[0],
         &json!({"state": "registered"}),
         (422, "missing"),
     );
     let body = json!({"state": "registered", "url": "https://example.org/"});
-    client.check("PUT", "/dois/10.70000/r", &scene.tokens[0], &body, (200, ""));
-    assert_eq!(client.leads("10.70000/r").0, 302);
+    client.check("PUT", "/dois/10.70000/r", &fixtures.tokens[0], &body, (200, ""));
+    assert_eq!(client.redirect_of("10.70000/r").0, 302);
     client.check(
         "PUT",
         "/dois/10.70000/r",
-        &scene.tokens[0],
+        &fixtures.tokens[0],
         &json!({"state": "reserved"}),
         (409, "already-public"),
     );
     // What nobody ever saw can go.
-    client.make("/dois", &json!({"name": "10.70000/s", "state": "reserved"}));
+    client.create("/dois", &json!({"name": "10.70000/s", "state": "reserved"}));
     client.check("DELETE", "/dois/10.70000/s?dry-run=true", TOKEN, &Json::Null, (200, ""));
     let gone = client.check("DELETE", "/dois/10.70000/s", TOKEN, &Json::Null, (200, ""));
     assert_eq!(gone["state"], "removed");
-    client.make("/dois", &json!({"name": "10.70000/s", "state": "reserved"}));
+    client.create("/dois", &json!({"name": "10.70000/s", "state": "reserved"}));
 }
 
-fn ended_names<S: Store + 'static>(client: &Client<S>) {
-    let scene = client.scene();
-    client.make("/dois", &json!({"name": "10.70000/a", "url": "https://example.org/"}));
-    client.check("DELETE", "/dois/10.70000/a", &scene.tokens[1], &Json::Null, (403, "not-yours"));
-    let ended = client.check("DELETE", "/dois/10.70000/A", &scene.tokens[0], &Json::Null, (200, ""));
+fn retired_names(client: &ApiClient) {
+    let fixtures = client.create_fixtures();
+    client.create("/dois", &json!({"name": "10.70000/a", "url": "https://example.org/"}));
+    client.check("DELETE", "/dois/10.70000/a", &fixtures.tokens[1], &Json::Null, (403, "not-yours"));
+    let ended = client.check("DELETE", "/dois/10.70000/A", &fixtures.tokens[0], &Json::Null, (200, ""));
     assert_eq!(ended["state"], "tombstone");
-    assert_eq!(client.leads("10.70000/a").0, 410);
+    assert_eq!(client.redirect_of("10.70000/a").0, 410);
     assert_eq!(client.send("GET", "/api/handles/10.70000/a", "", &[], b"").status, 404);
     let read = client.check("GET", "/dois/10.70000/a", "", &Json::Null, (200, ""));
     assert_eq!((&read["state"], read["ended"].is_string()), (&json!("tombstone"), true));
@@ -384,49 +393,52 @@ fn ended_names<S: Store + 'static>(client: &Client<S>) {
     let history = client.check("GET", "/history/10.70000/a", "", &Json::Null, (200, ""));
     assert_eq!(history["items"].as_array().unwrap().len(), 2);
     // The same by another door.
-    client.make("/dois", &json!({"name": "10.70000/b", "url": "https://example.org/"}));
-    assert_eq!(client.send("DELETE", "/api/handles/10.70000/b", &scene.tokens[0], &[], b"").status, 200);
-    assert_eq!(client.leads("10.70000/b").0, 410);
+    client.create("/dois", &json!({"name": "10.70000/b", "url": "https://example.org/"}));
+    assert_eq!(client.send("DELETE", "/api/handles/10.70000/b", &fixtures.tokens[0], &[], b"").status, 200);
+    assert_eq!(client.redirect_of("10.70000/b").0, 410);
     // Names to try things out may go.
-    client.make("/prefixes", &json!({"registrant": scene.ids[0], "prefix": "10.5072", "test": true}));
+    client.create(
+        "/prefixes",
+        &json!({"registrant": fixtures.registrants[0], "prefix": "10.5072", "test": true}),
+    );
     for _ in 0..2 {
-        client.make("/dois", &json!({"name": "10.5072/t", "url": "https://example.org/"}));
+        client.create("/dois", &json!({"name": "10.5072/t", "url": "https://example.org/"}));
         client.check("DELETE", "/dois/10.5072/t", TOKEN, &Json::Null, (200, ""));
     }
 }
 
-fn policies<S: Store + 'static>(client: &Client<S>) {
-    client.scene();
+fn policies(client: &ApiClient) {
+    client.create_fixtures();
     let set = |policy: Json| {
-        client.told("PUT", "/prefixes/10.70000", TOKEN, &[], &json!({"policy": policy})).status
+        client.json("PUT", "/prefixes/10.70000", TOKEN, &[], &json!({"policy": policy})).status
     };
-    let deposit = |name: &str, url: &str| {
-        let told = client.told("POST", "/dois", TOKEN, &[], &json!({"name": name, "url": url}));
-        (told.status, told.json["code"].as_str().unwrap_or_default().to_owned())
+    let doi = |name: &str, url: &str| {
+        let response = client.json("POST", "/dois", TOKEN, &[], &json!({"name": name, "url": url}));
+        (response.status, response.json["code"].as_str().unwrap_or_default().to_owned())
     };
     assert_eq!(set(json!({"pattern": "[a-z]{2,4}"})), 200);
-    assert_eq!(deposit("10.70000/abc", "https://example.org/").0, 201);
-    assert_eq!(deposit("10.70000/abcde", "https://example.org/"), (422, "pattern".into()));
+    assert_eq!(doi("10.70000/abc", "https://example.org/").0, 201);
+    assert_eq!(doi("10.70000/abcde", "https://example.org/"), (422, "pattern".into()));
     assert_eq!(set(json!({"pattern": "("})), 422);
     assert_eq!(set(json!({"hosts": ["example.org"]})), 200);
-    assert_eq!(deposit("10.70000/h", "https://www.example.org/").0, 201);
-    assert_eq!(deposit("10.70000/i", "https://example.com/"), (422, "host".into()));
+    assert_eq!(doi("10.70000/h", "https://www.example.org/").0, 201);
+    assert_eq!(doi("10.70000/i", "https://example.com/"), (422, "host".into()));
     let body = br#"[{"index":1,"type":"URL","data":"https://example.com/"}]"#;
     let native = client.send("PUT", "/api/handles/10.70000/j", TOKEN, &[], body);
-    assert_eq!(native.status, 400, "{}", String::from_utf8_lossy(&native.body));
+    assert_eq!(native.status, 400, "{}", native.text());
     assert_eq!(set(json!({"quota": 4})), 200);
-    assert_eq!(deposit("10.70000/q1", "https://example.com/").0, 201);
-    assert_eq!(deposit("10.70000/q2", "https://example.com/").0, 201);
-    assert_eq!(deposit("10.70000/q3", "https://example.com/"), (507, "quota".into()));
+    assert_eq!(doi("10.70000/q1", "https://example.com/").0, 201);
+    assert_eq!(doi("10.70000/q2", "https://example.com/").0, 201);
+    assert_eq!(doi("10.70000/q3", "https://example.com/"), (507, "quota".into()));
     assert_eq!(set(json!({"confusable": "refuse"})), 200);
-    assert_eq!(deposit("10.70000/caf\u{e9}", "https://example.com/").0, 201);
-    assert_eq!(deposit("10.70000/cafe\u{301}", "https://example.com/"), (409, "confusable".into()));
+    assert_eq!(doi("10.70000/caf\u{e9}", "https://example.com/").0, 201);
+    assert_eq!(doi("10.70000/cafe\u{301}", "https://example.com/"), (409, "confusable".into()));
     assert_eq!(set(json!({"confusable": "warn"})), 200);
-    assert_eq!(deposit("10.70000/cafe\u{301}", "https://example.com/").0, 201);
+    assert_eq!(doi("10.70000/cafe\u{301}", "https://example.com/").0, 201);
 }
 
-fn batches<S: Store + 'static>(client: &Client<S>) {
-    let scene = client.scene();
+fn batches(client: &ApiClient) {
+    let fixtures = client.create_fixtures();
     // Of 5,000 lines each hundredth is bad, and each is told of, in order.
     let mut body = String::new();
     for number in 1..=5_000 {
@@ -436,9 +448,9 @@ fn batches<S: Store + 'static>(client: &Client<S>) {
             _ => format!("{{\"name\":\"10.70000/{number}\",\"url\":\"https://example.org/{number}\"}}\r\n"),
         };
     }
-    let told = client.batch(&scene.tokens[0], &["Content-Type: application/x-ndjson"], &body);
-    assert_eq!(told.len(), 5_000);
-    for (line, number) in told.iter().zip(1..) {
+    let response = client.batch(&fixtures.tokens[0], &["Content-Type: application/x-ndjson"], &body);
+    assert_eq!(response.len(), 5_000);
+    for (line, number) in response.iter().zip(1..) {
         let expected = if number % 100 == 0 { "refused" } else { "created" };
         assert_eq!((&line["line"], &line["status"]), (&json!(number), &json!(expected)), "{line}");
         if number % 100 == 0 {
@@ -446,8 +458,8 @@ fn batches<S: Store + 'static>(client: &Client<S>) {
             assert_eq!((&line["error"]["code"], &line["error"]["line"]), (&json!(code), &json!(number)));
         }
     }
-    assert_eq!(client.leads("10.70000/4999").0, 302);
-    assert_eq!(client.leads("10.70000/5000").0, 404);
+    assert_eq!(client.redirect_of("10.70000/4999").0, 302);
+    assert_eq!(client.redirect_of("10.70000/5000").0, 404);
     // Those that are there are changed, or not; lines of one batch hold in their order.
     let line = |name: &str, url: &str| format!("{{\"name\":\"{name}\",\"url\":\"{url}\"}}\n");
     let mut body =
@@ -459,21 +471,21 @@ fn batches<S: Store + 'static>(client: &Client<S>) {
     for number in 0..3_000 {
         lines += &line("10.70000/same", &format!("https://example.org/{number}"));
     }
-    let told = client.batch(&scene.tokens[0], &[], &lines);
-    let statuses: Vec<&str> = told.iter().take(6).map(|line| line["status"].as_str().unwrap()).collect();
+    let response = client.batch(&fixtures.tokens[0], &[], &lines);
+    let statuses: Vec<&str> = response.iter().take(6).map(|line| line["status"].as_str().unwrap()).collect();
     assert_eq!(statuses, ["unchanged", "updated", "created", "updated", "refused", "refused"]);
-    assert_eq!((&told[2]["line"], &told[3]["name"]), (&json!(4), &json!("10.70000/new")));
-    assert_eq!(client.leads("10.70000/same").1.as_deref(), Some("https://example.org/2999"));
+    assert_eq!((&response[2]["line"], &response[3]["name"]), (&json!(4), &json!("10.70000/new")));
+    assert_eq!(client.redirect_of("10.70000/same").1.as_deref(), Some("https://example.org/2999"));
     // A rehearsal.
-    let found = client.send(
+    let response = client.send(
         "POST",
         "/api/v1/dois/batch?dry-run=true",
-        &scene.tokens[0],
+        &fixtures.tokens[0],
         &[],
         line("10.70000/dry", "https://a.org/").as_bytes(),
     );
-    assert_eq!(lines_of(&found.body), ["created"]);
-    assert_eq!(client.leads("10.70000/dry").0, 404);
+    assert_eq!(response.json_lines()[0]["status"], "created");
+    assert_eq!(client.redirect_of("10.70000/dry").0, 404);
     // Who may not.
     for (token, status) in [("", 401), ("tendot_a_b", 401)] {
         assert_eq!(client.send("POST", "/api/v1/dois/batch", token, &[], b"{}").status, status);
@@ -483,18 +495,14 @@ fn batches<S: Store + 'static>(client: &Client<S>) {
         415
     );
     for kind in ["application/ndjson", "text/plain; charset=utf-8"] {
-        let told = client.batch(TOKEN, &[&format!("Content-Type: {kind}")], &body);
-        assert_eq!(told[0]["status"], "unchanged", "{kind}");
+        let response = client.batch(TOKEN, &[&format!("Content-Type: {kind}")], &body);
+        assert_eq!(response[0]["status"], "unchanged", "{kind}");
     }
     assert_eq!(client.batch(TOKEN, &[], ""), Vec::<Json>::new());
 }
 
-fn lines_of(body: &[u8]) -> Vec<String> {
-    lines(body).iter().map(|line| line["status"].as_str().unwrap().to_owned()).collect()
-}
-
-fn batches_again<S: Store + 'static>(client: &Client<S>) {
-    client.scene();
+fn batches_are_replayed(client: &ApiClient) {
+    client.create_fixtures();
     let body: String = (0..2_500)
         .map(|number| format!("{{\"prefix\":\"10.70000\",\"url\":\"https://example.org/{number}\"}}\n"))
         .collect();
@@ -502,16 +510,16 @@ fn batches_again<S: Store + 'static>(client: &Client<S>) {
     let first = client.send("POST", "/api/v1/dois/batch", TOKEN, &[key], body.as_bytes());
     let second = client.send("POST", "/api/v1/dois/batch", TOKEN, &[key], body.as_bytes());
     assert_eq!(first.body, second.body);
-    assert_eq!(lines(&first.body).len(), 2_500);
+    assert_eq!(first.json_lines().len(), 2_500);
     for other in
         [format!("{body}{{}}\n"), body[..body.len() - 100].to_owned(), body.replacen("/7\"", "/x\"", 1)]
     {
-        let found = client.send("POST", "/api/v1/dois/batch", TOKEN, &[key], other.as_bytes());
-        assert_eq!(found.status, 422, "{}", String::from_utf8_lossy(&found.body));
+        let response = client.send("POST", "/api/v1/dois/batch", TOKEN, &[key], other.as_bytes());
+        assert_eq!(response.status, 422, "{}", response.text());
     }
     // One that is cut off goes on where it was: nothing is made twice, and all is told.
     let half = body.len() / 2;
-    let mut stream = client.service.connect();
+    let mut stream = client.server.connect();
     let head = format!(
         "POST /api/v1/dois/batch HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {TOKEN}\r\nIdempotency-Key: batch-2\r\n\
          Content-Length: {}\r\n\r\n",
@@ -524,10 +532,12 @@ fn batches_again<S: Store + 'static>(client: &Client<S>) {
     drop(stream);
     let resumed =
         client.send("POST", "/api/v1/dois/batch", TOKEN, &["Idempotency-Key: batch-2"], body.as_bytes());
-    let told = lines(&resumed.body);
-    assert_eq!(told.len(), 2_500);
-    let names: BTreeMap<&str, u64> =
-        told.iter().map(|line| (line["name"].as_str().unwrap(), line["line"].as_u64().unwrap())).collect();
+    let response = resumed.json_lines();
+    assert_eq!(response.len(), 2_500);
+    let names: BTreeMap<&str, u64> = response
+        .iter()
+        .map(|line| (line["name"].as_str().unwrap(), line["line"].as_u64().unwrap()))
+        .collect();
     assert_eq!(names.len(), 2_500);
     let mut all = 0;
     let mut after = String::new();
@@ -544,8 +554,8 @@ fn batches_again<S: Store + 'static>(client: &Client<S>) {
 }
 
 /// What was under way when the service ended, while later lines were done, is done now, and only that.
-fn batches_with_gaps<S: Store + 'static>(client: &Client<S>) {
-    client.scene();
+fn batches_resume_after_gaps(client: &ApiClient) {
+    client.create_fixtures();
     let body: String = (0..3_500)
         .map(|number| {
             format!("{{\"name\":\"10.70000/{number}\",\"url\":\"https://example.org/{number}\"}}\n")
@@ -553,22 +563,22 @@ fn batches_with_gaps<S: Store + 'static>(client: &Client<S>) {
         .collect();
     let key = "Idempotency-Key: batch-1";
     let send = |body: &str| client.send("POST", "/api/v1/dois/batch", TOKEN, &[key], body.as_bytes());
-    let first = lines(&send(&body).body);
-    let Service { runtime, http, .. } = &client.service;
+    let first = send(&body).json_lines();
+    let TestServer { runtime, http, .. } = &client.server;
     let store = http.registry().store();
     let notes = runtime.block_on(store.notes(b"receipt/", None, 100)).unwrap();
-    let (head, pieces) = notes.split_first().unwrap();
-    assert!(pieces.len() > 3);
+    let (head, chunks) = notes.split_first().unwrap();
+    assert!(chunks.len() > 3);
     let mut edits = vec![Edit::PutNote {
         key: head.0.clone(),
         body: String::from_utf8_lossy(&head.1).replace("true", "false").into_bytes().into(),
     }];
-    edits.extend([0, 2].map(|piece: usize| Edit::RemoveNote { key: pieces[piece].0.clone() }));
-    runtime.block_on(store.commit(Change { by: "test".into(), at: 0, edits })).unwrap();
+    edits.extend([0, 2].map(|chunk: usize| Edit::RemoveNote { key: chunks[chunk].0.clone() }));
+    client.server.commit(edits);
     // Something else in a line that was answered, or no longer there.
     assert_eq!(send(&body.replacen("org/3499", "org/x", 1)).status, 422);
     assert_eq!(send(&body[..1_000]).status, 422);
-    let second = lines(&send(&body).body);
+    let second = send(&body).json_lines();
     assert_eq!(second.len(), 3_500);
     let mut again = 0;
     for ((first, second), number) in first.iter().zip(&second).zip(1..) {
@@ -578,12 +588,12 @@ fn batches_with_gaps<S: Store + 'static>(client: &Client<S>) {
     assert!((1..3_000).contains(&again), "{again} are done again");
     let third = send(&body);
     assert_eq!(third.header("idempotency-replayed"), Some("true"));
-    assert_eq!(lines(&third.body), second);
+    assert_eq!(third.json_lines(), second);
 }
 
 /// A key is used for one request: of one form, with the same columns, and lines that are as long.
-fn batches_of_another_form<S: Store + 'static>(client: &Client<S>) {
-    client.scene();
+fn batch_keys_are_bound_to_the_body(client: &ApiClient) {
+    client.create_fixtures();
     let send = |key: &str, kind: &str, body: &str| {
         let headers = [&*format!("Idempotency-Key: {key}"), &*format!("Content-Type: {kind}")];
         client.send("POST", "/api/v1/dois/batch", TOKEN, &headers, body.as_bytes())
@@ -600,28 +610,28 @@ fn batches_of_another_form<S: Store + 'static>(client: &Client<S>) {
     ] {
         assert_eq!(send(key, first.0, first.1).status, 200, "{key}");
         let other = send(key, second.0, second.1);
-        assert_eq!(other.status, 422, "{key}: {}", String::from_utf8_lossy(&other.body));
+        assert_eq!(other.status, 422, "{key}: {}", other.text());
         let header = format!("Idempotency-Key: {key}");
-        let single = client.told("POST", "/dois", TOKEN, &[&header], &json!({"prefix": "10.70000"}));
+        let single = client.json("POST", "/dois", TOKEN, &[&header], &json!({"prefix": "10.70000"}));
         assert_eq!((single.status, single.json["code"].as_str()), (422, Some("key-reused")), "{key}");
         assert_eq!(send(key, first.0, first.1).header("idempotency-replayed"), Some("true"), "{key}");
     }
 }
 
 /// Each tells its name, where it is wrong, and not too much: a thousand are noted together.
-fn refused_lines<S: Store + 'static>(client: &Client<S>) {
-    client.scene();
-    let told = client.batch(TOKEN, &[], "{\"name\":\"10.70000/a\",\"url\":7}\n7\n");
+fn refused_lines(client: &ApiClient) {
+    client.create_fixtures();
+    let response = client.batch(TOKEN, &[], "{\"name\":\"10.70000/a\",\"url\":7}\n7\n");
     assert_eq!(
-        (&told[0]["name"], &told[0]["error"]["pointer"]),
+        (&response[0]["name"], &response[0]["error"]["pointer"]),
         (&json!("10.70000/a"), &json!("/url")),
-        "{told:?}"
+        "{response:?}"
     );
-    assert!(!told[1].to_string().contains("struct"), "{told:?}");
-    let told =
+    assert!(!response[1].to_string().contains("struct"), "{response:?}");
+    let response =
         client.batch(TOKEN, &["Content-Type: text/csv"], "url,name,state\nx,10.70000/a\nx,10.70000/b,y\n");
-    let names: Vec<_> = told.iter().map(|line| &line["name"]).collect();
-    assert_eq!(names, ["10.70000/a", "10.70000/b"], "{told:?}");
+    let names: Vec<_> = response.iter().map(|line| &line["name"]).collect();
+    assert_eq!(names, ["10.70000/a", "10.70000/b"], "{response:?}");
     // All that can be wrong is wrong.
     let mut wrong = kernel(&"x".repeat(300));
     for value in wrong.as_object_mut().unwrap().values_mut() {
@@ -634,10 +644,10 @@ fn refused_lines<S: Store + 'static>(client: &Client<S>) {
         .map(|number| format!("{}\n", json!({"name": format!("10.70000/{number}"), "metadata": wrong})))
         .collect();
     let key = "Idempotency-Key: refused";
-    let found = client.send("POST", "/api/v1/dois/batch", TOKEN, &[key], body.as_bytes());
-    let told = lines(&found.body);
-    assert_eq!(told.len(), 1_500);
-    for (line, number) in told.iter().zip(0..) {
+    let response = client.send("POST", "/api/v1/dois/batch", TOKEN, &[key], body.as_bytes());
+    let response = response.json_lines();
+    assert_eq!(response.len(), 1_500);
+    for (line, number) in response.iter().zip(0..) {
         assert_eq!(line["name"], format!("10.70000/{number}"));
         assert_eq!(line["error"]["code"], "bad-metadata");
         let (length, fault) = (line.to_string().len(), &line["error"]["faults"][0]);
@@ -648,14 +658,14 @@ fn refused_lines<S: Store + 'static>(client: &Client<S>) {
     }
 }
 
-fn tables<S: Store + 'static>(client: &Client<S>) {
-    client.scene();
+fn csv_batches(client: &ApiClient) {
+    client.create_fixtures();
     let body = "name,url,metadata\r\n10.70000/a,https://example.org/a,\r\n10.70000/b,\"https://example.org/b\",\"{\"\"primaryReferentType\"\":\n1}\"\r\n\
                 =cmd(),https://example.org/,\r\n10.70000/c,\"https://example.org/\"\"c\",\r\n10.70000/d\r\n";
-    let found =
+    let response =
         client.send("POST", "/api/v1/dois/batch", TOKEN, &["Content-Type: text/csv"], body.as_bytes());
-    let told = lines(&found.body);
-    let shown: Vec<(u64, &str, &str)> = told
+    let response = response.json_lines();
+    let shown: Vec<(u64, &str, &str)> = response
         .iter()
         .map(|line| {
             (
@@ -672,66 +682,64 @@ fn tables<S: Store + 'static>(client: &Client<S>) {
         (6, "created", ""),
         (7, "refused", "malformed"),
     ];
-    assert_eq!(shown, expected, "{told:?}");
-    let found =
+    assert_eq!(shown, expected, "{response:?}");
+    let response =
         client.send("POST", "/api/v1/dois/batch", TOKEN, &["Content-Type: text/csv"], b"name,title\n");
-    assert_eq!(found.status, 400);
+    assert_eq!(response.status, 400);
 }
 
 /// A quoted field that stops in the middle, for longer than lines are gathered, is one field still.
-fn rows_that_come_slowly<S: Store + 'static>(client: &Client<S>) {
-    client.scene();
-    let mut stream = client.service.connect();
+fn slow_csv_rows(client: &ApiClient) {
+    client.create_fixtures();
+    let mut stream = client.server.connect();
     let head = format!(
         "POST /api/v1/dois/batch HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {TOKEN}\r\nConnection: close\r\n\
          Content-Type: text/csv\r\nTransfer-Encoding: chunked\r\n\r\n"
     );
     stream.write_all(head.as_bytes()).unwrap();
-    let pieces = [
+    let chunks = [
         "name,url,metadata\n10.70000/a,https://example.org/a,\n10.70000/b,https://example.org/b,\"{\n",
         "\n\"\"a\"\":\n",
         "1}\"\n10.70000/c,https://example.org/c,\n",
     ];
-    for piece in pieces {
-        send_chunk(&mut stream, piece);
+    for chunk in chunks {
+        send_chunk(&mut stream, chunk);
         std::thread::sleep(std::time::Duration::from_millis(30));
     }
     stream.write_all(b"0\r\n\r\n").unwrap();
-    let mut answer = Vec::new();
-    stream.read_to_end(&mut answer).unwrap();
-    let told = lines(&joined(&Found::of(&answer).body));
+    let response = HttpResponse::parse(&read_to_close(&stream)).json_lines();
     let shown: Vec<_> =
-        told.iter().map(|line| (line["line"].clone(), line["error"]["code"].clone())).collect();
+        response.iter().map(|line| (line["line"].clone(), line["error"]["code"].clone())).collect();
     let expected = [(2, Json::Null), (3, json!("bad-metadata")), (7, Json::Null)];
-    assert_eq!(shown, expected.map(|(line, code)| (json!(line), code)), "{told:?}");
+    assert_eq!(shown, expected.map(|(line, code)| (json!(line), code)), "{response:?}");
 }
 
 /// A row that is too long is refused once, and the next is the one after its closing quote.
-fn rows_that_are_too_long<S: Store + 'static>(client: &Client<S>) {
-    client.scene();
+fn oversized_csv_rows(client: &ApiClient) {
+    client.create_fixtures();
     let many = "x\n".repeat(100_000);
     let long = "x".repeat(100_000);
     for (field, next) in [(many, 100_003), (format!("{long}\n,"), 4), (format!("\n{long}\n,\n"), 6)] {
         let body = format!(
             "name,url\n10.70000/a,\"{field}\"\n10.70000/b,https://example.org/b\n10.70000/c,\"open\n\n"
         );
-        let told = client.batch(TOKEN, &["Content-Type: text/csv"], &body);
+        let response = client.batch(TOKEN, &["Content-Type: text/csv"], &body);
         let shown: Vec<_> =
-            told.iter().map(|line| (line["line"].as_u64(), line["status"] == "refused")).collect();
-        assert_eq!(shown, [(Some(2), true), (Some(next), false), (Some(next + 1), true)], "{told:?}");
+            response.iter().map(|line| (line["line"].as_u64(), line["status"] == "refused")).collect();
+        assert_eq!(shown, [(Some(2), true), (Some(next), false), (Some(next + 1), true)], "{response:?}");
     }
 }
 
-fn a_token_is_revoked_in_the_middle_of_a_batch<S: Store + 'static>(client: &Client<S>) {
-    let scene = client.scene();
-    let mut stream = client.service.connect();
+fn token_revoked_during_a_batch(client: &ApiClient) {
+    let fixtures = client.create_fixtures();
+    let mut stream = client.server.connect();
     let head = format!(
         "POST /api/v1/dois/batch HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {}\r\nTransfer-Encoding: chunked\r\n\r\n",
-        scene.tokens[0]
+        fixtures.tokens[0]
     );
     stream.write_all(head.as_bytes()).unwrap();
     let mut reader = BufReader::new(stream.try_clone().unwrap());
-    let mut exchange = |name: &str| {
+    let mut send_line = |name: &str| {
         send_chunk(&mut stream, &format!("{{\"name\":\"{name}\",\"url\":\"https://example.org/\"}}\n"));
         loop {
             let mut line = String::new();
@@ -741,119 +749,128 @@ fn a_token_is_revoked_in_the_middle_of_a_batch<S: Store + 'static>(client: &Clie
             }
         }
     };
-    assert_eq!(exchange("10.70000/a")["status"], "created");
-    let listed = client.check("GET", "/tokens", &scene.tokens[0], &Json::Null, (200, ""));
+    assert_eq!(send_line("10.70000/a")["status"], "created");
+    let listed = client.check("GET", "/tokens", &fixtures.tokens[0], &Json::Null, (200, ""));
     let path = format!("/tokens/{}", listed["items"][0]["id"].as_str().unwrap());
     client.check("DELETE", &path, TOKEN, &Json::Null, (204, ""));
-    let refused = exchange("10.70000/b");
+    let refused = send_line("10.70000/b");
     assert_eq!((&refused["status"], &refused["error"]["code"]), (&json!("refused"), &json!("bad-token")));
     assert_eq!(refused["name"], "10.70000/b");
-    assert_eq!(client.leads("10.70000/b").0, 404);
+    assert_eq!(client.redirect_of("10.70000/b").0, 404);
 }
 
 fn send_chunk(stream: &mut TcpStream, text: &str) {
     stream.write_all(format!("{:x}\r\n{text}\r\n", text.len()).as_bytes()).unwrap();
 }
 
-fn transfers<S: Store + 'static>(client: &Client<S>) {
-    let scene = client.scene();
+fn transfers(client: &ApiClient) {
+    let fixtures = client.create_fixtures();
     for name in ["10.70000/a", "10.70000/b", "10.70000/c"] {
-        client.make("/dois", &json!({"name": name, "url": "https://example.org/"}));
+        client.create("/dois", &json!({"name": name, "url": "https://example.org/"}));
     }
-    let propose = json!({"names": ["10.70000/a", "10.70000/B"], "to": scene.ids[1]});
-    client.check("POST", "/transfers", &scene.tokens[1], &propose, (403, "not-yours"));
+    let propose = json!({"names": ["10.70000/a", "10.70000/B"], "to": fixtures.registrants[1]});
+    client.check("POST", "/transfers", &fixtures.tokens[1], &propose, (403, "not-yours"));
     client.check(
         "POST",
         "/transfers",
-        &scene.tokens[0],
-        &json!({"names": ["10.70000/a"], "to": scene.ids[1], "force": true}),
+        &fixtures.tokens[0],
+        &json!({"names": ["10.70000/a"], "to": fixtures.registrants[1], "force": true}),
         (403, "not-yours"),
     );
-    let made = client.told("POST", "/transfers", &scene.tokens[0], &[], &propose);
-    assert_eq!((made.status, &made.json["state"]), (201, &json!("proposed")), "{}", made.json);
-    let path = format!("/transfers/{}", made.json["id"].as_str().unwrap());
+    let created = client.json("POST", "/transfers", &fixtures.tokens[0], &[], &propose);
+    assert_eq!((created.status, &created.json["state"]), (201, &json!("proposed")), "{}", created.json);
+    let path = format!("/transfers/{}", created.json["id"].as_str().unwrap());
     let accept = format!("{path}/accept");
-    client.check("POST", &accept, &scene.tokens[0], &Json::Null, (403, "not-yours"));
+    client.check("POST", &accept, &fixtures.tokens[0], &Json::Null, (403, "not-yours"));
     assert_eq!(
         client.check("GET", "/dois/10.70000/a", "", &Json::Null, (200, ""))["registrant"],
-        json!(scene.ids[0])
+        json!(fixtures.registrants[0])
     );
-    assert_eq!(client.check("POST", &accept, &scene.tokens[1], &Json::Null, (200, ""))["state"], "done");
-    assert_eq!(client.check("POST", &accept, &scene.tokens[1], &Json::Null, (200, ""))["state"], "done");
+    assert_eq!(client.check("POST", &accept, &fixtures.tokens[1], &Json::Null, (200, ""))["state"], "done");
+    assert_eq!(client.check("POST", &accept, &fixtures.tokens[1], &Json::Null, (200, ""))["state"], "done");
     assert_eq!(
         client.check("GET", "/dois/10.70000/b", "", &Json::Null, (200, ""))["registrant"],
-        json!(scene.ids[1])
+        json!(fixtures.registrants[1])
     );
     let body = json!({"url": "https://example.org/2"});
-    client.check("PUT", "/dois/10.70000/a", &scene.tokens[0], &body, (403, "not-yours"));
-    client.check("PUT", "/dois/10.70000/a", &scene.tokens[1], &body, (200, ""));
-    client.check("PUT", "/dois/10.70000/c", &scene.tokens[1], &body, (403, "not-yours"));
-    let listed =
-        client.check("GET", &format!("/dois?registrant={}", scene.ids[1]), "", &Json::Null, (200, ""));
+    client.check("PUT", "/dois/10.70000/a", &fixtures.tokens[0], &body, (403, "not-yours"));
+    client.check("PUT", "/dois/10.70000/a", &fixtures.tokens[1], &body, (200, ""));
+    client.check("PUT", "/dois/10.70000/c", &fixtures.tokens[1], &body, (403, "not-yours"));
+    let listed = client.check(
+        "GET",
+        &format!("/dois?registrant={}", fixtures.registrants[1]),
+        "",
+        &Json::Null,
+        (200, ""),
+    );
     assert_eq!(listed["items"].as_array().unwrap().len(), 2);
     let history = client.check("GET", "/history/10.70000/a", "", &Json::Null, (200, ""));
     assert_eq!(history["items"].as_array().unwrap().len(), 3);
     // A prefix takes its other names with it.
-    let made = client.make("/transfers", &json!({"prefix": "10.70000", "to": scene.ids[1], "force": true}));
-    assert_eq!(made["state"], "done");
-    client.check("PUT", "/dois/10.70000/c", &scene.tokens[1], &body, (200, ""));
-    client.check("PUT", "/dois/10.70000/c", &scene.tokens[0], &body, (403, "not-yours"));
-    assert_eq!(client.leads("10.70000/c"), (302, Some("https://example.org/2".into())));
+    let created = client
+        .create("/transfers", &json!({"prefix": "10.70000", "to": fixtures.registrants[1], "force": true}));
+    assert_eq!(created["state"], "done");
+    client.check("PUT", "/dois/10.70000/c", &fixtures.tokens[1], &body, (200, ""));
+    client.check("PUT", "/dois/10.70000/c", &fixtures.tokens[0], &body, (403, "not-yours"));
+    assert_eq!(client.redirect_of("10.70000/c"), (302, Some("https://example.org/2".into())));
     // Of others' transfers nobody learns.
     let body = json!({"agency": "A", "name": "Third"});
-    let third = client.make("/registrants", &body);
-    let token = client.make("/tokens", &json!({"role": "registrant", "subject": third["id"]}));
+    let third = client.create("/registrants", &body);
+    let token = client.create("/tokens", &json!({"role": "registrant", "subject": third["id"]}));
     client.check("GET", &path, token["token"].as_str().unwrap(), &Json::Null, (404, "not-found"));
     // One that is not wanted.
-    let made = client.told(
+    let created = client.json(
         "POST",
         "/transfers",
-        &scene.tokens[1],
+        &fixtures.tokens[1],
         &[],
-        &json!({"prefix": "10.70001", "to": scene.ids[0]}),
+        &json!({"prefix": "10.70001", "to": fixtures.registrants[0]}),
     );
-    let path = format!("/transfers/{}", made.json["id"].as_str().unwrap());
+    let path = format!("/transfers/{}", created.json["id"].as_str().unwrap());
     assert_eq!(
-        client.check("POST", &format!("{path}/decline"), &scene.tokens[0], &Json::Null, (200, ""))["state"],
+        client.check("POST", &format!("{path}/decline"), &fixtures.tokens[0], &Json::Null, (200, ""))["state"],
         "declined"
     );
-    client.check("POST", &format!("{path}/accept"), &scene.tokens[0], &Json::Null, (409, "decided"));
+    client.check("POST", &format!("{path}/accept"), &fixtures.tokens[0], &Json::Null, (409, "decided"));
     client.check("POST", "/transfers", TOKEN, &json!({"to": "x"}), (400, "malformed"));
 }
 
-fn an_agency_ends<S: Store + 'static>(client: &Client<S>) {
-    let scene = client.scene();
-    client.make("/dois", &json!({"name": "10.70000/a", "url": "https://example.org/"}));
+fn agency_closes(client: &ApiClient) {
+    let fixtures = client.create_fixtures();
+    client.create("/dois", &json!({"name": "10.70000/a", "url": "https://example.org/"}));
     let body = json!({"agency": "A", "to": "B"});
-    client.check("POST", "/transfers", &scene.tokens[0], &body, (403, "not-yours"));
-    let made = client.told("POST", "/transfers", &scene.agencies[0], &[], &body);
-    let path = format!("/transfers/{}/accept", made.json["id"].as_str().unwrap());
-    assert_eq!(client.check("POST", &path, &scene.agencies[1], &Json::Null, (200, ""))["state"], "done");
+    client.check("POST", "/transfers", &fixtures.tokens[0], &body, (403, "not-yours"));
+    let created = client.json("POST", "/transfers", &fixtures.agency_tokens[0], &[], &body);
+    let path = format!("/transfers/{}/accept", created.json["id"].as_str().unwrap());
+    assert_eq!(
+        client.check("POST", &path, &fixtures.agency_tokens[1], &Json::Null, (200, ""))["state"],
+        "done"
+    );
     let ended = client.check("GET", "/agencies/A", "", &Json::Null, (200, ""));
     assert_eq!((&ended["state"], &ended["successor"]), (&json!("ended"), &json!("B")));
-    assert_eq!(client.leads("10.70000/a").0, 302);
+    assert_eq!(client.redirect_of("10.70000/a").0, 302);
     assert_eq!(client.check("GET", "/dois/10.70000/a", "", &Json::Null, (200, ""))["agency"], "B");
-    let found = client.send("GET", "/doiRA/10.70000/a", "", &[], b"");
-    assert_eq!(lines(&found.body)[0][0]["RA"], "B");
+    let response = client.send("GET", "/doiRA/10.70000/a", "", &[], b"");
+    assert_eq!(response.json_lines()[0][0]["RA"], "B");
     let body = json!({"name": "10.70000/n", "url": "https://example.org/"});
-    client.check("POST", "/dois", &scene.agencies[0], &body, (401, "bad-token"));
-    client.check("POST", "/dois", &scene.agencies[1], &body, (201, ""));
+    client.check("POST", "/dois", &fixtures.agency_tokens[0], &body, (401, "bad-token"));
+    client.check("POST", "/dois", &fixtures.agency_tokens[1], &body, (201, ""));
     client.check(
         "POST",
         "/dois",
-        &scene.tokens[0],
+        &fixtures.tokens[0],
         &json!({"name": "10.70000/o", "url": "https://example.org/"}),
         (201, ""),
     );
     client.check("POST", "/registrants", TOKEN, &json!({"agency": "A", "name": "x"}), (409, "agency-ended"));
 }
 
-fn what_is_not_understood<S: Store + 'static>(client: &Client<S>) {
-    client.scene();
+fn malformed_requests(client: &ApiClient) {
+    client.create_fixtures();
     let check = |body: &[u8], status: u16, code: &str| {
-        let found = client.send("POST", "/api/v1/dois", TOKEN, &[], body);
-        let told: Json = serde_json::from_slice(&found.body).unwrap();
-        assert_eq!((found.status, told["code"].as_str()), (status, Some(code)), "{told}");
+        let response = client.send("POST", "/api/v1/dois", TOKEN, &[], body);
+        let json = response.json();
+        assert_eq!((response.status, json["code"].as_str()), (status, Some(code)), "{json}");
     };
     // D1
     let deep =
@@ -870,8 +887,8 @@ fn what_is_not_understood<S: Store + 'static>(client: &Client<S>) {
     check(b"{} {}", 400, "malformed");
     check(br#"{"nmae":"10.70000/a"}"#, 400, "malformed");
     check(&[b' '; 3 << 20], 413, "too-large");
-    let found = client.send("PATCH", "/api/v1/dois/10.70000/a", TOKEN, &[], b"");
-    assert_eq!((found.status, found.header("allow").is_some()), (405, true));
-    let found = client.send("GET", "/api/v1/nothing", "", &[], b"");
-    assert_eq!(found.status, 404);
+    let response = client.send("PATCH", "/api/v1/dois/10.70000/a", TOKEN, &[], b"");
+    assert_eq!((response.status, response.header("allow").is_some()), (405, true));
+    let response = client.send("GET", "/api/v1/nothing", "", &[], b"");
+    assert_eq!(response.status, 404);
 }

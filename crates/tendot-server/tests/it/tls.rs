@@ -1,6 +1,4 @@
-//! TLS over real connections: which certificate is shown, and what is taken.
-
-mod server;
+//! TLS over real connections: certificates are reloaded, HTTP/2 is negotiated, keys that others can read are rejected.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -11,21 +9,23 @@ use std::time::{Duration, Instant};
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
-use server::{Found, Service, TOKEN, start};
 use tendot_client::{CacheSettings, HttpUpstream};
 use tendot_server::http::{Limits, Tls, TlsError, Upstream};
+use tendot_testing::http::HttpResponse;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
-struct Files {
+use crate::support::http_server::{TOKEN, TestServer, read_text, start};
+
+struct CertificateFiles {
     directory: tempfile::TempDir,
 }
 
-impl Files {
+impl CertificateFiles {
     fn new() -> Self {
         let files = Self { directory: tempfile::tempdir().unwrap() };
-        files.make(2030);
+        files.write_new(2030);
         files
     }
 
@@ -34,20 +34,20 @@ impl Files {
     }
 
     /// A new certificate with a new key, both put in place at once.
-    fn make(&self, year: i32) {
+    fn write_new(&self, year: i32) {
         let mut parameters = rcgen::CertificateParams::new(vec!["localhost".into()]).unwrap();
         parameters.not_after = rcgen::date_time_ymd(year, 1, 1);
         let key = rcgen::KeyPair::generate().unwrap();
         let certificate = parameters.self_signed(&key).unwrap();
-        self.put("key", &key.serialize_pem());
-        self.put("certificate", &certificate.pem());
+        self.replace("key", &key.serialize_pem());
+        self.replace("certificate", &certificate.pem());
     }
 
-    fn put(&self, name: &str, text: &str) {
-        let beside = self.path("new");
-        fs::write(&beside, text).unwrap();
-        fs::set_permissions(&beside, fs::Permissions::from_mode(0o600)).unwrap();
-        fs::rename(beside, self.path(name)).unwrap();
+    fn replace(&self, name: &str, text: &str) {
+        let temporary = self.path("new");
+        fs::write(&temporary, text).unwrap();
+        fs::set_permissions(&temporary, fs::Permissions::from_mode(0o600)).unwrap();
+        fs::rename(temporary, self.path(name)).unwrap();
     }
 
     fn read(&self) -> Result<Tls, TlsError> {
@@ -57,22 +57,23 @@ impl Files {
 
 /// Somebody between us and the upstream cannot speak for it.
 #[test]
-fn attack_c6_an_upstream_that_nobody_vouches_for() {
-    let there = start(Limits::default(), Some(Arc::new(Files::new().read().unwrap())), |http| http);
-    let base = format!("https://localhost:{}", there.address.port());
+fn attack_c6_upstream_with_untrusted_certificate() {
+    let upstream =
+        start(Limits::default(), Some(Arc::new(CertificateFiles::new().read().unwrap())), |http| http);
+    let base = format!("https://localhost:{}", upstream.address.port());
     let upstream = Upstream::Http(Box::new(HttpUpstream::new(&base).unwrap()));
-    let here = start(Limits::default(), None, |http| http.upstream(upstream, CacheSettings::default()));
-    let found = here.ask("GET", "/api/handles/10.7777/ONE", "");
-    let said = String::from_utf8_lossy(&found.body).into_owned();
-    assert!(found.status == 502 && said.contains(&format!("{base} can't be reached")), "{said}");
+    let server = start(Limits::default(), None, |http| http.upstream(upstream, CacheSettings::default()));
+    let response = server.get("/api/handles/10.7777/ONE");
+    let text = String::from_utf8_lossy(&response.body).into_owned();
+    assert!(response.status == 502 && text.contains(&format!("{base} can't be reached")), "{text}");
 }
 
 /// Asks over TLS, trusting the certificate in the file alone.
-fn ask(
-    service: &Service,
+fn request(
+    server: &TestServer,
     trusted: &Path,
     protocol: &[u8],
-    said: &str,
+    text: &str,
 ) -> std::io::Result<(Option<Vec<u8>>, Vec<u8>)> {
     let mut roots = RootCertStore::empty();
     roots.add(CertificateDer::from_pem_file(trusted).unwrap()).unwrap();
@@ -83,95 +84,96 @@ fn ask(
         .with_root_certificates(roots)
         .with_no_client_auth();
     config.alpn_protocols = vec![protocol.to_vec()];
-    service.runtime.block_on(async {
-        let stream = TcpStream::connect(service.address).await?;
+    server.runtime.block_on(async {
+        let stream = TcpStream::connect(server.address).await?;
         let name = ServerName::try_from("localhost").unwrap();
         let mut stream = TlsConnector::from(Arc::new(config)).connect(name, stream).await?;
-        let agreed = stream.get_ref().1.alpn_protocol().map(<[u8]>::to_vec);
-        stream.write_all(said.as_bytes()).await?;
-        let mut answer = vec![0; 64 << 10];
-        let read = stream.read(&mut answer).await?;
-        answer.truncate(read);
-        Ok((agreed, answer))
+        let alpn = stream.get_ref().1.alpn_protocol().map(<[u8]>::to_vec);
+        stream.write_all(text.as_bytes()).await?;
+        let mut response = vec![0; 64 << 10];
+        let read = stream.read(&mut response).await?;
+        response.truncate(read);
+        Ok((alpn, response))
     })
 }
 
 const LIVEZ: &str = "GET /livez HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
 
 #[test]
-fn certificates_are_read_again_without_a_restart() {
-    let files = Files::new();
+fn certificates_are_reloaded() {
+    let files = CertificateFiles::new();
     let tls = Arc::new(files.read().unwrap());
     assert_eq!(tls.expiry(), Some(1_893_456_000));
-    let service = start(Limits::default(), Some(Arc::clone(&tls)), |http| http);
-    let works = |trusted: &str| ask(&service, &files.path(trusted), b"http/1.1", LIVEZ).is_ok();
-    assert!(works("certificate"));
+    let server = start(Limits::default(), Some(Arc::clone(&tls)), |http| http);
+    let is_trusted = |trusted: &str| request(&server, &files.path(trusted), b"http/1.1", LIVEZ).is_ok();
+    assert!(is_trusted("certificate"));
     fs::copy(files.path("certificate"), files.path("old")).unwrap();
 
     // One that is broken, and one that does not fit: the old one stays.
-    files.put("certificate", "-----BEGIN CERTIFICATE-----\nbroken");
+    files.replace("certificate", "-----BEGIN CERTIFICATE-----\nbroken");
     std::thread::sleep(Duration::from_secs(3));
-    assert!(works("old"));
+    assert!(is_trusted("old"));
     assert!(matches!(tls.reload(), Err(TlsError::Pem { .. })));
-    let other = Files::new();
-    files.put("certificate", &fs::read_to_string(other.path("certificate")).unwrap());
+    let other = CertificateFiles::new();
+    files.replace("certificate", &fs::read_to_string(other.path("certificate")).unwrap());
     std::thread::sleep(Duration::from_secs(3));
-    assert!(works("old") && !works("certificate"));
+    assert!(is_trusted("old") && !is_trusted("certificate"));
 
-    files.make(2031);
+    files.write_new(2031);
     let begun = Instant::now();
-    while !works("certificate") {
+    while !is_trusted("certificate") {
         assert!(begun.elapsed() < Duration::from_secs(10), "the new one is not shown");
         std::thread::sleep(Duration::from_millis(100));
     }
-    assert!(!works("old"));
+    assert!(!is_trusted("old"));
     assert_eq!(tls.expiry(), Some(1_924_992_000));
 }
 
 #[test]
-fn http2_is_agreed_on() {
-    let files = Files::new();
-    let service = start(Limits::default(), Some(Arc::new(files.read().unwrap())), |http| http);
+fn http2_is_negotiated() {
+    let files = CertificateFiles::new();
+    let server = start(Limits::default(), Some(Arc::new(files.read().unwrap())), |http| http);
     let preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
-    let (agreed, answer) = ask(&service, &files.path("certificate"), b"h2", preface).unwrap();
-    assert_eq!(agreed.as_deref(), Some(&b"h2"[..]));
+    let (alpn, response) = request(&server, &files.path("certificate"), b"h2", preface).unwrap();
+    assert_eq!(alpn.as_deref(), Some(&b"h2"[..]));
     // The answer begins with SETTINGS.
-    assert_eq!(answer[3], 4);
+    assert_eq!(response[3], 4);
 }
 
 #[test]
-fn credentials_are_taken_over_tls() {
-    let files = Files::new();
+fn credentials_are_accepted_over_tls() {
+    let files = CertificateFiles::new();
     let tls = Some(Arc::new(files.read().unwrap()));
-    let service = start(Limits::default(), tls, |http| http.trust_loopback(false));
+    let server = start(Limits::default(), tls, |http| http.trust_loopback(false));
     let put = |token: &str| {
         let body = r#"[{"index":1,"type":"URL","data":"https://example.org/"}]"#;
-        let said = format!(
+        let text = format!(
             "PUT /api/handles/10.5555/TLS HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\n\
              Content-Length: {}\r\n\r\n{body}",
             body.len()
         );
-        Found::of(&ask(&service, &files.path("certificate"), b"http/1.1", &said).unwrap().1).status
+        HttpResponse::parse(&request(&server, &files.path("certificate"), b"http/1.1", &text).unwrap().1)
+            .status
     };
     assert_eq!(put("wrong"), 401);
     assert_eq!(put(TOKEN), 201);
 }
 
 #[test]
-fn who_does_not_speak_tls_is_cut_off() {
-    let files = Files::new();
+fn clients_without_tls_are_disconnected() {
+    let files = CertificateFiles::new();
     let limits = Limits { header_time: Duration::from_secs(1), ..Limits::default() };
-    let service = start(limits, Some(Arc::new(files.read().unwrap())), |http| http);
+    let server = start(limits, Some(Arc::new(files.read().unwrap())), |http| http);
     let begun = Instant::now();
-    assert_eq!(server::rest(&mut service.connect()), "");
+    assert_eq!(read_text(&server.connect()), "");
     assert!(begun.elapsed() < Duration::from_secs(3));
-    assert!(!service.say(LIVEZ).contains("HTTP"));
-    assert!(ask(&service, &files.path("certificate"), b"http/1.1", LIVEZ).is_ok());
+    assert!(!server.send_raw(LIVEZ).contains("HTTP"));
+    assert!(request(&server, &files.path("certificate"), b"http/1.1", LIVEZ).is_ok());
 }
 
 #[test]
-fn attack_s14_a_key_that_others_can_read() {
-    let files = Files::new();
+fn attack_s14_readable_key() {
+    let files = CertificateFiles::new();
     fs::set_permissions(files.path("key"), fs::Permissions::from_mode(0o644)).unwrap();
     let error = files.read().unwrap_err().to_string();
     assert!(error.contains("mode 644") && error.contains("chmod 600") && error.contains("/key`"), "{error}");

@@ -1,21 +1,24 @@
-//! Names by what their records say, over real connections.
-
-mod server;
+//! Reverse lookup (`/hrls/handles`): names by the values of their records, within limits of time and size.
 
 use std::io::Write as _;
-use std::net::TcpListener;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value as Json, json};
-use server::{Found, Service, TOKEN, start_at};
 use tendot_proto::{Permissions, Value};
 use tendot_server::http::Limits;
 use tendot_store::{
-    Change, CommitError, Committed, Counted, Edit, Entry, Expect, History, Key, Listed, Logged, Memory,
+    AnyStore, Change, CommitError, Committed, Counted, Edit, Entry, Expect, History, Key, Listed, Logged,
     Order, Piece, Store, StoreError,
 };
+use tendot_testing::http::HttpResponse;
+use tendot_testing::wait_until;
+
+use crate::support::http_server::{TOKEN, TestServer, bind, read_text, start_over};
+use crate::support::stores::{StoreKind, over_stores};
+
+over_stores!(lookup_results, rejected_requests, attack_long_lookups,);
 
 fn records() -> Vec<Edit> {
     let put = |name: &str, values| Edit::Put { name: name.into(), values, expect: Expect::Absent };
@@ -33,23 +36,21 @@ fn records() -> Vec<Edit> {
     edits
 }
 
-fn serve() -> Service {
-    let socket = TcpListener::bind("127.0.0.1:0").unwrap();
-    start_at(socket, records(), Limits::default(), None, |http| http)
+fn serve(store: StoreKind) -> TestServer {
+    start_over(store.create(), bind(), records(), Limits::default(), None, |http| http)
 }
 
-fn find<S: Store + 'static>(service: &Service<S>, target: &str) -> Found {
-    service.ask("GET", target, &format!("Authorization: Bearer {TOKEN}"))
+fn look_up(server: &TestServer, target: &str) -> HttpResponse {
+    server.request("GET", target, &format!("Authorization: Bearer {TOKEN}"))
 }
 
-#[test]
-fn what_is_found() {
-    let service = serve();
+fn lookup_results(store: StoreKind) {
+    let server = serve(store);
     let check = |target: &str, expected: Json| {
-        let found = find(&service, target);
-        assert_eq!(found.status, 200, "{target}: {}", String::from_utf8_lossy(&found.body));
-        assert_eq!(found.header("cache-control"), Some("private, no-store"), "{target}");
-        assert_eq!(serde_json::from_slice::<Json>(&found.body).unwrap(), expected, "{target}");
+        let response = look_up(&server, target);
+        assert_eq!(response.status, 200, "{target}: {}", response.text());
+        assert_eq!(response.header("cache-control"), Some("private, no-store"), "{target}");
+        assert_eq!(response.json(), expected, "{target}");
     };
     check("/hrls/handles", json!([]));
     check("/hrls/handles?limit=5", json!([]));
@@ -83,15 +84,18 @@ fn what_is_found() {
     check("/hrls/handles?URL=*3&retrieverecords=false", json!(["10.6666/three"]));
 }
 
-#[test]
-fn what_is_refused() {
-    let service = serve();
+fn rejected_requests(store: StoreKind) {
+    let server = serve(store);
     let check = |target: &str, header: &str, status: u16, code: &str| {
-        let found = service.ask("GET", target, header);
-        let problem: Json = serde_json::from_slice(&found.body).unwrap();
-        assert_eq!((found.status, &problem["code"]), (status, &json!(code)), "{target} {header}: {problem}");
-        assert_eq!(found.header("content-type"), Some("application/problem+json"));
-        assert_eq!(found.header("www-authenticate").is_some(), status == 401);
+        let response = server.request("GET", target, header);
+        let problem = response.json();
+        assert_eq!(
+            (response.status, &problem["code"]),
+            (status, &json!(code)),
+            "{target} {header}: {problem}"
+        );
+        assert_eq!(response.header("content-type"), Some("application/problem+json"));
+        assert_eq!(response.header("www-authenticate").is_some(), status == 401);
     };
     let operator = format!("Authorization: Bearer {TOKEN}");
     check("/hrls/handles?URL=*", "", 401, "not-known");
@@ -108,21 +112,22 @@ fn what_is_refused() {
     }
     let many = "&URL=*".repeat(33);
     check(&format!("/hrls/handles?limit=1{many}"), &operator, 400, "bad-request");
-    assert_eq!(find(&service, &format!("/hrls/handles?limit=1{}", &many[6..])).status, 200);
+    assert_eq!(look_up(&server, &format!("/hrls/handles?limit=1{}", &many[6..])).status, 200);
     check("/hrls/handles?LARGE=*&retrieverecords=true", &operator, 400, "too-large");
     check("/hrls/handles?LARGE=*&retrieverecords=true&limit=17", &operator, 400, "too-large");
-    assert_eq!(find(&service, "/hrls/handles?LARGE=*&retrieverecords=true&limit=15").status, 200);
-    assert_eq!(find(&service, "/hrls/handles?LARGE=*").status, 200);
+    assert_eq!(look_up(&server, "/hrls/handles?LARGE=*&retrieverecords=true&limit=15").status, 200);
+    assert_eq!(look_up(&server, "/hrls/handles?LARGE=*").status, 200);
 }
 
 /// A store in which nothing is looked at as long as somebody has the gate.
-struct Gated {
-    store: Memory,
+#[derive(Debug)]
+struct GatedStore {
+    store: AnyStore,
     gate: Arc<Mutex<()>>,
     visits: Arc<AtomicUsize>,
 }
 
-impl Store for Gated {
+impl Store for GatedStore {
     async fn visit(
         &self,
         prefix: Option<&[u8]>,
@@ -211,27 +216,22 @@ fn niceness(name: &str) -> Vec<i32> {
 
 /// While somebody searches, names are resolved; a search has its time, and others wait for theirs; and if who searches goes
 /// away, the search ends and makes room.
-#[test]
-fn attack_a_search_that_takes_long() {
-    let gated = Gated { store: Memory::new(), gate: Arc::default(), visits: Arc::default() };
+fn attack_long_lookups(store: StoreKind) {
+    let gated = GatedStore { store: store.create(), gate: Arc::default(), visits: Arc::default() };
     let (gate, visits) = (Arc::clone(&gated.gate), Arc::clone(&gated.visits));
-    let socket = TcpListener::bind("127.0.0.1:0").unwrap();
     let time = Duration::from_millis(1_500);
-    let service =
-        server::start_with(gated, socket, records(), Limits::default(), None, |http| http.search_time(time));
-    let closed = gate.lock().unwrap();
+    let server = start_over(AnyStore::boxed(gated), bind(), records(), Limits::default(), None, |http| {
+        http.search_time(time)
+    });
+    let closed_gate = gate.lock().unwrap();
     let wait = |count| {
-        let begun = Instant::now();
-        while visits.load(Ordering::SeqCst) < count {
-            assert!(begun.elapsed() < Duration::from_secs(10), "{count} slices");
-            std::thread::sleep(Duration::from_millis(2));
-        }
+        wait_until(&format!("{count} slices are visited"), || visits.load(Ordering::SeqCst) >= count);
     };
     let code = || {
-        let found = find(&service, "/hrls/handles?URL=*");
-        let problem: Json = serde_json::from_slice(&found.body).unwrap();
-        assert_eq!(found.header("retry-after").is_some(), problem["code"] == "busy");
-        (found.status, problem["code"].as_str().unwrap().to_owned())
+        let response = look_up(&server, "/hrls/handles?URL=*");
+        let problem = response.json();
+        assert_eq!(response.header("retry-after").is_some(), problem["code"] == "busy");
+        (response.status, problem["code"].as_str().unwrap().to_owned())
     };
     let mut codes = std::thread::scope(|scope| {
         let first = scope.spawn(code);
@@ -242,7 +242,7 @@ fn attack_a_search_that_takes_long() {
         // The next has the place when the time of the first is over, and the last has waited in vain by then.
         let others = [scope.spawn(code), scope.spawn(code)];
         for _ in 0..100 {
-            assert_eq!(service.ask("GET", "/10.5555/ONE", "").status, 302);
+            assert_eq!(server.request("GET", "/10.5555/ONE", "").status, 302);
         }
         let others = others.map(|other| other.join().unwrap());
         [vec![first.join().unwrap()], others.into()].concat()
@@ -250,25 +250,25 @@ fn attack_a_search_that_takes_long() {
     codes.sort();
     assert_eq!(codes, ["busy", "too-long", "too-long"].map(|code| (503, code.to_owned())));
     assert_eq!(visits.load(Ordering::SeqCst), 2);
-    let begin = || {
-        let mut stream = service.connect();
+    let start_lookup = || {
+        let mut stream = server.connect();
         let target = "GET /hrls/handles?URL=* HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n";
         write!(stream, "{target}Authorization: Bearer {TOKEN}\r\n\r\n").unwrap();
         stream
     };
     let begun = Instant::now();
-    let gone = begin();
+    let abandoned = start_lookup();
     wait(3);
-    drop(gone);
-    let mut next = begin();
+    drop(abandoned);
+    let next = start_lookup();
     wait(4);
     assert!(begun.elapsed() < time, "its time was over before it went");
-    drop(closed);
-    assert!(server::rest(&mut next).starts_with("HTTP/1.1 200 "));
+    drop(closed_gate);
+    assert!(read_text(&next).starts_with("HTTP/1.1 200 "));
     // Those that nobody waits for do not go on after their first slice.
     std::thread::sleep(Duration::from_millis(200));
     let all = visits.load(Ordering::SeqCst);
-    assert_eq!(find(&service, "/hrls/handles?URL=*").status, 200);
+    assert_eq!(look_up(&server, "/hrls/handles?URL=*").status, 200);
     let slices = visits.load(Ordering::SeqCst) - all;
     assert!(slices > 2 && all == 3 + slices, "{slices} slices, {all} in all");
 }

@@ -1,58 +1,58 @@
-//! What strangers may try over HTTP, by real connections. The numbers are those of the list of attacks.
-
-mod server;
+//! Attacks over HTTP by real connections: slow and silent clients, oversized heads, request smuggling, HTTP/2 abuse. The
+//! numbers are those of the list of attacks.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-use server::{Service, plain, rest, start};
 use tendot_server::http::Limits;
+
+use crate::support::http_server::{TestServer, read_text, start, start_default};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-fn quick() -> Limits {
+fn short_timeouts() -> Limits {
     Limits { header_time: SECOND, idle_time: 2 * SECOND, write_time: 2 * SECOND, ..Limits::default() }
 }
 
 /// How long it takes until the other side closes.
-fn closed_after(stream: &mut TcpStream) -> Duration {
+fn time_to_close(stream: &mut TcpStream) -> Duration {
     let begun = Instant::now();
-    rest(stream);
+    read_text(stream);
     begun.elapsed()
 }
 
 #[test]
-fn attack_h10_who_says_nothing_or_little_is_cut_off() {
-    let service = start(quick(), None, |http| http);
+fn attack_h10_incomplete_heads_time_out() {
+    let server = start(short_timeouts(), None, |http| http);
     let cases: [&[u8]; 4] = [b"", b"PRI * HTTP/2.0\r\n", b"GET / HTTP/1.1\r\nHost: a\r\nX: ", b"\r\n"];
     std::thread::scope(|scope| {
         for said in cases {
-            let service = &service;
+            let server = &server;
             scope.spawn(move || {
-                let mut stream = service.connect();
+                let mut stream = server.connect();
                 stream.write_all(said).unwrap();
-                let took = closed_after(&mut stream);
+                let took = time_to_close(&mut stream);
                 assert!(took > SECOND / 2 && took < 3 * SECOND, "{said:?}: {took:?}");
             });
         }
         // A second request of which only half comes, and a rest that is allowed.
         scope.spawn(|| {
-            let mut stream = service.connect();
+            let mut stream = server.connect();
             stream.write_all(b"GET /livez HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
             std::thread::sleep(SECOND * 3 / 2);
             stream.write_all(b"GET /livez HTTP/1.1\r\nHost: a\r\n\r\nGET /").unwrap();
             let begun = Instant::now();
-            assert_eq!(rest(&mut stream).matches("HTTP/1.1 200").count(), 2);
+            assert_eq!(read_text(&stream).matches("HTTP/1.1 200").count(), 2);
             assert!(begun.elapsed() > SECOND / 2 && begun.elapsed() < 3 * SECOND, "{:?}", begun.elapsed());
         });
     });
 }
 
 #[test]
-fn attack_h10_a_byte_now_and_then_gains_no_time() {
-    let service = start(quick(), None, |http| http);
-    let mut stream = service.connect();
+fn attack_h10_single_bytes_do_not_extend_the_timeout() {
+    let server = start(short_timeouts(), None, |http| http);
+    let mut stream = server.connect();
     let begun = Instant::now();
     for byte in b"GET / HTTP/1.1\r\nHost: abcdefghijklmnopqrstuvwxyz".iter().cycle() {
         if stream.write_all(&[*byte]).is_err() || begun.elapsed() > 10 * SECOND {
@@ -64,69 +64,69 @@ fn attack_h10_a_byte_now_and_then_gains_no_time() {
 }
 
 #[test]
-fn attack_h10_a_slow_body() {
-    let service = start(quick(), None, |http| http.body_time(SECOND));
-    let mut stream = service.connect();
+fn attack_h10_slow_body() {
+    let server = start(short_timeouts(), None, |http| http.body_time(SECOND));
+    let mut stream = server.connect();
     let head = "PUT /api/handles/10.5555/NEW HTTP/1.1\r\nHost: a\r\nContent-Length: 100000\r\n\r\n[";
     stream.write_all(head.as_bytes()).unwrap();
     let begun = Instant::now();
-    let answer = rest(&mut stream);
-    assert!(answer.starts_with("HTTP/1.1 408"), "{answer}");
+    let response = read_text(&stream);
+    assert!(response.starts_with("HTTP/1.1 408"), "{response}");
     assert!(begun.elapsed() < 4 * SECOND, "{:?}", begun.elapsed());
 }
 
 #[test]
-fn attack_h10_who_does_not_read_is_cut_off() {
-    let service = start(quick(), None, |http| http);
-    let mut stream = service.connect();
+fn attack_h10_write_timeout() {
+    let server = start(short_timeouts(), None, |http| http);
+    let mut stream = server.connect();
     // Far more than fits between the two.
     let request = "GET /api/handles/10.5555/LARGE HTTP/1.1\r\nHost: a\r\n\r\n".repeat(20);
     stream.write_all(request.as_bytes()).unwrap();
     std::thread::sleep(6 * SECOND);
-    let took = rest(&mut stream).len();
+    let took = read_text(&stream).len();
     assert!(took < 20 * 2_000_000, "all of it came: {took}");
-    let metrics = String::from_utf8(service.ask("GET", "/metrics", "").body).unwrap();
+    let metrics = String::from_utf8(server.request("GET", "/metrics", "").body).unwrap();
     assert!(metrics.contains("\ntendot_http_connections 1.0\n"), "{metrics}");
 }
 
 #[test]
-fn attack_h10_who_does_not_read_http2_is_cut_off() {
-    let service = start(quick(), None, |http| http);
-    let mut stream = service.connect();
+fn attack_h10_http2_write_timeout() {
+    let server = start(short_timeouts(), None, |http| http);
+    let mut stream = server.connect();
     stream.write_all(&http2(&[settings(), get(1, "/api/handles/10.5555/LARGE")])).unwrap();
     // The window of the stream is never opened.
     let begun = Instant::now();
-    let took = rest(&mut stream).len();
+    let took = read_text(&stream).len();
     // The answer has two megabytes, for which there is time; the connection has none of it.
     assert!(took < 200_000, "{took}");
     assert!(begun.elapsed() < 20 * SECOND, "{:?}", begun.elapsed());
 }
 
 #[test]
-fn attack_h11_heads_that_are_too_large() {
-    let service = plain();
+fn attack_h11_oversized_heads() {
+    let server = start_default();
     let many: String = (0..1_000).map(|number| format!("X-{number}: y\r\n")).collect();
-    check(&service, format!("GET / HTTP/1.1\r\n{many}\r\n"), 431);
-    check(&service, format!("GET / HTTP/1.1\r\nX: {}\r\n\r\n", "y".repeat(1 << 20)), 431);
+    check(&server, format!("GET / HTTP/1.1\r\n{many}\r\n"), 431);
+    check(&server, format!("GET / HTTP/1.1\r\nX: {}\r\n\r\n", "y".repeat(1 << 20)), 431);
     let cookies = format!("Cookie: {}\r\n", "y".repeat(8 << 10)).repeat(100);
-    check(&service, format!("GET / HTTP/1.1\r\n{cookies}\r\n"), 431);
-    check(&service, format!("GET /{} HTTP/1.1\r\nHost: a\r\n\r\n", "y".repeat(64 << 10)), 414);
+    check(&server, format!("GET / HTTP/1.1\r\n{cookies}\r\n"), 431);
+    check(&server, format!("GET /{} HTTP/1.1\r\nHost: a\r\n\r\n", "y".repeat(64 << 10)), 414);
     // Who goes on sending hears the answer, too.
-    let mut stream = service.connect();
+    let mut stream = server.connect();
     stream.write_all(format!("GET / HTTP/1.1\r\nX: {}", "y".repeat(200 << 10)).as_bytes()).unwrap();
     for _ in 0..5 {
         std::thread::sleep(SECOND / 20);
         stream.write_all(&[b'y'; 1 << 10]).unwrap();
     }
-    assert!(rest(&mut stream).starts_with("HTTP/1.1 431 "));
+    assert!(read_text(&stream).starts_with("HTTP/1.1 431 "));
     // As much as is allowed.
     let enough: String = (0..90).map(|number| format!("X-{number}: y\r\n")).collect();
-    check(&service, format!("GET /livez HTTP/1.1\r\nConnection: close\r\n{enough}\r\n"), 200);
+    check(&server, format!("GET /livez HTTP/1.1\r\nConnection: close\r\n{enough}\r\n"), 200);
 }
 
 #[test]
-fn attack_h12_requests_in_requests() {
-    let service = plain();
+fn attack_h12_request_smuggling() {
+    let server = start_default();
     let hidden = "GET /livez HTTP/1.1\r\nHost: a\r\n\r\n";
     let length = hidden.len();
     let put = "PUT /api/handles/10.5555/X HTTP/1.1\r\nHost: a\r\n";
@@ -149,40 +149,41 @@ fn attack_h12_requests_in_requests() {
         format!("GET /livez HTTP/1.1\r\nX: \r y\r\n\r\n{hidden}"),
         format!("PUT /api/handles/10.5555/X HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n{hidden}"),
     ] {
-        check(&service, head, 400);
+        check(&server, head, 400);
     }
     // After a body whose end others may see elsewhere, the connection ends, too.
-    let answer = service.say(format!("{put}Transfer-Encoding: chunked\r\n\r\n2\r\n[]\r\n0\r\n\r\n{hidden}"));
-    assert_eq!(answer.matches("HTTP/1.1 ").count(), 1, "{answer}");
+    let response =
+        server.send_raw(format!("{put}Transfer-Encoding: chunked\r\n\r\n2\r\n[]\r\n0\r\n\r\n{hidden}"));
+    assert_eq!(response.matches("HTTP/1.1 ").count(), 1, "{response}");
 }
 
 /// One answer with this status, and then the end.
 #[track_caller]
-fn check(service: &Service, said: String, expected: u16) {
-    let answer = service.say(&said);
+fn check(server: &TestServer, said: String, expected: u16) {
+    let response = server.send_raw(&said);
     let shown: String = said.chars().take(200).collect();
-    assert!(answer.starts_with(&format!("HTTP/1.1 {expected} ")), "{shown:?}: {answer}");
-    assert_eq!(answer.matches("HTTP/1.1 ").count(), 1, "{shown:?}: {answer}");
-    says_what(&answer);
+    assert!(response.starts_with(&format!("HTTP/1.1 {expected} ")), "{shown:?}: {response}");
+    assert_eq!(response.matches("HTTP/1.1 ").count(), 1, "{shown:?}: {response}");
+    check_request_id_and_length(&response);
 }
 
 /// A name, and a body that has the length it says.
 #[track_caller]
-fn says_what(answer: &str) {
-    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+fn check_request_id_and_length(response: &str) {
+    let (head, body) = response.split_once("\r\n\r\n").unwrap();
     let length = head.lines().find_map(|line| line.strip_prefix("content-length: ")).unwrap();
-    assert_eq!(length.parse(), Ok(body.len()), "{answer}");
-    assert!(body.len() > 2 && head.contains("\r\nx-request-id: "), "{answer}");
+    assert_eq!(length.parse(), Ok(body.len()), "{response}");
+    assert!(body.len() > 2 && head.contains("\r\nx-request-id: "), "{response}");
 }
 
 #[test]
-fn attack_h11_heads_that_are_refused_are_told_why() {
-    let service = plain();
+fn attack_h11_rejected_heads_get_a_reason() {
+    let server = start_default();
     let said = |said: String, expected: &str| {
-        let answer = service.say(&said);
-        says_what(&answer);
+        let response = server.send_raw(&said);
+        check_request_id_and_length(&response);
         let shown: String = said.chars().take(200).collect();
-        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        let (head, body) = response.split_once("\r\n\r\n").unwrap();
         let status = head.split(' ').nth(1).unwrap();
         assert_eq!(format!("{status} {}", body.trim_end()), expected, "{shown:?}");
     };
@@ -205,33 +206,37 @@ fn attack_h11_heads_that_are_refused_are_told_why() {
     said(format!("GET / HTTP/1.1\r\n{}\r\n", "X: y\r\n".repeat(200)), large);
     // What is not well encoded is refused by ourselves, on a page or as JSON.
     for target in ["/10.5555/%zz", "/10.5555/%00", "/api/handles/10.5555/%4"] {
-        let answer = service.say(format!("GET {target} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"));
-        assert!(answer.starts_with("HTTP/1.1 400 ") && answer.contains("of the path"), "{target}: {answer}");
-        says_what(&answer);
+        let response =
+            server.send_raw(format!("GET {target} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"));
+        assert!(
+            response.starts_with("HTTP/1.1 400 ") && response.contains("of the path"),
+            "{target}: {response}"
+        );
+        check_request_id_and_length(&response);
     }
 }
 
 #[test]
-fn attack_h11_a_refusal_comes_after_what_was_asked_before() {
-    let service = plain();
+fn attack_h11_rejection_after_pipelined_requests() {
+    let server = start_default();
     for method in ["GET", "HEAD"] {
         let good = format!("{method} /livez HTTP/1.1\r\nHost: a\r\n\r\n");
-        let answer = service.say(format!("{}GET /\0 HTTP/1.1\r\n\r\n", good.repeat(3)));
-        assert_eq!(answer.matches("HTTP/1.1 200 OK\r\n").count(), 3, "{answer}");
-        assert_eq!(answer.matches("\r\nx-request-id: ").count(), 4, "{answer}");
-        let last = answer.rfind("HTTP/1.1 ").unwrap();
-        assert!(answer[last..].starts_with("HTTP/1.1 400 "), "{answer}");
-        says_what(&answer[last..]);
+        let response = server.send_raw(format!("{}GET /\0 HTTP/1.1\r\n\r\n", good.repeat(3)));
+        assert_eq!(response.matches("HTTP/1.1 200 OK\r\n").count(), 3, "{response}");
+        assert_eq!(response.matches("\r\nx-request-id: ").count(), 4, "{response}");
+        let last = response.rfind("HTTP/1.1 ").unwrap();
+        assert!(response[last..].starts_with("HTTP/1.1 400 "), "{response}");
+        check_request_id_and_length(&response[last..]);
     }
 }
 
 #[test]
-fn attack_h13_streams_that_are_given_up_at_once() {
-    let service = plain();
-    let mut stream = service.connect();
+fn attack_h13_rapid_reset() {
+    let server = start_default();
+    let mut stream = server.connect();
     stream.write_all(&http2(&[settings()])).unwrap();
     let mut reader = stream.try_clone().unwrap();
-    let ended = std::thread::spawn(move || rest_of_frames(&mut reader));
+    let ended = std::thread::spawn(move || read_frames(&mut reader));
     let mut sent = 0;
     'sending: for _ in 0..1_000 {
         let frames: Vec<Vec<u8>> = (0..100)
@@ -248,41 +253,41 @@ fn attack_h13_streams_that_are_given_up_at_once() {
     assert!(sent < 100_000, "nobody minded");
     // GOAWAY, because of too much calm (ENHANCE_YOUR_CALM).
     assert!(ended.join().unwrap().iter().any(|(kind, payload)| *kind == 7 && payload[4..8] == [0, 0, 0, 11]));
-    assert_eq!(service.ask("GET", "/livez", "").status, 200);
+    assert_eq!(server.request("GET", "/livez", "").status, 200);
 }
 
 #[test]
-fn attack_h13_heads_that_never_end() {
-    let service = plain();
-    let mut stream = service.connect();
+fn attack_h13_endless_headers() {
+    let server = start_default();
+    let mut stream = server.connect();
     stream.write_all(&http2(&[settings()])).unwrap();
     // A head without its end, and then more and more of it.
     let _ = stream.write_all(&frame(1, 0, 1, &[0x82, 0x86, 0x84]));
     let more = frame(9, 0, 1, &[0x40, 1, b'x', 1, b'y'].repeat(3_000));
     let sent = (0..10_000).take_while(|_| stream.write_all(&more).is_ok()).count();
     assert!(sent < 10_000, "nobody minded");
-    assert_eq!(service.ask("GET", "/livez", "").status, 200);
+    assert_eq!(server.request("GET", "/livez", "").status, 200);
 }
 
 #[test]
-fn attack_h13_more_streams_than_there_may_be() {
-    let service = plain();
-    let mut stream = service.connect();
+fn attack_h13_too_many_streams() {
+    let server = start_default();
+    let mut stream = server.connect();
     let mut frames = vec![settings()];
     // Bodies that never come, so that nothing ends.
     frames.extend((0..1_000).map(|number| head(2 * number + 1, "PUT", "/api/handles/10.5555/X", false)));
     let _ = stream.write_all(&http2(&frames));
     stream.set_read_timeout(Some(SECOND)).unwrap();
-    let refused = rest_of_frames(&mut stream);
+    let refused = read_frames(&mut stream);
     assert!(refused.iter().any(|(kind, _)| *kind == 3 || *kind == 7), "all were taken");
-    assert_eq!(service.ask("GET", "/livez", "").status, 200);
+    assert_eq!(server.request("GET", "/livez", "").status, 200);
 }
 
 #[test]
 fn attack_h18_methods() {
-    let service = plain();
-    let get = service.ask("GET", "/10.5555/ONE", "");
-    let head = service.ask("HEAD", "/10.5555/ONE", "");
+    let server = start_default();
+    let get = server.request("GET", "/10.5555/ONE", "");
+    let head = server.request("HEAD", "/10.5555/ONE", "");
     let fixed = |head: &str| -> Vec<String> {
         let lines =
             head.lines().filter(|line| !line.starts_with("x-request-id") && !line.starts_with("date"));
@@ -291,23 +296,27 @@ fn attack_h18_methods() {
     assert_eq!(fixed(&get.head), fixed(&head.head));
     assert!(head.body.is_empty() && !get.body.is_empty());
     for method in ["TRACE", "PROPFIND", "get", "PUT", "DELETE", "POST", "PATCH"] {
-        let found = service.ask(method, "/10.5555/ONE", "");
-        assert_eq!((found.status, found.header("allow")), (405, Some("GET, HEAD, OPTIONS")), "{method}");
+        let response = server.request(method, "/10.5555/ONE", "");
+        assert_eq!(
+            (response.status, response.header("allow")),
+            (405, Some("GET, HEAD, OPTIONS")),
+            "{method}"
+        );
     }
-    let found = service.ask("PATCH", "/api/handles/10.5555/ONE", "");
-    assert_eq!(found.header("allow"), Some("GET, HEAD, OPTIONS, POST, PUT, DELETE"));
-    assert_eq!(service.ask("CONNECT", "example.org:80", "").status, 405);
+    let response = server.request("PATCH", "/api/handles/10.5555/ONE", "");
+    assert_eq!(response.header("allow"), Some("GET, HEAD, OPTIONS, POST, PUT, DELETE"));
+    assert_eq!(server.request("CONNECT", "example.org:80", "").status, 405);
 }
 
 #[test]
-fn attack_h19_ranges_and_tags() {
-    let service = plain();
-    let found = service.ask("GET", "/api/handles/10.5555/ONE", "Range: bytes=0-1");
-    assert_eq!(found.status, 200);
-    let tag = found.header("etag").unwrap().to_owned();
+fn attack_h19_ranges_and_etags() {
+    let server = start_default();
+    let response = server.request("GET", "/api/handles/10.5555/ONE", "Range: bytes=0-1");
+    assert_eq!(response.status, 200);
+    let tag = response.header("etag").unwrap().to_owned();
     let tags = |before: usize| format!("If-None-Match: {}{tag}", "\"x\", ".repeat(before));
-    assert_eq!(service.ask("GET", "/api/handles/10.5555/ONE", &tags(63)).status, 304);
-    assert_eq!(service.ask("GET", "/api/handles/10.5555/ONE", &tags(10_000)).status, 200);
+    assert_eq!(server.request("GET", "/api/handles/10.5555/ONE", &tags(63)).status, 304);
+    assert_eq!(server.request("GET", "/api/handles/10.5555/ONE", &tags(10_000)).status, 200);
 }
 
 fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
@@ -338,7 +347,7 @@ fn head(stream: u32, method: &str, path: &str, is_all: bool) -> Vec<u8> {
 }
 
 /// Kinds and contents of all frames that come.
-fn rest_of_frames(stream: &mut TcpStream) -> Vec<(u8, Vec<u8>)> {
+fn read_frames(stream: &mut TcpStream) -> Vec<(u8, Vec<u8>)> {
     let mut frames = Vec::new();
     let mut head = [0; 9];
     while stream.read_exact(&mut head).is_ok() {
@@ -353,12 +362,12 @@ fn rest_of_frames(stream: &mut TcpStream) -> Vec<(u8, Vec<u8>)> {
 }
 
 #[test]
-fn attack_h10_http2_that_asks_nothing() {
-    let service = start(quick(), None, |http| http);
+fn attack_h10_idle_http2() {
+    let server = start(short_timeouts(), None, |http| http);
     for frames in [vec![settings()], vec![settings(), get(1, "/livez")]] {
-        let mut stream = service.connect();
+        let mut stream = server.connect();
         stream.write_all(&http2(&frames)).unwrap();
-        let took = closed_after(&mut stream);
+        let took = time_to_close(&mut stream);
         assert!(took > SECOND && took < 8 * SECOND, "{took:?}");
     }
 }

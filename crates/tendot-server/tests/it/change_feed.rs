@@ -1,9 +1,7 @@
-//! What changes, read from any place and as it happens: nothing is missed, nothing comes twice.
-
-mod server;
+//! The change feed, read from any cursor and followed live: no change is missed, none comes twice.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -12,10 +10,24 @@ use http_body_util::{BodyExt as _, Empty};
 use hyper::body::Incoming;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use serde_json::Value as Json;
-use server::{Service, TOKEN, rest, start_with, store};
 use tendot_proto::Value;
 use tendot_server::http::Limits;
-use tendot_store::{Change, Edit, Embedded, Expect, Importer, Store};
+use tendot_store::{AnyStore, Change, Edit, Embedded, Expect, Importer, Store as _};
+use tendot_testing::{SeededRng, ram_dir, wait_until};
+
+use crate::support::http_server::{TOKEN, TestServer, bind, read_text, start_over};
+use crate::support::stores::{StoreKind, over_stores};
+
+over_stores!(
+    reads_once,
+    rejected_requests,
+    attack_under_load_no_change_is_missed_or_repeated,
+    changes_are_visible_at_once,
+    quiet_subscribers_stay_connected,
+    attack_h10_subscribers_that_do_not_read,
+    subscribers_end_with_the_server,
+    attack_too_many_subscribers,
+);
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -25,20 +37,20 @@ fn put(name: &str) -> Edit {
 }
 
 /// A service over a store with these changes.
-fn start<S: Store + 'static>(store: S, edits: Vec<Edit>, limits: Limits) -> Service<S> {
-    start_with(store, TcpListener::bind("127.0.0.1:0").unwrap(), edits, limits, None, |http| http)
+fn start(store: AnyStore, edits: Vec<Edit>, limits: Limits) -> TestServer {
+    start_over(store, bind(), edits, limits, None, |http| http)
 }
 
-fn commit<S: Store + 'static>(service: &Service<S>, by: &str, edits: Vec<Edit>) {
-    let store = service.http.registry().store();
+fn commit(server: &TestServer, by: &str, edits: Vec<Edit>) {
+    let store = server.http.registry().store();
     let change = Change { by: by.into(), at: 1_700_000_000_000, edits };
-    service.runtime.block_on(store.commit(change)).unwrap();
+    server.runtime.block_on(store.commit(change)).unwrap();
 }
 
 /// What is answered line by line until it ends. HTTP/1.0 has no pieces.
-fn lines<S>(service: &Service<S>, query: &str, headers: &str) -> Vec<Json> {
-    let said = service.say(format!("GET /api/v1/changes?{query} HTTP/1.0\r\n{headers}\r\n"));
-    let (head, body) = said.split_once("\r\n\r\n").unwrap();
+fn lines(server: &TestServer, query: &str, headers: &str) -> Vec<Json> {
+    let response = server.send_raw(format!("GET /api/v1/changes?{query} HTTP/1.0\r\n{headers}\r\n"));
+    let (head, body) = response.split_once("\r\n\r\n").unwrap();
     assert!(head.contains("200 OK") && head.contains("content-type: application/x-ndjson"), "{head}");
     body.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
@@ -49,20 +61,20 @@ fn cursor(change: &Json) -> String {
 }
 
 /// Somebody who follows.
-struct Follower(BufReader<TcpStream>);
+struct Subscriber(BufReader<TcpStream>);
 
-impl Follower {
-    fn new<S>(service: &Service<S>, query: &str, headers: &str) -> Self {
-        let mut stream = service.connect();
+impl Subscriber {
+    fn new(server: &TestServer, query: &str, headers: &str) -> Self {
+        let mut stream = server.connect();
         let head =
             format!("GET /api/v1/changes?{query} HTTP/1.0\r\nAccept: text/event-stream\r\n{headers}\r\n");
         stream.write_all(head.as_bytes()).unwrap();
-        let mut follower = Self(BufReader::new(stream));
-        let head = follower.event().unwrap();
+        let mut subscriber = Self(BufReader::new(stream));
+        let head = subscriber.event().unwrap();
         assert!(head[0].contains("200 OK"), "{head:?}");
         assert!(head.contains(&"content-type: text/event-stream".into()), "{head:?}");
         assert!(head.contains(&"x-accel-buffering: no".into()), "{head:?}");
-        follower
+        subscriber
     }
 
     /// The lines of what comes next, up to an empty one; none at the end.
@@ -94,14 +106,13 @@ impl Follower {
     }
 }
 
-#[test]
-fn once() {
-    let service = start(store::new(), vec![Edit::Home { prefix: "10.1".into() }], Limits::default());
-    commit(&service, "300:0.NA/10.1", vec![put("10.1/x"), put("10.1/X")]);
-    commit(&service, "me@example.org", vec![put("0.TENDOT/agency/alpha"), put("0.TENDOT/token/t")]);
-    commit(&service, "operator", vec![Edit::Tombstone { name: "10.1/x".into(), expect: Expect::Live }]);
+fn reads_once(store: StoreKind) {
+    let server = start(store.create(), vec![Edit::Home { prefix: "10.1".into() }], Limits::default());
+    commit(&server, "300:0.NA/10.1", vec![put("10.1/x"), put("10.1/X")]);
+    commit(&server, "me@example.org", vec![put("0.TENDOT/agency/alpha"), put("0.TENDOT/token/t")]);
+    commit(&server, "operator", vec![Edit::Tombstone { name: "10.1/x".into(), expect: Expect::Live }]);
     let line = |json: &Json| json.to_string();
-    let all = lines(&service, "", "");
+    let all = lines(&server, "", "");
     assert_eq!(
         all.iter().map(line).collect::<Vec<_>>(),
         [
@@ -112,26 +123,25 @@ fn once() {
             r#"{"at":"2023-11-14T22:13:20Z","by":"operator","kind":"tombstone","name":"10.1/x","seq":6}"#,
         ]
     );
-    assert_eq!(lines(&service, "after=2&limit=2", ""), all[2..4]);
-    assert_eq!(lines(&service, "after=6", ""), Vec::<Json>::new());
-    assert_eq!(lines(&service, "after=2", "Last-Event-ID: 4\r\n"), all[2..], "which is for events");
-    let for_operator = lines(&service, "after=4&limit=1", &format!("Authorization: Bearer {TOKEN}\r\n"));
+    assert_eq!(lines(&server, "after=2&limit=2", ""), all[2..4]);
+    assert_eq!(lines(&server, "after=6", ""), Vec::<Json>::new());
+    assert_eq!(lines(&server, "after=2", "Last-Event-ID: 4\r\n"), all[2..], "which is for events");
+    let for_operator = lines(&server, "after=4&limit=1", &format!("Authorization: Bearer {TOKEN}\r\n"));
     assert_eq!(for_operator[0]["kind"], "token");
 }
 
-#[test]
-fn refused() {
-    let service = start(store::new(), vec![], Limits::default());
+fn rejected_requests(store: StoreKind) {
+    let server = start(store.create(), vec![], Limits::default());
     let check = |method: &str, target: &str, headers: &str, status: u16, code: &str| {
-        let found = service.ask(method, target, headers);
+        let response = server.request(method, target, headers);
         assert_eq!(
-            (found.status, found.header("content-type")),
+            (response.status, response.header("content-type")),
             (status, Some("application/problem+json")),
             "{method} {target}"
         );
-        let problem: Json = serde_json::from_slice(&found.body).unwrap();
+        let problem = response.json();
         assert_eq!((&problem["code"], &problem["status"]), (&code.into(), &status.into()), "{problem}");
-        found
+        response
     };
     let events = "Accept: text/event-stream";
     for query in
@@ -142,8 +152,8 @@ fn refused() {
     }
     check("GET", "/api/v1/changes", &format!("{events}\nLast-Event-ID: x"), 400, "bad-request");
     check("GET", "/api/v1/changes", "Authorization: Bearer wrong", 401, "not-authenticated");
-    let found = check("POST", "/api/v1/changes", "Content-Length: 0", 405, "method-not-allowed");
-    assert_eq!(found.header("allow"), Some("GET, HEAD, OPTIONS"));
+    let response = check("POST", "/api/v1/changes", "", 405, "method-not-allowed");
+    assert_eq!(response.header("allow"), Some("GET, HEAD, OPTIONS"));
     for path in ["/api/v1/changes/", "/api/v1/", "/api/v1", "/api/v1/nothing/here"] {
         check("GET", path, "", 404, "no-such-path");
     }
@@ -151,8 +161,8 @@ fn refused() {
 
 /// An import over HTTP, cut after each of its lines.
 #[test]
-fn imports() {
-    let directory = tempfile::tempdir().unwrap();
+fn imports_are_resumed_at_any_cursor() {
+    let directory = ram_dir();
     let mut importer = Importer::open(directory.path(), "import", 7).unwrap();
     for number in 0..300 {
         importer
@@ -160,40 +170,39 @@ fn imports() {
             .unwrap();
     }
     importer.finish(|_| {}).unwrap();
-    let service =
-        start(Embedded::open(directory.path()).unwrap(), vec![put("10.1/after")], Limits::default());
-    let all = lines(&service, "", "");
+    let server =
+        start(Embedded::open(directory.path()).unwrap().into(), vec![put("10.1/after")], Limits::default());
+    let all = lines(&server, "", "");
     assert_eq!(all.len(), 301);
     assert!(all[..300].iter().all(|change| change["kind"] == "import" && change["cursor"].is_string()));
     let mut after = "0".to_owned();
     for expected in &all {
-        let next = lines(&service, &format!("after={after}&limit=1"), "");
+        let next = lines(&server, &format!("after={after}&limit=1"), "");
         assert_eq!(next, std::slice::from_ref(expected));
         after = cursor(expected);
     }
-    assert!(lines(&service, &format!("after={after}"), "").is_empty());
+    assert!(lines(&server, &format!("after={after}"), "").is_empty());
     for expected in [150, 299] {
         let place = format!("Last-Event-ID: {}\r\n", cursor(&all[expected]));
-        let (id, change) = Follower::new(&service, "after=0", &place).change().unwrap();
+        let (id, change) = Subscriber::new(&server, "after=0", &place).change().unwrap();
         assert_eq!((id, &change), (cursor(&all[expected + 1]), &all[expected + 1]));
     }
 }
 
 /// Several write while many read, are cut off and go on: each reads exactly what the log has.
-#[test]
-fn attack_under_load_nothing_is_missed_or_told_twice() {
+fn attack_under_load_no_change_is_missed_or_repeated(store: StoreKind) {
     const WRITERS: u64 = 3;
     const CHANGES: u64 = 400;
-    let service = start(store::new(), vec![put("10.1/first")], Limits::default());
-    let is_over = AtomicBool::new(false);
+    let server = start(store.create(), vec![put("10.1/first")], Limits::default());
+    let is_finished = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let writers: Vec<_> = (0..WRITERS)
             .map(|writer| {
-                let service = &service;
+                let server = &server;
                 scope.spawn(move || {
                     for number in 0..CHANGES {
                         let name = format!("10.{writer}/{}", number / 2);
-                        commit(service, "operator", vec![put(&name), put("10.1/Both")]);
+                        commit(server, "operator", vec![put(&name), put("10.1/Both")]);
                         if number % 16 == 0 {
                             std::thread::sleep(Duration::from_millis(1));
                         }
@@ -203,31 +212,31 @@ fn attack_under_load_nothing_is_missed_or_told_twice() {
             .collect();
         let readers: Vec<_> = (0..6_u64)
             .map(|reader| {
-                let (service, is_over) = (&service, &is_over);
+                let (server, is_finished) = (&server, &is_finished);
                 scope.spawn(move || {
-                    let (mut seen, mut after, mut chance) = (Vec::new(), "0".to_owned(), reader + 1);
+                    let (mut seen, mut after, mut rng) = (Vec::new(), "0".to_owned(), reader + 1);
                     let last = 1 + WRITERS * CHANGES * 2;
                     while seen.len() as u64 != last {
-                        chance = chance
+                        rng = rng
                             .wrapping_mul(6_364_136_223_846_793_005)
                             .wrapping_add(1_442_695_040_888_963_407);
-                        let some = (chance >> 33) % 200 + 1;
+                        let some = (rng >> 33) % 200 + 1;
                         if reader % 2 == 0 {
-                            let mut follower =
-                                Follower::new(service, "", &format!("Last-Event-ID: {after}\r\n"));
+                            let mut subscriber =
+                                Subscriber::new(server, "", &format!("Last-Event-ID: {after}\r\n"));
                             for _ in 0..some.min(last - seen.len() as u64) {
-                                let (id, change) = follower.change().unwrap();
+                                let (id, change) = subscriber.change().unwrap();
                                 seen.push((change["seq"].as_u64().unwrap(), change["name"].to_string()));
                                 after = id;
                             }
                         } else {
-                            let was_over = is_over.load(Ordering::SeqCst);
-                            let read = lines(service, &format!("after={after}&limit={some}"), "");
+                            let was_finished = is_finished.load(Ordering::SeqCst);
+                            let read = lines(server, &format!("after={after}&limit={some}"), "");
                             for change in &read {
                                 seen.push((change["seq"].as_u64().unwrap(), change["name"].to_string()));
                                 after = cursor(change);
                             }
-                            assert!(!read.is_empty() || !was_over, "all is there");
+                            assert!(!read.is_empty() || !was_finished, "all is there");
                         }
                     }
                     seen
@@ -235,8 +244,8 @@ fn attack_under_load_nothing_is_missed_or_told_twice() {
             })
             .collect();
         writers.into_iter().for_each(|writer| writer.join().unwrap());
-        is_over.store(true, Ordering::SeqCst);
-        let log = service.runtime.block_on(service.http.registry().store().changes(0, 10_000)).unwrap();
+        is_finished.store(true, Ordering::SeqCst);
+        let log = server.runtime.block_on(server.http.registry().store().changes(0, 10_000)).unwrap();
         let log: Vec<(u64, String)> =
             log.iter().map(|line| (line.sequence, Json::from(&*line.name).to_string())).collect();
         for reader in readers {
@@ -246,21 +255,20 @@ fn attack_under_load_nothing_is_missed_or_told_twice() {
 }
 
 /// Ten follow while one writes. The bound is that of the contract, at the 99th of a hundred; a busy machine has its slack.
-#[test]
-fn visible_at_once() {
+fn changes_are_visible_at_once(store: StoreKind) {
     const CHANGES: usize = 200;
-    let service = start(store::new(), vec![put("10.1/first")], Limits::default());
+    let server = start(store.create(), vec![put("10.1/first")], Limits::default());
     let begun = Instant::now();
     let committed: Vec<AtomicU64> = (0..CHANGES).map(|_| AtomicU64::new(0)).collect();
     let micros = || u64::try_from(begun.elapsed().as_micros()).unwrap();
     let mut delays = std::thread::scope(|scope| {
-        let followers: Vec<_> = (0..10)
+        let subscribers: Vec<_> = (0..10)
             .map(|_| {
-                let mut follower = Follower::new(&service, "after=1", "");
+                let mut subscriber = Subscriber::new(&server, "after=1", "");
                 scope.spawn(move || {
                     (0..CHANGES)
                         .map(|number| {
-                            let (_, change) = follower.change().unwrap();
+                            let (_, change) = subscriber.change().unwrap();
                             assert_eq!(change["name"], format!("10.1/{number}"));
                             micros()
                         })
@@ -269,12 +277,13 @@ fn visible_at_once() {
             })
             .collect();
         for (number, at) in committed.iter().enumerate() {
-            commit(&service, "operator", vec![put(&format!("10.1/{number}"))]);
+            commit(&server, "operator", vec![put(&format!("10.1/{number}"))]);
             at.store(micros(), Ordering::SeqCst);
             std::thread::sleep(Duration::from_millis(7));
         }
-        let seen =
-            followers.into_iter().flat_map(|follower| follower.join().unwrap().into_iter().zip(&committed));
+        let seen = subscribers
+            .into_iter()
+            .flat_map(|subscriber| subscriber.join().unwrap().into_iter().zip(&committed));
         seen.map(|(seen, at)| seen.saturating_sub(at.load(Ordering::SeqCst))).collect::<Vec<u64>>()
     });
     delays.sort_unstable();
@@ -284,16 +293,15 @@ fn visible_at_once() {
 }
 
 /// Who waits for changes is not idle, and not slow.
-#[test]
-fn quiet_followers_stay() {
+fn quiet_subscribers_stay_connected(store: StoreKind) {
     let limits = Limits { idle_time: SECOND, write_time: SECOND, ..Limits::default() };
-    let service = start(store::new(), vec![put("10.1/first")], limits);
-    let mut follower = Follower::new(&service, "after=1", "");
-    let mut by_http2 = service.runtime.block_on(http2(service.address, "after=1"));
+    let server = start(store.create(), vec![put("10.1/first")], limits);
+    let mut subscriber = Subscriber::new(&server, "after=1", "");
+    let mut by_http2 = server.runtime.block_on(http2(server.address, "after=1"));
     std::thread::sleep(4 * SECOND);
-    commit(&service, "operator", vec![put("10.1/second")]);
-    assert_eq!(follower.change().unwrap().1["name"], "10.1/second");
-    let frame = service.runtime.block_on(by_http2.frame()).unwrap().unwrap().into_data().unwrap();
+    commit(&server, "operator", vec![put("10.1/second")]);
+    assert_eq!(subscriber.change().unwrap().1["name"], "10.1/second");
+    let frame = server.runtime.block_on(by_http2.frame()).unwrap().unwrap().into_data().unwrap();
     assert!(String::from_utf8_lossy(&frame).contains("10.1/second"), "{frame:?}");
 }
 
@@ -301,91 +309,88 @@ fn quiet_followers_stay() {
 async fn http2(address: SocketAddr, query: &str) -> Incoming {
     let stream = tokio::net::TcpStream::connect(address).await.unwrap();
     let handshake = hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(stream));
-    let (mut asks, connection) = handshake.await.unwrap();
+    let (mut sender, connection) = handshake.await.unwrap();
     tokio::spawn(connection);
     let request = http::Request::get(format!("http://{address}/api/v1/changes?{query}"));
     let request = request.header("accept", "text/event-stream").body(Empty::<Bytes>::new()).unwrap();
-    let mut body = asks.send_request(request).await.unwrap().into_body();
+    let mut body = sender.send_request(request).await.unwrap().into_body();
     let first = body.frame().await.unwrap().unwrap().into_data().unwrap();
     assert!(first.starts_with(b"retry: "));
     // Without it, the connection would end.
     tokio::spawn(async move {
         tokio::time::sleep(60 * SECOND).await;
-        drop(asks);
+        drop(sender);
     });
     body
 }
 
 /// Who reads nothing is cut off, and sees it.
-#[test]
-fn attack_h10_who_does_not_read_changes_is_cut_off() {
+fn attack_h10_subscribers_that_do_not_read(store: StoreKind) {
     let limits = Limits { write_time: SECOND, ..Limits::default() };
     let long = "x".repeat(2_000);
     let edits = (0..30_000).map(|number| put(&format!("10.1/{number}{long}"))).collect();
-    let service = start(store::new(), edits, limits);
+    let server = start(store.create(), edits, limits);
     for accept in ["*/*", "text/event-stream"] {
-        let mut stream = service.connect();
+        let mut stream = server.connect();
         let head = format!("GET /api/v1/changes HTTP/1.1\r\nHost: a\r\nAccept: {accept}\r\n\r\n");
         stream.write_all(head.as_bytes()).unwrap();
         std::thread::sleep(4 * SECOND);
         let begun = Instant::now();
-        let read = rest(&mut stream);
+        let read = read_text(&stream);
         assert!(read.len() < 40_000_000 && !read.ends_with("0\r\n\r\n"), "{accept}: {} bytes", read.len());
         assert!(begun.elapsed() < 10 * SECOND, "{accept}: {:?}", begun.elapsed());
     }
-    service.runtime.block_on(async {
-        let body = http2(service.address, "").await;
+    server.runtime.block_on(async {
+        let body = http2(server.address, "").await;
         tokio::time::sleep(4 * SECOND).await;
         assert!(body.collect().await.is_err(), "by HTTP/2");
     });
 }
 
 /// The end of the service does not wait for those who follow, and they see a proper end.
-#[test]
-fn followers_end_with_the_service() {
-    let mut service = start(store::new(), vec![put("10.1/first")], Limits::default());
-    let mut stream = service.connect();
+fn subscribers_end_with_the_server(store: StoreKind) {
+    let mut server = start(store.create(), vec![put("10.1/first")], Limits::default());
+    let mut stream = server.connect();
     stream
         .write_all(b"GET /api/v1/changes HTTP/1.1\r\nHost: a\r\nAccept: text/event-stream\r\n\r\n")
         .unwrap();
     let mut begin = [0; 64];
     stream.read_exact(&mut begin).unwrap();
     let begun = Instant::now();
-    drop(service.end.take());
+    drop(server.shutdown.take());
     // Less than the next sign of life takes.
     stream.set_read_timeout(Some(10 * SECOND)).unwrap();
-    let read = rest(&mut stream);
+    let read = read_text(&stream);
     assert!(read.ends_with("0\r\n\r\n"), "{read}");
     assert!(begun.elapsed() < 4 * SECOND, "{:?}", begun.elapsed());
 }
 
 /// There is room for so many, and who only looks takes none.
-#[test]
-fn attack_too_many_followers() {
-    let service = start(store::new(), vec![put("10.1/first")], Limits::default());
-    let mut followers: Vec<_> = (0..192).map(|_| Follower::new(&service, "", "")).collect();
-    let refused = service.ask("GET", "/api/v1/changes", "");
-    assert_eq!((refused.status, refused.header("retry-after")), (503, Some("10")));
+fn attack_too_many_subscribers(store: StoreKind) {
+    let server = start(store.create(), vec![put("10.1/first")], Limits::default());
+    let mut subscribers: Vec<_> = (0..192).map(|_| Subscriber::new(&server, "", "")).collect();
+    let overloaded = server.request("GET", "/api/v1/changes", "");
+    assert_eq!((overloaded.status, overloaded.header("retry-after")), (503, Some("10")));
     // Some places are for those who say who they are.
     let known = format!("Authorization: Bearer {}", TOKEN);
-    assert_eq!(service.ask("GET", "/api/v1/changes", &known).status, 200);
-    followers.truncate(191);
+    assert_eq!(server.request("GET", "/api/v1/changes", &known).status, 200);
+    subscribers.truncate(191);
     let begun = Instant::now();
-    while service.ask("GET", "/api/v1/changes", "").status == 503 {
+    while server.request("GET", "/api/v1/changes", "").status == 503 {
         assert!(begun.elapsed() < 10 * SECOND, "the place is not free again");
         std::thread::sleep(SECOND / 20);
     }
-    let head = service.ask("HEAD", "/api/v1/changes", "Accept: text/event-stream");
+    let head = server.request("HEAD", "/api/v1/changes", "Accept: text/event-stream");
     assert_eq!((head.status, head.body.len()), (200, 0));
     let begun = Instant::now();
-    while service.ask("GET", "/api/v1/changes", "").status == 503 {
+    while server.request("GET", "/api/v1/changes", "").status == 503 {
         assert!(begun.elapsed() < 10 * SECOND, "HEAD keeps its place");
         std::thread::sleep(SECOND / 20);
     }
     // Who was there all the time is still told.
-    commit(&service, "operator", vec![put("10.1/second")]);
-    for follower in &mut followers {
-        assert_eq!(follower.change().unwrap().0, "1");
-        assert_eq!(follower.change().unwrap().0, "2");
+    commit(&server, "operator", vec![put("10.1/second")]);
+    for subscriber in &mut subscribers {
+        assert_eq!(subscriber.change().unwrap().0, "1");
+        assert_eq!(subscriber.change().unwrap().0, "2");
     }
 }

@@ -1,21 +1,21 @@
-//! All pages and errors, as they are sent. `TENDOT_WRITE_PAGES=1 cargo test -p tendot-server --test pages` writes the files
-//! in `tests/pages/` anew; what changed there is to be looked at before it is committed.
-
-mod deposits;
+//! All pages and problem details are sent as in `tests/snapshots/pages/`, and no value of a record or request becomes markup.
+//!
+//! `TENDOT_TEST_WRITE_PAGES=1 cargo test -p tendot-server --test it -- page_snapshots` rewrites the files; review the
+//! differences before you commit them.
 
 use std::fs;
-use std::io::{Read as _, Write as _};
-use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
-use std::sync::{Arc, LazyLock};
+use std::sync::LazyLock;
 
-use deposits::{Parties, metadata};
 use tendot_proto::record::{Admin, AdminPermissions, Record, ValueList};
 use tendot_proto::{Permissions, Reference, Value};
 use tendot_registry::transfer::What;
-use tendot_registry::{Registry, Settings};
-use tendot_server::http::{Http, Limits, listen};
-use tendot_store::{Change, Edit, Expect, Memory, Store as _};
+use tendot_server::http::Limits;
+use tendot_store::{Change, Edit, Expect, Store as _};
+use tendot_testing::http::{HttpRequest, HttpResponse};
+
+use crate::support::fixtures::{PartyFixtures, kernel_metadata};
+use crate::support::http_server::{TestServer, bind, start_at};
 
 const PAGE: &str = "text/html,application/xhtml+xml,*/*;q=0.8";
 const JSON: &str = "application/json";
@@ -30,31 +30,31 @@ fn pages() {
     check("record-handle", "/20.500.12345/abc%20d?noredirect", PAGE);
     check("record-selected", "/10.5555/TYPES?noredirect&type=DESC", PAGE);
     check("history", "/10.5555/CHANGED?history", PAGE);
-    check("history-older", "/10.5555/CHANGED?history&before=25", PAGE);
-    check("history-ended", "/10.5555/ENDED?history", PAGE);
+    check("history-page-2", "/10.5555/CHANGED?history&before=25", PAGE);
+    check("history-retired", "/10.5555/ENDED?history", PAGE);
     check("history-json", "/api/v1/history/10.5555/changed?limit=2", PAGE);
-    check("history-rest", "/api/v1/history/10.5555/changed?after=20", PAGE);
+    check("history-next", "/api/v1/history/10.5555/changed?after=20", PAGE);
     check("record-registered", "/10.70000/PAPER?noredirect", PAGE);
     check("history-registered", "/10.70000/PAPER?history", PAGE);
     check("history-registered-json", "/api/v1/history/10.70000/PAPER", PAGE);
-    check("explain-metadata", "/10.70000/PAPER?explain", PAGE);
-    check("no-address", "/10.5555/NOURL", PAGE);
-    check("not-followed", "/10.5555/SCRIPT", PAGE);
+    check("trace-metadata", "/10.70000/PAPER?explain", PAGE);
+    check("no-location", "/10.5555/NOURL", PAGE);
+    check("target-rejected", "/10.5555/SCRIPT", PAGE);
     check("prefix", "/10.5555", PAGE);
     check("prefix-without-record", "/20.500.12345", PAGE);
-    check("explain", "/10.5555/LOC?explain&locatt=country:gb", PAGE);
-    check("explain-json", "/10.5555/LOC?explain&locatt=country:gb", JSON);
-    check("explain-alias", "/10.5555/ALIAS?explain=json", PAGE);
-    check("explain-not-found", "/10.5555/ONE.?explain", PAGE);
+    check("trace", "/10.5555/LOC?explain&locatt=country:gb", PAGE);
+    check("trace-json", "/10.5555/LOC?explain&locatt=country:gb", JSON);
+    check("trace-alias", "/10.5555/ALIAS?explain=json", PAGE);
+    check("trace-not-found", "/10.5555/ONE.?explain", PAGE);
 }
 
 #[test]
 fn problems() {
     for (name, target) in [
         ("not-found", "/10.5555/ONE%2e"),
-        ("not-found-near", "/10.5555/TYPE"),
-        ("not-kept-here", "/10.9999/X%20Y"),
-        ("prefix-not-kept-here", "/10.9999"),
+        ("not-found-suggestions", "/10.5555/TYPE"),
+        ("not-responsible", "/10.9999/X%20Y"),
+        ("prefix-not-responsible", "/10.9999"),
         ("short-doi", "/abcde"),
         ("empty-suffix", "/10.5555/"),
         ("no-name", "//"),
@@ -76,31 +76,31 @@ fn problems() {
 /// Compares what is answered with what was looked at once.
 #[track_caller]
 fn check(name: &str, target: &str, accept: &str) {
-    let found = ask(target, accept).without_times();
-    let kind = if found.head.contains("json") { "json" } else { "html" };
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/pages/{name}.{kind}"));
-    let shown = format!("{}\n\n{}\n", found.kept_head(), found.body.trim_end());
-    if std::env::var_os("TENDOT_WRITE_PAGES").is_some() {
-        fs::write(&path, &shown).unwrap();
+    let response = get(target, accept);
+    let kind = if response.head.contains("json") { "json" } else { "html" };
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/snapshots/pages/{name}.{kind}"));
+    let actual = format!("{}\n\n{}\n", stable_head(&response), stable_body(&response).trim_end());
+    if std::env::var_os("TENDOT_TEST_WRITE_PAGES").is_some() {
+        fs::write(&path, &actual).unwrap();
     }
     let expected = fs::read_to_string(&path).unwrap_or_default();
-    let difference = expected.lines().zip(shown.lines()).position(|(one, two)| one != two);
-    let at = difference.unwrap_or_else(|| expected.lines().count().min(shown.lines().count()));
+    let difference = expected.lines().zip(actual.lines()).position(|(one, two)| one != two);
+    let at = difference.unwrap_or_else(|| expected.lines().count().min(actual.lines().count()));
     let line = |text: &str| text.lines().nth(at).unwrap_or("(its end)").to_owned();
     assert!(
-        expected == shown,
+        expected == actual,
         "{target} is not as in {}, from line {} on:\n- {}\n+ {}",
         path.display(),
         at + 1,
         line(&expected),
-        line(&shown)
+        line(&actual)
     );
 }
 
 /// No page sends more than 60 kB, its style with it, whatever a record has; but for the one that tells of all paths.
 #[test]
-fn pages_are_small() {
-    let style = ask("/static/style.css", "*/*").body.len();
+fn page_sizes_are_bounded() {
+    let style = get("/static/style.css", "*/*").body.len();
     for target in [
         "/",
         "/docs",
@@ -109,7 +109,7 @@ fn pages_are_small() {
         "/10.5555/MANY?noredirect",
         "/10.5555/LARGE?history",
     ] {
-        let page = ask(target, PAGE);
+        let page = get(target, PAGE);
         let most = if target == "/docs" { 180_000 } else { 60_000 };
         assert!(page.body.len() + style < most, "{target}: {} + {style}", page.body.len());
     }
@@ -117,23 +117,23 @@ fn pages_are_small() {
     for target in
         [format!("/10.5555/{long}"), format!("/20.500.12345/{long}"), format!("/10.9999/{long}?explain")]
     {
-        let page = ask(&target, PAGE);
+        let page = get(&target, PAGE);
         assert!(page.body.len() + style < 60_000, "{} + {style}", page.body.len());
     }
-    assert!(ask("/10.5555/LARGE?noredirect", PAGE).body.contains("The JSON has everything."));
-    assert!(ask("/10.5555/MANY?noredirect", PAGE).body.contains("more values"));
+    assert!(get("/10.5555/LARGE?noredirect", PAGE).text().contains("The JSON has everything."));
+    assert!(get("/10.5555/MANY?noredirect", PAGE).text().contains("more values"));
 }
 
 /// H5: what a record says stays text.
 #[test]
 fn attack_h5_values_are_escaped() {
     for query in ["?noredirect", "?explain", "?noredirect&type=10320/loc", "?history"] {
-        let page = ask(&format!("/10.5555/HOSTILE{query}"), PAGE);
+        let page = get(&format!("/10.5555/HOSTILE{query}"), PAGE);
         assert_harmless(&page);
         // And what its metadata says.
-        assert_harmless(&ask(&format!("/10.70000/PAPER{query}"), PAGE));
+        assert_harmless(&get(&format!("/10.70000/PAPER{query}"), PAGE));
     }
-    let body = ask("/10.5555/HOSTILE?noredirect", PAGE).body;
+    let body = body_of("/10.5555/HOSTILE?noredirect");
     assert!(body.contains("&#60;script&#62;alert(1)&#60;/script&#62;"), "{body}");
     assert!(body.contains("]]&#62;"), "{body}");
 }
@@ -157,13 +157,13 @@ fn attack_h5_requests_are_escaped() {
         format!("/?text={hostile}%zz"),
     ] {
         for accept in [PAGE, JSON] {
-            let answer = ask(&target, accept);
-            assert!(answer.status != 500, "{target}");
-            if answer.head.contains("text/html") {
-                assert_harmless(&answer);
+            let response = get(&target, accept);
+            assert!(response.status != 500, "{target}");
+            if response.head.contains("text/html") {
+                assert_harmless(&response);
             } else {
                 assert!(
-                    answer.head.contains("application/problem+json") || answer.head.contains(JSON),
+                    response.head.contains("application/problem+json") || response.head.contains(JSON),
                     "{target}"
                 );
             }
@@ -173,25 +173,27 @@ fn attack_h5_requests_are_escaped() {
 
 /// What everybody may not read is in no history, nor who it was if that is no identity; the JSON of a large one is whole.
 #[test]
-fn histories() {
+fn history_hides_private_values() {
     for target in ["/10.5555/CHANGED?history", "/api/v1/history/10.5555/CHANGED"] {
-        let body = ask(target, PAGE).body;
+        let body = body_of(target);
         assert!(body.contains("https://example.org/first") && body.contains("300:0.NA/10.5555"), "{body}");
-        for wrong in ["administrators", "secret", "SECKEY", "me@example.org", "<script"] {
-            assert!(!body.replace("\"300:<script>", "").contains(wrong), "{target}: {wrong}");
+        for forbidden in ["administrators", "secret", "SECKEY", "me@example.org", "<script"] {
+            assert!(!body.replace("\"300:<script>", "").contains(forbidden), "{target}: {forbidden}");
         }
     }
     let (mut after, mut seen) = (0, Vec::new());
     loop {
-        let found = ask(&format!("/api/v1/history/10.5555/CHANGED?limit=1&after={after}"), JSON);
-        let found: serde_json::Value = serde_json::from_str(&found.body).unwrap();
-        seen.extend(found["items"].as_array().unwrap().iter().map(|item| item["kind"].clone()));
-        let Some(next) = found["next"].as_u64() else { break };
+        let response = get(&format!("/api/v1/history/10.5555/CHANGED?limit=1&after={after}"), JSON);
+        let response = response.json();
+        seen.extend(response["items"].as_array().unwrap().iter().map(|item| item["kind"].clone()));
+        let Some(next) = response["next"].as_u64() else { break };
         after = next;
     }
     assert_eq!(seen, ["create", "update", "update", "remove", "create", "tombstone"]);
     let (one, two) = ("/api/v1/history/10.5555/LARGE", "/10.5555/LARGE?history");
-    assert!(ask(one, JSON).body.len() > 900_000 && ask(two, PAGE).body.contains("The JSON has everything."));
+    assert!(
+        get(one, JSON).body.len() > 900_000 && get(two, PAGE).text().contains("The JSON has everything.")
+    );
     for (target, status) in [
         ("/api/v1/history/10.9999/X", 400),
         ("/api/v1/history/10.5555/NONE", 404),
@@ -202,10 +204,10 @@ fn histories() {
         ("/api/v1/history/10.5555/ONE?after=18446744073709551615&limit=18446744073709551615", 200),
         ("/api/v1/history/10.5555/%zz", 400),
     ] {
-        let found = ask(target, PAGE);
-        let json: serde_json::Value = serde_json::from_str(&found.body).unwrap();
-        assert_eq!(found.status, status, "{target}: {json}");
-        let is_problem = found.head.contains("application/problem+json");
+        let response = get(target, PAGE);
+        let json = response.json();
+        assert_eq!(response.status, status, "{target}: {json}");
+        let is_problem = response.head.contains("application/problem+json");
         assert_eq!(is_problem, status != 200, "{target}");
         assert_eq!(json["code"].is_string() && !json["detail"].as_str().unwrap().is_empty(), is_problem);
     }
@@ -213,7 +215,7 @@ fn histories() {
 
 /// R4 and H5: characters that nobody sees, or that turn others around, are written out.
 #[test]
-fn attack_h5_bidi_is_written_out() {
+fn attack_h5_bidi_characters_are_escaped() {
     for target in [
         "/10.5555/HOSTILE?noredirect",
         "/10.5555/HOSTILE?history",
@@ -222,7 +224,7 @@ fn attack_h5_bidi_is_written_out() {
         "/10.9999/%E2%80%AE%F3%A0%81%81",
         "/10.5555/a%E2%80%AE%zz",
     ] {
-        let body = ask(target, PAGE).body;
+        let body = body_of(target);
         let hidden = ['\u{202e}', '\u{2028}', '\u{2066}', '\u{e0041}'];
         assert!(!body.contains(hidden), "{target}: {body}");
         assert!(body.contains("⟨U+202E⟩") || target.contains("%zz"), "{target}: {body}");
@@ -231,27 +233,28 @@ fn attack_h5_bidi_is_written_out() {
 
 /// H2: only addresses that are redirected to are links.
 #[test]
-fn attack_h2_no_link_runs_anything() {
+fn attack_h2_links_have_safe_schemes() {
     for name in ["SCRIPT", "HOSTILE", "TYPES", "SPLIT"] {
-        let page = ask(&format!("/10.5555/{name}?noredirect"), PAGE);
-        for address in attributes(&page.body, "href").chain(attributes(&page.body, "src")) {
-            let is_ours = address.starts_with('/') && !address.starts_with("//") || address.starts_with('#');
+        let body = body_of(&format!("/10.5555/{name}?noredirect"));
+        for address in attributes(&body, "href").chain(attributes(&body, "src")) {
+            let is_own_path =
+                address.starts_with('/') && !address.starts_with("//") || address.starts_with('#');
             assert!(
-                is_ours || address.starts_with("https://") || address.starts_with("http://"),
+                is_own_path || address.starts_with("https://") || address.starts_with("http://"),
                 "{name}: {address}"
             );
         }
     }
-    let page = ask("/10.5555/SCRIPT", PAGE);
+    let page = get("/10.5555/SCRIPT", PAGE);
     assert_eq!((page.status, page.header("location")), (200, None));
-    assert!(page.body.contains("javascript:alert(1)") && page.body.contains("not followed"));
+    assert!(page.text().contains("javascript:alert(1)") && page.text().contains("not followed"));
 }
 
 /// H1: an address with a line break splits no header.
 #[test]
-fn attack_h1_no_header_is_split() {
+fn attack_h1_header_splitting() {
     for query in ["", "?noredirect", "?explain", "?explain=json", "?action=showurls"] {
-        let page = ask(&format!("/10.5555/SPLIT{query}"), PAGE);
+        let page = get(&format!("/10.5555/SPLIT{query}"), PAGE);
         assert_eq!(
             (page.status, page.header("set-cookie"), page.header("location")),
             (200, None, None),
@@ -262,7 +265,7 @@ fn attack_h1_no_header_is_split() {
 
 /// No page may be framed, sniffed, or run anything, and none tells where somebody came from.
 #[test]
-fn attack_h17_pages_have_their_policy() {
+fn attack_h17_security_headers() {
     for target in [
         "/",
         "/10.5555/ONE?noredirect",
@@ -272,47 +275,47 @@ fn attack_h17_pages_have_their_policy() {
         "/10.5555/%zz",
         "/10.5555",
     ] {
-        let page = ask(target, PAGE);
+        let page = get(target, PAGE);
         let policy = page.header("content-security-policy").unwrap();
         assert!(
             policy.contains("default-src 'none'") && policy.contains("frame-ancestors 'none'"),
             "{target}"
         );
         assert!(!policy.contains("unsafe") && !policy.contains("script-src"), "{target}");
-        assert_eq!(page.header("x-content-type-options").as_deref(), Some("nosniff"), "{target}");
-        assert_eq!(page.header("referrer-policy").as_deref(), Some("no-referrer"), "{target}");
-        assert!(!page.body.contains(" style=") && !page.body.contains("<style"), "{target}");
+        assert_eq!(page.header("x-content-type-options"), Some("nosniff"), "{target}");
+        assert_eq!(page.header("referrer-policy"), Some("no-referrer"), "{target}");
+        assert!(!page.text().contains(" style=") && !page.text().contains("<style"), "{target}");
     }
 }
 
 /// What a page explains is what the redirect does.
 #[test]
-fn explanations_agree_with_redirects() {
+fn trace_agrees_with_the_redirect() {
     for target in ["/10.5555/ONE", "/10.5555/LOC?locatt=country:gb", "/10.5555/ALIAS", "/10.5555/ALIAS?a=b&c"]
     {
-        let redirect = ask(target, PAGE);
+        let redirect = get(target, PAGE);
         let separator = if target.contains('?') { '&' } else { '?' };
-        let explained = ask(&format!("{target}{separator}explain=json"), PAGE);
-        let explained: serde_json::Value = serde_json::from_str(&explained.body).unwrap();
-        let first = &explained["redirects"][0];
+        let trace = get(&format!("{target}{separator}explain=json"), PAGE);
+        let trace = trace.json();
+        let first = &trace["redirects"][0];
         assert_eq!(first["status"], redirect.status, "{target}");
-        assert_eq!(first["location"].as_str(), redirect.header("location").as_deref(), "{target}");
+        assert_eq!(first["location"].as_str(), redirect.header("location"), "{target}");
     }
 }
 
 #[track_caller]
-fn assert_harmless(page: &Found) {
+fn assert_harmless(page: &HttpResponse) {
     assert!(page.header("content-security-policy").is_some());
-    let body = page.body.to_lowercase();
-    for wrong in ["<script", "<img src=x", "javascript:alert(1)\"", "href=\"javascript", "\u{2028}"] {
-        assert!(!body.contains(wrong), "{wrong}");
+    let body = page.text().to_lowercase();
+    for forbidden in ["<script", "<img src=x", "javascript:alert(1)\"", "href=\"javascript", "\u{2028}"] {
+        assert!(!body.contains(forbidden), "{forbidden}");
     }
     assert_eq!(body.matches("<img").count(), 1, "the picture at the top");
     // Every element is one of ours.
     let elements =
         body.split('<').skip(1).filter_map(|rest| rest.split(|c: char| !c.is_alphanumeric()).next());
     for element in elements.filter(|name| !name.is_empty()) {
-        assert!(OURS.contains(&element), "<{element}>");
+        assert!(OWN_ELEMENTS.contains(&element), "<{element}>");
     }
     // Outside of quotes a tag has only names of attributes.
     for tag in body.split('<').filter_map(|rest| rest.split('>').next()) {
@@ -321,7 +324,7 @@ fn assert_harmless(page: &Found) {
     }
 }
 
-const OURS: [&str; 46] = [
+const OWN_ELEMENTS: [&str; 46] = [
     "html", "head", "meta", "title", "link", "body", "a", "header", "nav", "img", "main", "footer", "p",
     "h1", "h2", "div", "span", "bdi", "section", "table", "thead", "tbody", "tr", "th", "td", "details",
     "summary", "pre", "time", "dl", "dt", "dd", "code", "ul", "ol", "li", "form", "label", "input", "button",
@@ -334,79 +337,48 @@ fn attributes<'a>(body: &'a str, name: &'a str) -> impl Iterator<Item = &'a str>
     tags.filter_map(move |tag| tag.split_once(&start)?.1.split('"').next())
 }
 
-struct Found {
-    status: u16,
-    head: String,
-    body: String,
+/// The head without headers that belong to the connection.
+fn stable_head(response: &HttpResponse) -> String {
+    let names = ["date", "content-length", "connection", "x-request-id"];
+    let is_stable = |line: &&str| !line.is_empty() && !names.iter().any(|name| line.starts_with(name));
+    response.head.lines().filter(is_stable).collect::<Vec<_>>().join("\n")
 }
 
-impl Found {
-    fn header(&self, name: &str) -> Option<String> {
-        let line = self.head.lines().find(|line| line.starts_with(&format!("{name}: ")))?;
-        Some(line[name.len() + 2..].to_owned())
-    }
-
-    /// The head without what has to do with the connection.
-    fn kept_head(&self) -> String {
-        let is_kept = |line: &&str| {
-            !["date", "content-length", "connection", "x-request-id"]
-                .iter()
-                .any(|name| line.starts_with(name))
-        };
-        self.head.lines().filter(is_kept).collect::<Vec<_>>().join("\n")
-    }
-
-    /// The same with how long it took left out.
-    fn without_times(mut self) -> Self {
-        for (before, after) in [("\"microseconds\": ", "\n"), ("Found out in ", " µs")] {
-            if let Some(at) = self.body.find(before).map(|at| at + before.len())
-                && let Some(end) = self.body[at..].find(after)
-            {
-                self.body.replace_range(at..at + end, "0");
-            }
+/// The body without the time that a trace took.
+fn stable_body(response: &HttpResponse) -> String {
+    let mut body = response.text().into_owned();
+    for (before, after) in [("\"microseconds\": ", "\n"), ("Found out in ", " µs")] {
+        if let Some(at) = body.find(before).map(|at| at + before.len())
+            && let Some(end) = body[at..].find(after)
+        {
+            body.replace_range(at..at + end, "0");
         }
-        self
     }
+    body
 }
 
-fn ask(target: &str, accept: &str) -> Found {
-    let mut stream = TcpStream::connect(*SERVICE).unwrap();
-    write!(
-        stream,
-        "GET {target} HTTP/1.1\r\nHost: localhost\r\nAccept: {accept}\r\nConnection: close\r\n\r\n"
-    )
-    .unwrap();
-    let mut answer = Vec::new();
-    stream.read_to_end(&mut answer).unwrap();
-    let answer = String::from_utf8(answer).unwrap();
-    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
-    let status = head.split(' ').nth(1).unwrap().parse().unwrap();
-    Found { status, head: head.replace('\r', ""), body: body.to_owned() }
+fn body_of(target: &str) -> String {
+    get(target, PAGE).text().into_owned()
 }
 
-static SERVICE: LazyLock<SocketAddr> = LazyLock::new(|| {
-    let (told, address) = std::sync::mpsc::channel();
-    std::thread::spawn(move || {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        runtime.block_on(async {
-            let store = Memory::new();
-            store.commit(Change { by: "test".into(), at: 0, edits: edits() }).await.unwrap();
-            for (number, (by, edit)) in changes().into_iter().enumerate() {
-                let at = 1_700_000_000_000 + 86_400_000 * number as u64;
-                store.commit(Change { by: by.into(), at, edits: vec![edit] }).await.unwrap();
-            }
-            let registry = Registry::new(store, Settings::default());
-            let parties = Parties::new(&registry).await;
-            let titled = format!(r#"{{"metadata":{}}}"#, metadata("<script>alert(1)</script>"));
-            parties.change(&registry, "10.70000/PAPER", &titled).await;
-            parties.transfer(&registry, What::Prefix("10.70000".into()), &parties.second).await;
-            let http = Http::new(Arc::new(registry));
-            let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-            told.send(listener.local_addr().unwrap()).unwrap();
-            listen(listener, Arc::new(http), Limits::default(), std::future::pending()).await.unwrap();
-        });
+fn get(target: &str, accept: &str) -> HttpResponse {
+    HttpRequest::get(target).header(&format!("Accept: {accept}")).send(SERVER.address)
+}
+
+static SERVER: LazyLock<TestServer> = LazyLock::new(|| {
+    let server = start_at(bind(), edits(), Limits::default(), None, |http| http);
+    let registry = server.http.registry();
+    server.runtime.block_on(async {
+        for (number, (by, edit)) in changes().into_iter().enumerate() {
+            let at = 1_700_000_000_000 + 86_400_000 * number as u64;
+            registry.store().commit(Change { by: by.into(), at, edits: vec![edit] }).await.unwrap();
+        }
+        let parties = PartyFixtures::create(registry).await;
+        let titled = format!(r#"{{"metadata":{}}}"#, kernel_metadata("<script>alert(1)</script>"));
+        parties.update(registry, "10.70000/PAPER", &titled).await;
+        parties.transfer(registry, What::Prefix("10.70000".into()), &parties.second).await;
     });
-    address.recv().unwrap()
+    server
 });
 
 fn edits() -> Vec<Edit> {
@@ -503,7 +475,7 @@ fn types() -> Vec<Value<'static>> {
         Value::with_data(102, "HS_ADMIN", &b"not one"[..]),
         Value::with_data(200, "HS_VLIST", group.to_bytes()),
     ];
-    for line in include_str!("../../../conformance/vectors/handle-net/records.jsonl").lines() {
+    for line in include_str!("../../../../conformance/vectors/handle-net/records.jsonl").lines() {
         let record = Record::from_json(line.as_bytes()).unwrap();
         let special = record.values.into_iter().filter(|value| {
             (value.has_type("HS_SITE") || value.has_type("HS_PUBKEY")) && value.permissions.is_public()

@@ -1,27 +1,40 @@
-//! Names that the registry has: their metadata, their ends, and those that nobody is to see yet, at every door.
+//! Registered DOI names over every protocol: their metadata, their retirement, and that reserved names stay hidden.
 
-#![allow(clippy::duplicate_mod, reason = "each kind of service knows its store")]
-
-mod deposits;
-mod native;
-mod server;
-
-use std::net::TcpListener;
-
-use deposits::{Parties, metadata};
-use native::{resolution, start};
 use serde_json::{Value as Json, json};
-use server::{Found, Service, TOKEN, start_at};
 use tendot_proto::endpoint::Transport;
 use tendot_proto::{Handle, Reference, Work};
 use tendot_registry::transfer::What;
 use tendot_registry::{Caller, Cursor, Done, Error, Identity, Operation, Search, Write};
 use tendot_server::http::Limits;
 use tendot_store::{Edit, Expect, Store as _};
+use tendot_testing::http::{HttpRequest, HttpResponse};
+
+use crate::support::fixtures::{PartyFixtures, kernel_metadata};
+use crate::support::http_server::{TOKEN, TestServer, bind, start_over};
+use crate::support::native_server::{self as native, resolution};
+use crate::support::stores::{StoreKind, over_stores};
+
+over_stores!(
+    metadata_by_content_negotiation,
+    redirects_without_metadata_preference,
+    cache_varies_by_accept,
+    locations_by_media_type,
+    trace,
+    metadata_endpoint,
+    reserved_names_are_hidden,
+    writes_do_not_reveal_reserved_names,
+    reserved_names_become_public,
+    native_reads_and_writes,
+    retired_names,
+    registry_prefix_is_hidden,
+    histories,
+    record_pages,
+    change_feed_skips_hidden_entries,
+);
 
 const BROWSER: &str = "Accept: text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8";
 
-fn serve() -> (Service, Parties) {
+fn serve(store: StoreKind) -> (TestServer, PartyFixtures) {
     let edits = vec![
         Edit::Home { prefix: "10.5555".into() },
         Edit::Put {
@@ -30,39 +43,34 @@ fn serve() -> (Service, Parties) {
             expect: Expect::Absent,
         },
     ];
-    let socket = TcpListener::bind("127.0.0.1:0").unwrap();
-    let service = start_at(socket, edits, Limits::default(), None, |http| http);
-    let parties = service.runtime.block_on(Parties::new(service.http.registry()));
-    (service, parties)
+    let server = start_over(store.create(), bind(), edits, Limits::default(), None, |http| http);
+    let parties = server.runtime.block_on(PartyFixtures::create(server.http.registry()));
+    (server, parties)
 }
 
-fn write(service: &Service, what: &Write<'_>) -> Result<Done, Error> {
+fn write(server: &TestServer, what: &Write<'_>) -> Result<Done, Error> {
     let work = &mut Work::new(10_000);
-    let registry = service.http.registry();
-    service.runtime.block_on(registry.write(what, &Caller::Operator, native::now(), work))
+    let registry = server.http.registry();
+    server.runtime.block_on(registry.write(what, &Caller::Operator, native::now(), work))
 }
 
-fn json(found: &Found) -> Json {
-    serde_json::from_slice(&found.body).unwrap_or_else(|_| panic!("{}", text(found)))
-}
-
-fn text(found: &Found) -> String {
-    String::from_utf8_lossy(&found.body).into_owned()
-}
-
-#[test]
-fn metadata_is_negotiated() {
-    let (service, _) = serve();
+fn metadata_by_content_negotiation(store: StoreKind) {
+    let (server, _) = serve(store);
     let check = |accept: &str, kind: &str, has: &str| {
-        let found = service.ask("GET", "/10.70000/paper", &format!("Accept: {accept}"));
-        assert_eq!(found.status, 200, "{accept}: {}", text(&found));
-        assert_eq!(found.header("content-type"), Some(&*format!("{kind};charset=utf-8")), "{accept}");
-        assert_eq!((found.header("vary"), found.header("location")), (Some("Accept"), None), "{accept}");
-        assert!(text(&found).contains(has), "{accept}: {}", text(&found));
-        let tag = found.header("etag").unwrap();
-        let again = service.ask("GET", "/10.70000/PAPER", &format!("Accept: {accept}\nIf-None-Match: {tag}"));
+        let response = server.request("GET", "/10.70000/paper", &format!("Accept: {accept}"));
+        assert_eq!(response.status, 200, "{accept}: {}", response.text());
+        assert_eq!(response.header("content-type"), Some(&*format!("{kind};charset=utf-8")), "{accept}");
+        assert_eq!(
+            (response.header("vary"), response.header("location")),
+            (Some("Accept"), None),
+            "{accept}"
+        );
+        assert!(response.text().contains(has), "{accept}: {}", response.text());
+        let tag = response.header("etag").unwrap();
+        let again =
+            server.request("GET", "/10.70000/PAPER", &format!("Accept: {accept}\nIf-None-Match: {tag}"));
         assert_eq!((again.status, again.body.len()), (304, 0), "{accept}");
-        let head = service.ask("HEAD", "/10.70000/PAPER", &format!("Accept: {accept}"));
+        let head = server.request("HEAD", "/10.70000/PAPER", &format!("Accept: {accept}"));
         assert_eq!((head.status, head.header("etag"), head.body.len()), (200, Some(tag), 0), "{accept}");
     };
     check("application/json", "application/json", "\"referentCreation\"");
@@ -79,18 +87,17 @@ fn metadata_is_negotiated() {
 }
 
 /// People, and names without metadata, are led on as ever; nobody is told that a type can't be given where there is none.
-#[test]
-fn others_are_led_on() {
-    let (service, _) = serve();
+fn redirects_without_metadata_preference(store: StoreKind) {
+    let (server, _) = serve(store);
     let check = |target: &str, accept: &str, status: u16, vary: Option<&str>| {
-        let found = service.ask("GET", target, accept);
+        let response = server.request("GET", target, accept);
         assert_eq!(
-            (found.status, found.header("vary")),
+            (response.status, response.header("vary")),
             (status, vary),
             "{target} {accept}: {}",
-            text(&found)
+            response.text()
         );
-        assert_eq!(found.header("location").is_some(), status == 302, "{target} {accept}");
+        assert_eq!(response.header("location").is_some(), status == 302, "{target} {accept}");
     };
     for accept in ["", "Accept: */*", BROWSER, "Accept: text/html, application/x-bibtex", "Accept: image/png"]
     {
@@ -99,7 +106,7 @@ fn others_are_led_on() {
     check("/10.70000/PAPER", "Accept: text/turtle, */*;q=0.1", 302, Some("Accept"));
     check("/10.70000/PAPER", "Accept: text/turtle", 406, Some("Accept"));
     check("/10.70000/PAPER", "Accept: application/json;q=0", 406, Some("Accept"));
-    let page = service.ask("GET", "/10.70000/PAPER?noredirect", "Accept: application/x-bibtex");
+    let page = server.request("GET", "/10.70000/PAPER?noredirect", "Accept: application/x-bibtex");
     assert_eq!((page.status, page.header("content-type")), (200, Some("text/html;charset=utf-8")));
     for target in ["/10.70000/PLAIN", "/10.5555/ONE"] {
         for accept in
@@ -108,51 +115,47 @@ fn others_are_led_on() {
             check(target, accept, 302, None);
         }
     }
-    let found = service.ask("GET", "/10.70000/PAPER", "Accept: text/turtle");
-    assert_eq!(found.header("content-type"), Some("application/problem+json"));
-    let problem = json(&found);
+    let response = server.request("GET", "/10.70000/PAPER", "Accept: text/turtle");
+    assert_eq!(response.header("content-type"), Some("application/problem+json"));
+    let problem = response.json();
     assert_eq!((&problem["code"], &problem["status"]), (&json!("not-acceptable"), &json!(406)));
     assert!(problem["types"].as_array().unwrap().contains(&json!("application/x-bibtex")), "{problem}");
 }
 
 /// Answers are kept by their paths, whoever asks: also where no rule of a prefix prevents that.
-#[test]
-fn what_is_kept_is_not_mixed() {
-    let (service, _) = serve();
+fn cache_varies_by_accept(store: StoreKind) {
+    let (server, _) = serve(store);
     let plain = Edit::Put { name: "0.NA/10.70000".into(), values: Vec::new(), expect: Expect::Any };
-    let change = tendot_store::Change { by: "test".into(), at: 0, edits: vec![plain] };
-    service.runtime.block_on(service.http.registry().store().commit(change)).unwrap();
+    server.commit(vec![plain]);
     for _ in 0..3 {
         for (accept, status) in [(BROWSER, 302), ("Accept: application/x-bibtex", 200), ("Accept: a/b", 406)]
         {
-            assert_eq!(service.ask("GET", "/10.70000/PAPER", accept).status, status, "{accept}");
+            assert_eq!(server.request("GET", "/10.70000/PAPER", accept).status, status, "{accept}");
         }
     }
 }
 
 /// A location of the record for programs goes before saying that nothing can be given.
-#[test]
-fn locations_for_programs() {
-    let (service, parties) = serve();
+fn locations_by_media_type(store: StoreKind) {
+    let (server, parties) = serve(store);
     let locations = r"<locations><location href='https://example.org/rdf' weight='0' media-type='text/turtle'/></locations>";
     let change = format!(
         r#"{{"values":[{{"index":2,"type":"10320/loc","data":{{"format":"string","value":"{locations}"}},"ttl":86400}}]}}"#
     );
-    service.runtime.block_on(parties.change(service.http.registry(), "10.70000/PAPER", &change));
-    let found = service.ask("GET", "/10.70000/PAPER", "Accept: text/turtle");
-    assert_eq!((found.status, found.header("location")), (302, Some("https://example.org/rdf")));
-    assert_eq!(service.ask("GET", "/10.70000/PAPER", "Accept: application/x-bibtex").status, 200);
+    server.runtime.block_on(parties.update(server.http.registry(), "10.70000/PAPER", &change));
+    let response = server.request("GET", "/10.70000/PAPER", "Accept: text/turtle");
+    assert_eq!((response.status, response.header("location")), (302, Some("https://example.org/rdf")));
+    assert_eq!(server.request("GET", "/10.70000/PAPER", "Accept: application/x-bibtex").status, 200);
 }
 
-#[test]
-fn explained() {
-    let (service, _) = serve();
+fn trace(store: StoreKind) {
+    let (server, _) = serve(store);
     let steps = |target: &str, accept: &str| {
-        let explained = json(&service.ask("GET", target, accept));
-        let steps = explained["steps"].as_array().unwrap().iter();
+        let trace = server.request("GET", target, accept).json();
+        let steps = trace["steps"].as_array().unwrap().iter();
         let metadata = steps.filter(|step| step["step"] == "metadata");
         let says: Vec<String> = metadata.map(|step| step["says"].as_str().unwrap().to_owned()).collect();
-        (explained["outcome"].as_str().unwrap().to_owned(), says.join("; "))
+        (trace["outcome"].as_str().unwrap().to_owned(), says.join("; "))
     };
     let (outcome, says) = steps("/10.70000/PAPER?explain=json", "Accept: application/x-bibtex");
     assert_eq!(outcome, "resolves");
@@ -168,18 +171,17 @@ fn explained() {
     );
 }
 
-#[test]
-fn metadata_by_itself() {
-    let (service, parties) = serve();
+fn metadata_endpoint(store: StoreKind) {
+    let (server, parties) = serve(store);
     let check = |target: &str, accept: &str, status: u16, kind: &str| {
-        let found = service.ask("GET", &format!("/api/v1/metadata/{target}"), accept);
-        let told = (found.status, found.header("content-type").unwrap().to_owned());
-        assert_eq!(told, (status, kind.to_owned()), "{target} {accept}: {}", text(&found));
-        text(&found)
+        let response = server.request("GET", &format!("/api/v1/metadata/{target}"), accept);
+        let told = (response.status, response.header("content-type").unwrap().to_owned());
+        assert_eq!(told, (status, kind.to_owned()), "{target} {accept}: {}", response.text());
+        response.text().into_owned()
     };
     let (as_json, problem) = ("application/json;charset=utf-8", "application/problem+json");
     let whole: Json = serde_json::from_str(&check("10.70000/PAPER", "", 200, as_json)).unwrap();
-    let sent: Json = serde_json::from_str(&metadata("Self-organized criticality")).unwrap();
+    let sent: Json = serde_json::from_str(&kernel_metadata("Self-organized criticality")).unwrap();
     assert_eq!(whole["referentCreation"]["name"], sent["referentCreation"]["name"]);
     assert!(whole.to_string().contains("10.70000/PAPER"), "{whole}");
     check("10.70000%2Fpaper", BROWSER, 200, "application/xml;charset=utf-8");
@@ -195,10 +197,10 @@ fn metadata_by_itself() {
         check(target, "Accept: text/turtle", 404, problem);
     }
     check("10.70000/%zz", "", 400, problem);
-    service.runtime.block_on(parties.change(
-        service.http.registry(),
+    server.runtime.block_on(parties.update(
+        server.http.registry(),
         "10.70000/PAPER",
-        &format!(r#"{{"metadata":{}}}"#, metadata("Another")),
+        &format!(r#"{{"metadata":{}}}"#, kernel_metadata("Another")),
     ));
     assert!(
         check("10.70000/PAPER?format=ris", "", 200, "application/x-research-info-systems;charset=utf-8")
@@ -207,13 +209,12 @@ fn metadata_by_itself() {
 }
 
 /// Nobody learns of a name that is only reserved, by any door; who has it does.
-#[test]
-fn reserved_names_are_nowhere() {
-    let (service, parties) = serve();
+fn reserved_names_are_hidden(store: StoreKind) {
+    let (server, parties) = serve(store);
     let operator = format!("Authorization: Bearer {TOKEN}");
     let secret = "10.70000/secret";
-    let never = |found: &Found, what: &str| {
-        let told = text(found).to_lowercase().replace(secret, "");
+    let check_hidden = |response: &HttpResponse, what: &str| {
+        let told = response.text().to_lowercase().replace(secret, "");
         assert!(!told.contains("secret") && !told.contains("not told yet"), "{what}: {told}");
     };
     for (target, accept, status) in [
@@ -233,41 +234,41 @@ fn reserved_names_are_nowhere() {
         ("/api/handles?prefix=10.70000", &operator, 200),
         ("/hrls/handles?URL=*", &operator, 200),
     ] {
-        let found = service.ask("GET", target, accept);
-        assert_eq!(found.status, status, "{target}: {}", text(&found));
-        never(&found, target);
+        let response = server.request("GET", target, accept);
+        assert_eq!(response.status, status, "{target}: {}", response.text());
+        check_hidden(&response, target);
     }
-    let near = text(&service.ask("GET", "/10.70000/SECRE", "Accept: application/json"));
-    assert!(!near.contains("near"), "{near}");
-    let agency = json(&service.ask("GET", "/doiRA/10.70000/SECRET", ""));
+    let suggestions =
+        server.request("GET", "/10.70000/SECRE", "Accept: application/json").text().into_owned();
+    assert!(!suggestions.contains("near"), "{suggestions}");
+    let agency = server.request("GET", "/doiRA/10.70000/SECRET", "").json();
     assert_eq!(agency[0]["status"], "DOI does not exist");
-    assert_eq!(json(&service.ask("GET", "/api/handles/10.70000/SECRET", ""))["responseCode"], 100);
-    let listed = json(&service.ask("GET", "/api/handles?prefix=10.70000", &operator));
+    assert_eq!(server.request("GET", "/api/handles/10.70000/SECRET", "").json()["responseCode"], 100);
+    let listed = server.request("GET", "/api/handles?prefix=10.70000", &operator).json();
     assert_eq!(listed["handles"], json!(["10.70000/PAPER", "10.70000/PLAIN"]), "{listed}");
     assert_eq!(listed["totalCount"], json!("2"), "{listed}");
     // Who has it is told.
-    let history = json(&service.ask("GET", "/api/v1/history/10.70000/SECRET", &operator));
+    let history = server.request("GET", "/api/v1/history/10.70000/SECRET", &operator).json();
     assert_eq!(history["items"][0]["after"]["state"], "reserved", "{history}");
-    let changes = text(&service.ask("GET", "/api/v1/changes", &operator));
+    let changes = server.request("GET", "/api/v1/changes", &operator).text().into_owned();
     assert!(changes.contains("10.70000/SECRET"), "{changes}");
     // One that goes without ever having resolved was never there.
-    let registry = service.http.registry();
-    service.runtime.block_on(parties.end(registry, "10.70000/SECRET"));
+    let registry = server.http.registry();
+    server.runtime.block_on(parties.retire(registry, "10.70000/SECRET"));
     for target in ["/10.70000/SECRET", "/api/v1/history/10.70000/SECRET", "/10.70000/SECRET?history"] {
-        assert_eq!(service.ask("GET", target, "").status, 404, "{target}");
+        assert_eq!(server.request("GET", target, "").status, 404, "{target}");
     }
-    never(&service.ask("GET", "/api/v1/changes", ""), "changes after its end");
+    check_hidden(&server.request("GET", "/api/v1/changes", ""), "changes after its end");
 }
 
 /// Who tries to write is told the same of a reserved name as of none; but for changed values, where Handle.Net asks nobody for
 /// a proof if there is nothing to be changed.
-#[test]
-fn reserved_names_are_not_found_by_writing() {
-    let (service, _) = serve();
-    let registry = service.http.registry();
-    let stranger = Caller::Handle(Identity::proven(300, "10.5555/ONE").unwrap());
+fn writes_do_not_reveal_reserved_names(store: StoreKind) {
+    let (server, _) = serve(store);
+    let registry = server.http.registry();
+    let other_identity = Caller::Handle(Identity::proven(300, "10.5555/ONE").unwrap());
     let value = || vec![native::url(1, "https://example.org/")];
-    for caller in [&Caller::Anonymous, &stranger] {
+    for caller in [&Caller::Anonymous, &other_identity] {
         let codes = |name: &str| {
             let name = Handle::from(name);
             let writes = [
@@ -278,11 +279,11 @@ fn reserved_names_are_not_found_by_writing() {
             ];
             writes.map(|write| {
                 let work = &mut Work::new(10_000);
-                let done = service.runtime.block_on(registry.write(&write, caller, native::now(), work));
+                let done = server.runtime.block_on(registry.write(&write, caller, native::now(), work));
                 let operation = Operation::Write(write);
                 let claim = Reference::parse("300:10.5555/ONE");
                 let work = &mut Work::new(10_000);
-                let may = service.runtime.block_on(registry.authorize(&operation, &claim, work));
+                let may = server.runtime.block_on(registry.authorize(&operation, &claim, work));
                 (done.unwrap_err().response_code(), may.map_err(|error| error.response_code()))
             })
         };
@@ -291,13 +292,12 @@ fn reserved_names_are_not_found_by_writing() {
 }
 
 /// Once it is registered, all doors have it; what it was before stays with those concerned.
-#[test]
-fn reserved_names_are_registered() {
-    let (service, parties) = serve();
-    let registry = service.http.registry();
-    service.runtime.block_on(parties.change(registry, "10.70000/SECRET", r#"{"state":"registered"}"#));
-    assert_eq!(service.ask("GET", "/10.70000/SECRET", BROWSER).status, 302);
-    let history = json(&service.ask("GET", "/api/v1/history/10.70000/SECRET", ""));
+fn reserved_names_become_public(store: StoreKind) {
+    let (server, parties) = serve(store);
+    let registry = server.http.registry();
+    server.runtime.block_on(parties.update(registry, "10.70000/SECRET", r#"{"state":"registered"}"#));
+    assert_eq!(server.request("GET", "/10.70000/SECRET", BROWSER).status, 302);
+    let history = server.request("GET", "/api/v1/history/10.70000/SECRET", "").json();
     let states: Vec<_> =
         history["items"].as_array().unwrap().iter().map(|item| &item["after"]["state"]).collect();
     assert_eq!(states, ["reserved", "registered"]);
@@ -307,20 +307,17 @@ fn reserved_names_are_registered() {
         (&json!("reserved"), &json!([]), None)
     );
     assert!(history["items"][1]["after"]["metadata"].is_object(), "{history}");
-    let operator = json(&service.ask(
-        "GET",
-        "/api/v1/history/10.70000/SECRET",
-        &format!("Authorization: Bearer {TOKEN}"),
-    ));
+    let operator = server
+        .request("GET", "/api/v1/history/10.70000/SECRET", &format!("Authorization: Bearer {TOKEN}"))
+        .json();
     assert!(operator["items"][1]["before"]["metadata"].is_object(), "{operator}");
-    assert!(text(&service.ask("GET", "/api/v1/changes", "")).contains("10.70000/SECRET"));
+    assert!(server.request("GET", "/api/v1/changes", "").text().contains("10.70000/SECRET"));
 }
 
 /// The same over the native protocol, whose lists are read from the same function.
-#[test]
-fn native_doors() {
-    let service = start(native::Setting::default());
-    let parties = service.runtime.block_on(Parties::new(&service.registry));
+fn native_reads_and_writes(store: StoreKind) {
+    let server = native::start_over(store.create(), native::Setting::default());
+    let parties = server.runtime.block_on(PartyFixtures::create(&server.registry));
     for transport in [Transport::Udp, Transport::Tcp, Transport::Http] {
         for (name, code) in [
             ("10.70000/PAPER", 1),
@@ -331,7 +328,7 @@ fn native_doors() {
             ("0.tendot/agency/alpha", 301),
             (&format!("0.TENDOT/registrant/{}", parties.first), 301),
         ] {
-            assert_eq!(service.code(transport, &resolution(name)), code, "{name}");
+            assert_eq!(server.code(transport, &resolution(name)), code, "{name}");
         }
     }
     let work = || Work::new(100_000);
@@ -340,8 +337,8 @@ fn native_doors() {
         let (mut all, mut after) = (Vec::new(), None::<Box<str>>);
         loop {
             let (prefix, work) = (Handle::from(prefix), &mut work());
-            let page = service.registry.list(prefix, after.as_deref(), 1, operator, work);
-            let page = service.runtime.block_on(page)?;
+            let page = server.registry.list(prefix, after.as_deref(), 1, operator, work);
+            let page = server.runtime.block_on(page)?;
             all.extend(page.names.into_iter().map(String::from));
             after = page.next;
             if after.is_none() {
@@ -352,43 +349,42 @@ fn native_doors() {
     assert_eq!(list("0.NA/10.70000").unwrap(), ["10.70000/PAPER", "10.70000/PLAIN"]);
     assert!(list("0.TENDOT").is_err());
     let count_work = &mut work();
-    let count = service.registry.count(Handle::from("10.70000"), None, 100, operator, count_work);
-    assert_eq!(service.runtime.block_on(count).unwrap().names, 2);
+    let count = server.registry.count(Handle::from("10.70000"), None, 100, operator, count_work);
+    assert_eq!(server.runtime.block_on(count).unwrap().names, 2);
     let mut search = Search::default();
     search.add("URL", "*10.70000*");
     let search_work = &mut work();
-    let found = service.registry.search(&search, None, operator, search_work);
-    let found = service.runtime.block_on(found).unwrap();
-    let found: Vec<&str> = found.records.iter().map(|one| &*one.name).collect();
-    assert_eq!(found, ["10.70000/PAPER", "10.70000/PLAIN"]);
+    let response = server.registry.search(&search, None, operator, search_work);
+    let response = server.runtime.block_on(response).unwrap();
+    let response: Vec<&str> = response.records.iter().map(|one| &*one.name).collect();
+    assert_eq!(response, ["10.70000/PAPER", "10.70000/PLAIN"]);
 }
 
 /// A name that was deposited ends as a tombstone by whichever door it is deleted, and is never given again.
-#[test]
-fn ends() {
-    let (service, _) = serve();
+fn retired_names(store: StoreKind) {
+    let (server, _) = serve(store);
     let operator = format!("Authorization: Bearer {TOKEN}\nContent-Type: application/json");
-    let deleted = service.ask("DELETE", "/api/handles/10.70000/PLAIN", &operator);
-    assert_eq!(deleted.status, 200, "{}", text(&deleted));
+    let deleted = server.request("DELETE", "/api/handles/10.70000/PLAIN", &operator);
+    assert_eq!(deleted.status, 200, "{}", deleted.text());
     let delete = Write::Delete { name: Handle::from("10.70000/PAPER"), for_ever: false };
-    write(&service, &delete).unwrap();
+    write(&server, &delete).unwrap();
     for (name, title) in [("GONE", Some("What was")), ("PLAIN", None), ("PAPER", Some("Self-organized"))] {
-        let page = service.ask("GET", &format!("/10.70000/{name}"), BROWSER);
+        let page = server.request("GET", &format!("/10.70000/{name}"), BROWSER);
         assert_eq!(page.status, 410, "{name}");
-        let page = text(&page);
+        let page = page.text();
         for told in
             ["This name was ended", "not be given to anything else", "First Press", "Ended", "?history"]
         {
             assert!(page.contains(told), "{name}: {told} is missing: {page}");
         }
         assert!(title.is_none_or(|title| page.contains(title)), "{name}: {page}");
-        let problem = service.ask("GET", &format!("/10.70000/{name}"), "Accept: application/json");
+        let problem = server.request("GET", &format!("/10.70000/{name}"), "Accept: application/json");
         assert_eq!((problem.status, problem.header("content-type")), (410, Some("application/problem+json")));
-        let problem = json(&problem);
+        let problem = problem.json();
         assert_eq!(problem["registrant"]["name"], "First Press", "{problem}");
         assert!(problem["ended"].is_string() && problem["history"].is_string(), "{problem}");
-        let handle = service.ask("GET", &format!("/api/handles/10.70000/{name}"), "");
-        let (status, handle) = (handle.status, json(&handle));
+        let handle = server.request("GET", &format!("/api/handles/10.70000/{name}"), "");
+        let (status, handle) = (handle.status, handle.json());
         assert_eq!((status, &handle["responseCode"]), (404, &json!(100)), "{handle}");
         assert!(handle["message"].as_str().unwrap().contains("ended"), "{handle}");
         let full = format!("10.70000/{name}");
@@ -399,18 +395,17 @@ fn ends() {
             mint: None,
             force: false,
         };
-        assert_eq!(write(&service, &create).unwrap_err().response_code().0, 101, "{name}");
+        assert_eq!(write(&server, &create).unwrap_err().response_code().0, 101, "{name}");
     }
     // What nobody can resolve is not there for the protocol.
     let delete = Write::Delete { name: Handle::from("10.70000/SECRET"), for_ever: false };
-    assert_eq!(write(&service, &delete).unwrap_err().response_code().0, 100);
-    assert_eq!(service.ask("GET", "/10.70000/SECRET", BROWSER).status, 404);
+    assert_eq!(write(&server, &delete).unwrap_err().response_code().0, 100);
+    assert_eq!(server.request("GET", "/10.70000/SECRET", BROWSER).status, 404);
 }
 
 /// Parties are no names: nothing under their prefix is seen, made or counted.
-#[test]
-fn the_registrys_own_prefix() {
-    let (service, parties) = serve();
+fn registry_prefix_is_hidden(store: StoreKind) {
+    let (server, parties) = serve(store);
     let operator = format!("Authorization: Bearer {TOKEN}\nContent-Type: application/json");
     let registrant = format!("0.TENDOT/registrant/{}", parties.first);
     for name in ["0.TENDOT/agency/ALPHA", "0.tendot/agency/alpha", &registrant] {
@@ -422,50 +417,53 @@ fn the_registrys_own_prefix() {
             (format!("/api/handles/{name}"), &*operator),
             (format!("/api/v1/history/{name}"), &*operator),
         ] {
-            let found = service.ask("GET", &target, accept);
-            assert_eq!(found.status, 400, "{target}: {}", text(&found));
-            assert!(!text(&found).contains("Alpha Agency") && !text(&found).contains("First Press"));
-            assert!(!text(&found).contains("Was it one of these"), "{target}");
+            let response = server.request("GET", &target, accept);
+            assert_eq!(response.status, 400, "{target}: {}", response.text());
+            assert!(!response.text().contains("Alpha Agency") && !response.text().contains("First Press"));
+            assert!(!response.text().contains("Was it one of these"), "{target}");
         }
-        let found = service.ask("GET", &format!("/api/v1/metadata/{name}"), "");
-        assert_eq!(found.status, 404, "{name}");
+        let response = server.request("GET", &format!("/api/v1/metadata/{name}"), "");
+        assert_eq!(response.status, 404, "{name}");
         for method in ["PUT", "DELETE"] {
-            let body = r#"{"values":[]}"#;
-            let headers = format!("{operator}\nContent-Length: {}", body.len());
-            let found = service.ask(method, &format!("/api/handles/{name}"), &format!("{headers}\n\n{body}"));
-            assert_eq!(found.status, 400, "{method} {name}: {}", text(&found));
-            assert_eq!(json(&found)["responseCode"], 301, "{method} {name}: {}", text(&found));
+            let request = HttpRequest::new(method, &format!("/api/handles/{name}"));
+            let request = request.headers(operator.lines()).body(r#"{"values":[]}"#);
+            let response = request.send(server.address);
+            assert_eq!(response.status, 400, "{method} {name}: {}", response.text());
+            assert_eq!(response.json()["responseCode"], 301, "{method} {name}: {}", response.text());
         }
     }
     for prefix in ["0.TENDOT", "0.NA/0.TENDOT", "0.NA/0.NA/0.tendot"] {
         let home = Write::Home { prefix: Handle::from(prefix) };
-        assert_eq!(write(&service, &home).unwrap_err().response_code().0, 102, "{prefix}");
+        assert_eq!(write(&server, &home).unwrap_err().response_code().0, 102, "{prefix}");
     }
-    assert_eq!(service.ask("GET", "/api/handles?prefix=0.TENDOT", &operator).status, 400);
+    assert_eq!(server.request("GET", "/api/handles?prefix=0.TENDOT", &operator).status, 400);
     // Five names and the record of the prefix; SECRET is one, as it takes the name. A database would have to count them.
-    let home = text(&service.ask("GET", "/", BROWSER));
-    let is_told = service.runtime.block_on(service.http.registry().store().size()).unwrap().is_some();
+    let home = server.request("GET", "/", BROWSER).text().into_owned();
+    let is_told = server.runtime.block_on(server.http.registry().store().size()).unwrap().is_some();
     assert_eq!(home.contains("<dd>6</dd>"), is_told, "{home}");
 }
 
 /// State, registrant and metadata before and after; and prefixes that change hands are told with the name, page by page.
-#[test]
-fn histories() {
-    let (service, parties) = serve();
-    let registry = service.http.registry();
+fn histories(store: StoreKind) {
+    let (server, parties) = serve(store);
+    let registry = server.http.registry();
     let (first, second) = (&*parties.first, &*parties.second);
-    service.runtime.block_on(async {
+    server.runtime.block_on(async {
         let prefix = || What::Prefix("10.70000".into());
         parties.transfer(registry, prefix(), second).await;
         parties
-            .change(registry, "10.70000/PAPER", &format!(r#"{{"metadata":{}}}"#, metadata("Second title")))
+            .update(
+                registry,
+                "10.70000/PAPER",
+                &format!(r#"{{"metadata":{}}}"#, kernel_metadata("Second title")),
+            )
             .await;
-        parties.deposit(registry, "10.70000/LATE", None, "registered").await;
+        parties.register(registry, "10.70000/LATE", None, "registered").await;
         parties.transfer(registry, prefix(), first).await;
         parties.transfer(registry, What::Names(vec!["10.70000/PAPER".into()]), second).await;
         parties.transfer(registry, prefix(), second).await;
         parties.transfer(registry, What::Agency("BETA".into()), "ALPHA").await;
-        parties.end(registry, "10.70000/PAPER").await;
+        parties.retire(registry, "10.70000/PAPER").await;
     });
     let told = |item: &Json| match item["kind"].as_str().unwrap() {
         "transfer" => format!("{} > {}", item["from"]["registrant"], item["to"]["registrant"]),
@@ -486,7 +484,7 @@ fn histories() {
         let (mut after, mut items) = (0, Vec::new());
         loop {
             let target = format!("/api/v1/history/{name}?limit={limit}&after={after}");
-            let history = json(&service.ask("GET", &target, ""));
+            let history = server.request("GET", &target, "").json();
             let page = history["items"].as_array().unwrap();
             assert!(page.len() <= limit, "{history}");
             items.extend(page.iter().map(|item| {
@@ -512,11 +510,11 @@ fn histories() {
         assert_eq!(all("10.70000/paper", limit), paper, "by {limit}");
         assert_eq!(all("10.70000/LATE", limit), late, "by {limit}");
     }
-    let moved = json(&service.ask("GET", "/api/v1/history/10.70000/LATE", ""));
+    let moved = server.request("GET", "/api/v1/history/10.70000/LATE", "").json();
     let last = moved["items"].as_array().unwrap().last().unwrap();
     assert_eq!((&last["from"]["agency"], &last["to"]["agency"]), (&json!("BETA"), &json!("ALPHA")));
     // The page goes the other way, over as many pages as it takes.
-    let page = text(&service.ask("GET", "/10.70000/PAPER?history", BROWSER));
+    let page = server.request("GET", "/10.70000/PAPER?history", BROWSER).text().into_owned();
     for told in [
         "Given to others, with its prefix",
         "<del><bdi>Self-organized criticality</bdi></del>",
@@ -528,10 +526,9 @@ fn histories() {
 }
 
 /// The page of a record tells who has it and what it names.
-#[test]
-fn record_pages() {
-    let (service, parties) = serve();
-    let page = text(&service.ask("GET", "/10.70000/paper?noredirect", BROWSER));
+fn record_pages(store: StoreKind) {
+    let (server, parties) = serve(store);
+    let page = server.request("GET", "/10.70000/paper?noredirect", BROWSER).text().into_owned();
     for told in [
         "<h2 id=\"registration\">Registered</h2>",
         "Self-organized criticality",
@@ -544,22 +541,21 @@ fn record_pages() {
     ] {
         assert!(page.contains(told), "{told}: {page}");
     }
-    let page = text(&service.ask("GET", "/10.70000/PLAIN?noredirect", BROWSER));
+    let page = server.request("GET", "/10.70000/PLAIN?noredirect", BROWSER).text().into_owned();
     assert!(page.contains("First Press") && !page.contains("/api/v1/metadata"), "{page}");
-    assert!(!text(&service.ask("GET", "/10.5555/ONE?noredirect", BROWSER)).contains("registration"));
+    assert!(!server.request("GET", "/10.5555/ONE?noredirect", BROWSER).text().contains("registration"));
 }
 
 /// The feed leaves out what is not for everybody, and goes on behind it all the same.
-#[test]
-fn changes_go_on() {
-    let (service, _) = serve();
-    let registry = service.http.registry();
+fn change_feed_skips_hidden_entries(store: StoreKind) {
+    let (server, _) = serve(store);
+    let registry = server.http.registry();
     let read = |limit: usize| {
         let (mut names, mut next) = (Vec::new(), Cursor::default());
         loop {
             let work = &mut Work::new(100_000);
             let changes = registry.changes(&next, limit, &Caller::Anonymous, 0, work);
-            let changes = service.runtime.block_on(changes).unwrap();
+            let changes = server.runtime.block_on(changes).unwrap();
             names.extend(changes.items.into_iter().map(|item| String::from(item.name)));
             next = changes.next;
             if changes.is_end {

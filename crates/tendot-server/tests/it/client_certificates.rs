@@ -1,8 +1,5 @@
-//! Clients that show a certificate, over real connections.
+//! Clients that authenticate with a certificate: its key counts, not its name.
 
-mod server;
-
-use std::net::TcpListener;
 use std::sync::Arc;
 
 use aws_lc_rs::encoding::{AsDer as _, Pkcs8V1Der};
@@ -10,7 +7,6 @@ use aws_lc_rs::rsa::{KeyPair, KeySize};
 use rcgen::{CertificateParams, DnType, PKCS_RSA_SHA256};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
-use server::{Service, start_at};
 use tendot_proto::Value;
 use tendot_proto::record::PublicKey;
 use tendot_server::http::{Limits, Tls};
@@ -19,10 +15,12 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
-/// A key of somebody.
-struct Key(Vec<u8>);
+use crate::support::http_server::{TestServer, bind, start_at};
 
-impl Key {
+/// A key of somebody.
+struct ClientKey(Vec<u8>);
+
+impl ClientKey {
     fn new() -> Self {
         let pair = KeyPair::generate(KeySize::Rsa2048).unwrap();
         let pkcs8: Pkcs8V1Der<'_> = pair.as_der().unwrap();
@@ -55,10 +53,10 @@ impl Key {
 }
 
 /// Asks who we are taken for, with a certificate or without one.
-fn ask(
-    service: &Service,
+fn authenticated_identity(
+    server: &TestServer,
     root: &CertificateDer<'static>,
-    shown: Option<(&Key, CertificateDer<'static>)>,
+    certificate_of: Option<(&ClientKey, CertificateDer<'static>)>,
     header: &str,
 ) -> String {
     let mut roots = RootCertStore::empty();
@@ -68,82 +66,89 @@ fn ask(
         .with_safe_default_protocol_versions()
         .unwrap()
         .with_root_certificates(roots);
-    let config = match shown {
+    let config = match certificate_of {
         Some((key, certificate)) => {
             let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.0.clone()));
             config.with_client_auth_cert(vec![certificate], key).unwrap()
         }
         None => config.with_no_client_auth(),
     };
-    let answer = service.runtime.block_on(async {
-        let stream = TcpStream::connect(service.address).await.unwrap();
+    let response = server.runtime.block_on(async {
+        let stream = TcpStream::connect(server.address).await.unwrap();
         let name = ServerName::try_from("localhost").unwrap();
         let mut stream = TlsConnector::from(Arc::new(config)).connect(name, stream).await.unwrap();
-        let said = format!(
+        let request_text = format!(
             "GET /api/sessions/this HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{header}\r\n\r\n"
         );
-        stream.write_all(said.as_bytes()).await.unwrap();
-        let mut answer = Vec::new();
+        stream.write_all(request_text.as_bytes()).await.unwrap();
+        let mut response = Vec::new();
         // How it is closed does not matter.
-        let _ = stream.read_to_end(&mut answer).await;
-        String::from_utf8(answer).unwrap()
+        let _ = stream.read_to_end(&mut response).await;
+        String::from_utf8(response).unwrap()
     });
-    let status = answer.split(' ').nth(1).unwrap().to_owned();
-    let body: serde_json::Value = serde_json::from_str(answer.split("\r\n\r\n").nth(1).unwrap()).unwrap();
+    let status = response.split(' ').nth(1).unwrap().to_owned();
+    let body: serde_json::Value = serde_json::from_str(response.split("\r\n\r\n").nth(1).unwrap()).unwrap();
     body["id"].as_str().map_or_else(|| if status == "200" { "nobody".into() } else { status }, Into::into)
 }
 
 /// The key counts, not the text of the name; and a header has to say that it is to.
 #[test]
-fn attack_a16_the_name_of_another() {
-    let (ours, theirs, other) = (Key::new(), Key::new(), Key::new());
+fn attack_a16_name_of_another_client() {
+    let (server_key, client_key, other_key) = (ClientKey::new(), ClientKey::new(), ClientKey::new());
     let directory = tempfile::tempdir().unwrap();
-    let root = ours.certificate(&[]);
+    let root = server_key.certificate(&[]);
     let path = |name: &str| directory.path().join(name);
     let pem = |kind: &str, der: &[u8]| {
         format!("-----BEGIN {kind}-----\n{}\n-----END {kind}-----\n", data_encoding::BASE64.encode(der))
     };
     std::fs::write(path("certificate"), pem("CERTIFICATE", &root)).unwrap();
-    std::fs::write(path("key"), pem("PRIVATE KEY", &ours.0)).unwrap();
+    std::fs::write(path("key"), pem("PRIVATE KEY", &server_key.0)).unwrap();
     std::fs::set_permissions(path("key"), std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
     let values = vec![
-        Value::with_data(300, "HS_PUBKEY", theirs.value()),
-        Value::with_data(301, "HS_PUBKEY", other.value()),
+        Value::with_data(300, "HS_PUBKEY", client_key.value()),
+        Value::with_data(301, "HS_PUBKEY", other_key.value()),
         Value::new(302, "HS_SECKEY", "secret"),
     ];
     let start = |tls: Tls| {
         let put = Edit::Put { name: "10.5555/WHO".into(), values: values.clone(), expect: Expect::Absent };
         let edits = vec![put, Edit::Home { prefix: "10.5555".into() }];
-        let socket = TcpListener::bind("127.0.0.1:0").unwrap();
-        start_at(socket, edits, Limits::default(), Some(Arc::new(tls)), |http| http.trust_loopback(false))
+        start_at(bind(), edits, Limits::default(), Some(Arc::new(tls)), |http| http.trust_loopback(false))
     };
     let read = || Tls::read(path("certificate"), path("key")).unwrap();
-    let service = start(read().asking_clients().unwrap());
+    let server = start(read().asking_clients().unwrap());
     const HEADER: &str = "Authorization: Handle clientCert=\"true\"";
     let user_id = || DnType::CustomDnType(vec![0, 9, 2342, 19_200_300, 100, 1, 1]);
-    let check = |key: &Key, names: &[(DnType, &str)], header: &str, expected: &str| {
-        let found = ask(&service, &root, Some((key, key.certificate(names))), header);
-        assert_eq!(found, expected, "{names:?}");
+    let check = |key: &ClientKey, names: &[(DnType, &str)], header: &str, expected: &str| {
+        let response = authenticated_identity(&server, &root, Some((key, key.certificate(names))), header);
+        assert_eq!(response, expected, "{names:?}");
     };
     let common = |name: &'static str| [(DnType::CommonName, name)];
-    let right = "300:10.5555/WHO";
-    check(&theirs, &common(right), HEADER, right);
-    check(&theirs, &common("10.5555/WHO"), HEADER, right);
-    check(&other, &common("301:10.5555/WHO"), HEADER, "301:10.5555/WHO");
-    check(&theirs, &[(DnType::CommonName, "x"), (user_id(), right)], HEADER, right);
-    check(&theirs, &[(DnType::CommonName, right), (user_id(), "301:10.5555/WHO")], HEADER, "401");
-    check(&other, &common(right), HEADER, "401");
-    check(&ours, &common(right), HEADER, "401");
-    check(&theirs, &common("301:10.5555/WHO"), HEADER, "401");
-    check(&theirs, &common("302:10.5555/WHO"), HEADER, "401");
-    check(&theirs, &common("300:10.5555/NOBODY"), HEADER, "401");
-    check(&theirs, &common("somebody"), HEADER, "401");
-    check(&theirs, &[], HEADER, "401");
+    let identity = "300:10.5555/WHO";
+    check(&client_key, &common(identity), HEADER, identity);
+    check(&client_key, &common("10.5555/WHO"), HEADER, identity);
+    check(&other_key, &common("301:10.5555/WHO"), HEADER, "301:10.5555/WHO");
+    check(&client_key, &[(DnType::CommonName, "x"), (user_id(), identity)], HEADER, identity);
+    check(&client_key, &[(DnType::CommonName, identity), (user_id(), "301:10.5555/WHO")], HEADER, "401");
+    check(&other_key, &common(identity), HEADER, "401");
+    check(&server_key, &common(identity), HEADER, "401");
+    check(&client_key, &common("301:10.5555/WHO"), HEADER, "401");
+    check(&client_key, &common("302:10.5555/WHO"), HEADER, "401");
+    check(&client_key, &common("300:10.5555/NOBODY"), HEADER, "401");
+    check(&client_key, &common("somebody"), HEADER, "401");
+    check(&client_key, &[], HEADER, "401");
     // A browser shows it without being told to, also for the page of somebody else.
-    check(&theirs, &common(right), "X-Nothing: said", "nobody");
-    assert_eq!(ask(&service, &root, None, HEADER), "401");
-    assert_eq!(ask(&service, &root, None, "X-Nothing: said"), "nobody");
+    check(&client_key, &common(identity), "X-Nothing: said", "nobody");
+    assert_eq!(authenticated_identity(&server, &root, None, HEADER), "401");
+    assert_eq!(authenticated_identity(&server, &root, None, "X-Nothing: said"), "nobody");
     // Where none is asked for, none is shown.
-    let deaf = start(read());
-    assert_eq!(ask(&deaf, &root, Some((&theirs, theirs.certificate(&common(right)))), HEADER), "401");
+    let without_client_auth = start(read());
+    assert_eq!(
+        authenticated_identity(
+            &without_client_auth,
+            &root,
+            Some((&client_key, client_key.certificate(&common(identity)))),
+            HEADER
+        ),
+        "401"
+    );
 }

@@ -1,10 +1,13 @@
-//! Answers that are kept are those that would be given without them.
-
-mod service;
+//! Cached responses equal uncached ones, and a write invalidates them at once.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use service::Service;
+use tendot_testing::http::HttpResponse;
+
+use crate::support::records_server::RecordsServer;
+use crate::support::stores::{StoreKind, over_stores};
+
+over_stores!(cached_responses_equal_uncached_ones, writes_invalidate_at_once, reads_are_monotonic,);
 
 const RECORDS: [&str; 5] = [
     r#"{"handle":"10.5555/plain","values":[{"index":1,"type":"URL","data":{"format":"string","value":"https://example.org/a"},"ttl":86400},{"index":100,"type":"HS_ADMIN","data":{"format":"admin","value":{"handle":"10.5555/ADMIN","index":301,"permissions":"111111111111"}},"ttl":86400}]}"#,
@@ -17,18 +20,17 @@ const RECORDS: [&str; 5] = [
 /// A header with a password that is right.
 const BASIC: &str = "Authorization: Basic MzAxJTNBMTAuNTU1NSUyRkFETUlOOm9wZW5zZXNhbWU=";
 
-fn put(service: Service, name: &str, url: &str) {
+fn put(server: &RecordsServer, name: &str, url: &str) {
     let body = format!(
         r#"{{"values":[{{"index":1,"type":"URL","data":{{"format":"string","value":"{url}"}}}},
         {{"index":100,"type":"HS_ADMIN","data":{{"format":"admin","value":{{"handle":"10.5555/ADMIN","index":301,"permissions":"111111111111"}}}}}}]}}"#
     );
-    let put = service.ask("PUT", &format!("/api/handles/{name}"), &[BASIC], &body);
+    let put = server.request("PUT", &format!("/api/handles/{name}"), &[BASIC], &body);
     assert!(matches!(put.status, 200 | 201), "{put:?}");
 }
 
-#[test]
-fn a_second_answer_is_as_the_first() {
-    let service = Service::start(RECORDS, true);
+fn cached_responses_equal_uncached_ones(store: StoreKind) {
+    let server = RecordsServer::start(store, RECORDS, true);
     for name in ["plain", "PLAIN", "places", "hidden", "short", "nothing", "ADMIN"] {
         for path in [format!("/10.5555/{name}"), format!("/api/handles/10.5555/{name}")] {
             for headers in [
@@ -40,91 +42,95 @@ fn a_second_answer_is_as_the_first() {
             ] {
                 for method in ["GET", "HEAD"] {
                     // The first may have been asked for by an earlier round: with a parameter that means nothing, it is not kept.
-                    let fresh = service.ask(method, &format!("{path}?"), headers, "");
-                    let first = service.ask(method, &path, headers, "");
-                    let second = service.ask(method, &path, headers, "");
-                    let told = |found: &service::Found| {
-                        let of_its_own = ["date", "x-request-id", "expires"];
-                        let mut head: Vec<String> = found.head.lines().map(str::to_ascii_lowercase).collect();
-                        head.retain(|line| !of_its_own.iter().any(|name| line.starts_with(name)));
+                    let fresh = server.request(method, &format!("{path}?"), headers, "");
+                    let first = server.request(method, &path, headers, "");
+                    let second = server.request(method, &path, headers, "");
+                    let stable_parts = |response: &HttpResponse| {
+                        let varying = ["date", "x-request-id", "expires"];
+                        let mut head: Vec<String> =
+                            response.head.lines().map(str::to_ascii_lowercase).collect();
+                        head.retain(|line| !varying.iter().any(|name| line.starts_with(name)));
                         head.sort();
-                        (head, found.body.clone(), found.header("Expires").is_some())
+                        (head, response.body.clone(), response.header("Expires").is_some())
                     };
-                    assert_eq!(told(&first), told(&fresh), "{method} {path} {headers:?}");
-                    assert_eq!(told(&second), told(&fresh), "{method} {path} {headers:?} again");
+                    assert_eq!(stable_parts(&first), stable_parts(&fresh), "{method} {path} {headers:?}");
+                    assert_eq!(
+                        stable_parts(&second),
+                        stable_parts(&fresh),
+                        "{method} {path} {headers:?} again"
+                    );
                 }
             }
         }
     }
 }
 
-#[test]
-fn a_change_is_seen_at_once() {
-    let service = Service::start(RECORDS, true);
-    let seen = |target: &str| {
-        let redirect = service.get("/10.5555/plain", &[]);
-        let spelled = service.get("/10.5555/PLAIN", &[]);
-        let json = service.get("/api/handles/10.5555/plain", &[]);
+fn writes_invalidate_at_once(store: StoreKind) {
+    let server = RecordsServer::start(store, RECORDS, true);
+    let check_target = |target: &str| {
+        let redirect = server.get("/10.5555/plain", &[]);
+        let other_case = server.get("/10.5555/PLAIN", &[]);
+        let json = server.get("/api/handles/10.5555/plain", &[]);
         assert_eq!(redirect.header("Location"), Some(target));
-        assert_eq!(spelled.header("Location"), Some(target));
-        assert!(json.body.contains(target), "{}", json.body);
+        assert_eq!(other_case.header("Location"), Some(target));
+        assert!(json.text().contains(target), "{}", json.text());
     };
     for _ in 0..3 {
-        seen("https://example.org/a");
+        check_target("https://example.org/a");
     }
     for number in 0..20 {
         let url = format!("https://example.org/{number}");
-        put(service, "10.5555/Plain", &url);
-        seen(&url);
-        seen(&url);
+        put(&server, "10.5555/Plain", &url);
+        check_target(&url);
+        check_target(&url);
         // The change before this one is the last of which the page has the values; the JSON has what came after, too.
         let before = if number == 0 { "a".into() } else { (number - 1).to_string() };
         for (path, has_after) in [("/api/v1/history/10.5555/plain", true), ("/10.5555/plain?history", false)]
         {
-            let history = service.get(path, &[]).body;
+            let response = server.get(path, &[]);
+            let history = response.text();
             assert!(history.contains(&format!("example.org/{before}")), "{path}: {history}");
             assert_eq!(history.contains(&format!("{url}\"")), has_after, "{path}: {history}");
         }
     }
     // Of its prefix, which the answer depended on, too.
-    put(service, "10.5555/plain", "https://example.org/a");
-    let deleted = service.ask("DELETE", "/api/handles/10.5555/plain", &[BASIC], "");
+    put(&server, "10.5555/plain", "https://example.org/a");
+    let deleted = server.request("DELETE", "/api/handles/10.5555/plain", &[BASIC], "");
     assert_eq!(deleted.status, 200, "{deleted:?}");
-    assert_eq!(service.get("/10.5555/plain", &[]).status, 404);
-    assert_eq!(service.get("/api/handles/10.5555/plain", &[]).status, 404);
+    assert_eq!(server.get("/10.5555/plain", &[]).status, 404);
+    assert_eq!(server.get("/api/handles/10.5555/plain", &[]).status, 404);
 }
 
 /// Nobody who has seen a change sees what was before it, whichever way the record is asked for.
-#[test]
-fn time_does_not_go_back() {
-    let service = Service::start(RECORDS, true);
-    put(service, "10.5555/plain", "https://example.org/0");
-    let (acknowledged, is_over) = (AtomicU64::new(0), AtomicBool::new(false));
+fn reads_are_monotonic(store: StoreKind) {
+    let server = RecordsServer::start(store, RECORDS, true);
+    put(&server, "10.5555/plain", "https://example.org/0");
+    let (acknowledged, is_finished) = (AtomicU64::new(0), AtomicBool::new(false));
     std::thread::scope(|scope| {
         for _ in 0..2 {
             scope.spawn(|| {
                 let mut last = 0;
                 for path in ["/10.5555/plain", "/api/handles/10.5555/plain", "/10.5555/PLAIN"].iter().cycle()
                 {
-                    if is_over.load(Ordering::Relaxed) {
+                    if is_finished.load(Ordering::Relaxed) {
                         return;
                     }
-                    let least = acknowledged.load(Ordering::SeqCst).max(last);
-                    let found = service.get(path, &[]);
-                    let (_, after) = format!("{}{}", found.head, found.body)
+                    let minimum = acknowledged.load(Ordering::SeqCst).max(last);
+                    let response = server.get(path, &[]);
+                    let (_, after) = format!("{}{}", response.head, response.text())
                         .split_once("https://example.org/")
                         .map(|(before, after)| (before.to_owned(), after.to_owned()))
                         .unwrap();
                     let digits: String = after.chars().take_while(char::is_ascii_digit).collect();
                     last = digits.parse().unwrap();
-                    assert!(last >= least, "{path}: {last} after {least}");
+                    assert!(last >= minimum, "{path}: {last} after {minimum}");
                 }
             });
         }
         for number in 1..300 {
-            put(service, "10.5555/plain", &format!("https://example.org/{number}"));
+            put(&server, "10.5555/plain", &format!("https://example.org/{number}"));
             acknowledged.store(number, Ordering::SeqCst);
         }
-        is_over.store(true, Ordering::Relaxed);
+        is_finished.store(true, Ordering::Relaxed);
     });
 }
