@@ -6,14 +6,6 @@
 mod changes;
 #[path = "kept.rs"]
 mod kept;
-#[path = "native_attacks_rights.rs"]
-mod native_attacks_rights;
-#[path = "native_kept.rs"]
-mod native_kept;
-#[path = "native_recorded.rs"]
-mod native_recorded;
-#[path = "native_service.rs"]
-mod native_service;
 #[path = "recorded.rs"]
 mod recorded;
 #[path = "redirect.rs"]
