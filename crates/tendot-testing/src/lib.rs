@@ -29,6 +29,8 @@ mod packages;
 mod ports;
 pub mod postgres;
 mod process;
+#[cfg(feature = "handle")]
+pub mod recordings;
 mod rng;
 #[cfg(feature = "async")]
 mod runtime;

@@ -34,7 +34,7 @@ macro_rules! over_all_stores {
         mod postgres {
             $(#[test]
             fn $test() {
-                super::$test(&super::ApiClient::start(super::StoreKind::Postgres.create()));
+                super::$test(&super::ApiClient::start(super::StoreKind::Postgres.open()));
             })+
         }
     };

@@ -107,7 +107,7 @@ impl Subscriber {
 }
 
 fn reads_once(store: StoreKind) {
-    let server = start(store.create(), vec![Edit::Home { prefix: "10.1".into() }], Limits::default());
+    let server = start(store.open(), vec![Edit::Home { prefix: "10.1".into() }], Limits::default());
     commit(&server, "300:0.NA/10.1", vec![put("10.1/x"), put("10.1/X")]);
     commit(&server, "me@example.org", vec![put("0.TENDOT/agency/alpha"), put("0.TENDOT/token/t")]);
     commit(&server, "operator", vec![Edit::Tombstone { name: "10.1/x".into(), expect: Expect::Live }]);
@@ -131,7 +131,7 @@ fn reads_once(store: StoreKind) {
 }
 
 fn rejected_requests(store: StoreKind) {
-    let server = start(store.create(), vec![], Limits::default());
+    let server = start(store.open(), vec![], Limits::default());
     let check = |method: &str, target: &str, headers: &str, status: u16, code: &str| {
         let response = server.request(method, target, headers);
         assert_eq!(
@@ -193,7 +193,7 @@ fn imports_are_resumed_at_any_cursor() {
 fn attack_under_load_no_change_is_missed_or_repeated(store: StoreKind) {
     const WRITERS: u64 = 3;
     const CHANGES: u64 = 400;
-    let server = start(store.create(), vec![put("10.1/first")], Limits::default());
+    let server = start(store.open(), vec![put("10.1/first")], Limits::default());
     let is_finished = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let writers: Vec<_> = (0..WRITERS)
@@ -257,7 +257,7 @@ fn attack_under_load_no_change_is_missed_or_repeated(store: StoreKind) {
 /// Ten follow while one writes. The bound is that of the contract, at the 99th of a hundred; a busy machine has its slack.
 fn changes_are_visible_at_once(store: StoreKind) {
     const CHANGES: usize = 200;
-    let server = start(store.create(), vec![put("10.1/first")], Limits::default());
+    let server = start(store.open(), vec![put("10.1/first")], Limits::default());
     let begun = Instant::now();
     let committed: Vec<AtomicU64> = (0..CHANGES).map(|_| AtomicU64::new(0)).collect();
     let micros = || u64::try_from(begun.elapsed().as_micros()).unwrap();
@@ -295,7 +295,7 @@ fn changes_are_visible_at_once(store: StoreKind) {
 /// Who waits for changes is not idle, and not slow.
 fn quiet_subscribers_stay_connected(store: StoreKind) {
     let limits = Limits { idle_time: SECOND, write_time: SECOND, ..Limits::default() };
-    let server = start(store.create(), vec![put("10.1/first")], limits);
+    let server = start(store.open(), vec![put("10.1/first")], limits);
     let mut subscriber = Subscriber::new(&server, "after=1", "");
     let mut by_http2 = server.runtime.block_on(http2(server.address, "after=1"));
     std::thread::sleep(4 * SECOND);
@@ -329,7 +329,7 @@ fn attack_h10_subscribers_that_do_not_read(store: StoreKind) {
     let limits = Limits { write_time: SECOND, ..Limits::default() };
     let long = "x".repeat(2_000);
     let edits = (0..30_000).map(|number| put(&format!("10.1/{number}{long}"))).collect();
-    let server = start(store.create(), edits, limits);
+    let server = start(store.open(), edits, limits);
     for accept in ["*/*", "text/event-stream"] {
         let mut stream = server.connect();
         let head = format!("GET /api/v1/changes HTTP/1.1\r\nHost: a\r\nAccept: {accept}\r\n\r\n");
@@ -349,7 +349,7 @@ fn attack_h10_subscribers_that_do_not_read(store: StoreKind) {
 
 /// The end of the service does not wait for those who follow, and they see a proper end.
 fn subscribers_end_with_the_server(store: StoreKind) {
-    let mut server = start(store.create(), vec![put("10.1/first")], Limits::default());
+    let mut server = start(store.open(), vec![put("10.1/first")], Limits::default());
     let mut stream = server.connect();
     stream
         .write_all(b"GET /api/v1/changes HTTP/1.1\r\nHost: a\r\nAccept: text/event-stream\r\n\r\n")
@@ -367,7 +367,7 @@ fn subscribers_end_with_the_server(store: StoreKind) {
 
 /// There is room for so many, and who only looks takes none.
 fn attack_too_many_subscribers(store: StoreKind) {
-    let server = start(store.create(), vec![put("10.1/first")], Limits::default());
+    let server = start(store.open(), vec![put("10.1/first")], Limits::default());
     let mut subscribers: Vec<_> = (0..192).map(|_| Subscriber::new(&server, "", "")).collect();
     let overloaded = server.request("GET", "/api/v1/changes", "");
     assert_eq!((overloaded.status, overloaded.header("retry-after")), (503, Some("10")));

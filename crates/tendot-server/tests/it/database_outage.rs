@@ -22,7 +22,10 @@ use tendot_testing::{block_on, wait_for, wait_until};
 
 use crate::support::api_client::ApiClient;
 use crate::support::http_server::TOKEN;
-use crate::support::native_server::{self as native, Setting, resolution, start_over, words};
+use crate::support::native_server::{
+    NativeServer, NativeServerOptions, SERVER_ADMIN, admin_value, error_message, now, resolution,
+    response_code, url_value,
+};
 
 const DATABASE: &str = "directory";
 
@@ -121,22 +124,23 @@ fn http_responses() {
 #[test]
 fn native_responses() {
     let (postgres, store) = database();
-    let server = start_over(store, Setting::default());
+    let server = NativeServer::start_over(store, NativeServerOptions::default());
     let key = private_key("admpriv.bin").signing_key(&AwsLc).unwrap();
-    let values = [native::url(1, "https://example.org/"), native::admin(100, 0xfff, "300:0.NA/10.5555")];
+    let values = [url_value(1, "https://example.org/"), admin_value(100, 0xfff, SERVER_ADMIN)];
     let create = |name: &'static str| {
         let values = List::from(&values[..]);
         let request = Request::Values { handle: Handle::from(name), values };
-        Message::request(Opcode::CREATE_HANDLE, request, 7, native::now())
+        Message::request(Opcode::CREATE_HANDLE, request, 7, now())
     };
-    let prove =
-        |request: &Message<'_>| server.prove(request, "300:0.NA/10.5555", Credentials::PrivateKey(&*key));
+    let prove = |request: &Message<'_>| {
+        server.authenticated_code(request, SERVER_ADMIN, Credentials::PrivateKey(&*key))
+    };
     assert_eq!(prove(&create("10.5555/before")), 1);
     postgres.kill();
     for transport in [Transport::Udp, Transport::Tcp, Transport::Http] {
-        let answer = server.ask(transport, &resolution("10.5555/before").to_bytes().unwrap()).remove(0);
-        assert_eq!(native::code(&answer), 3, "{transport:?}");
-        assert!(words(&answer).contains("the database is not reached"), "{}", words(&answer));
+        let answer = server.exchange(transport, &resolution("10.5555/before").to_bytes().unwrap()).remove(0);
+        assert_eq!(response_code(&answer), 3, "{transport:?}");
+        assert!(error_message(&answer).contains("the database is not reached"), "{}", error_message(&answer));
     }
     assert_eq!(prove(&create("10.5555/after")), 3);
     postgres.restart();
@@ -266,19 +270,20 @@ fn unknown_commit_outcome() {
 #[test]
 fn unknown_commit_outcome_natively() {
     let (postgres, store) = database();
-    let server = start_over(store, Setting::default());
+    let server = NativeServer::start_over(store, NativeServerOptions::default());
     let key = private_key("admpriv.bin").signing_key(&AwsLc).unwrap();
-    let values = [native::url(1, "https://example.org/"), native::admin(100, 0xfff, "300:0.NA/10.5555")];
+    let values = [url_value(1, "https://example.org/"), admin_value(100, 0xfff, SERVER_ADMIN)];
     let request = Request::Values { handle: Handle::from("10.5555/lost"), values: List::from(&values[..]) };
-    let create = Message::request(Opcode::CREATE_HANDLE, request, 7, native::now());
-    let prove = || server.proved(&create, "300:0.NA/10.5555", Credentials::PrivateKey(&*key));
+    let create = Message::request(Opcode::CREATE_HANDLE, request, 7, now());
+    let prove = || server.authenticated_response(&create, SERVER_ADMIN, Credentials::PrivateKey(&*key));
     let answer = with_lost_commit_response(&postgres, prove);
-    assert_eq!((native::code(&answer), &*words(&answer)), (2, OUTCOME_UNKNOWN));
+    assert_eq!((response_code(&answer), &*error_message(&answer)), (2, OUTCOME_UNKNOWN));
     wait_for("the server continues", || {
-        let answer = server.ask(Transport::Tcp, &resolution("10.5555/lost").to_bytes().unwrap()).remove(0);
-        (native::code(&answer) == 1).then_some(())
+        let answer =
+            server.exchange(Transport::Tcp, &resolution("10.5555/lost").to_bytes().unwrap()).remove(0);
+        (response_code(&answer) == 1).then_some(())
     });
-    assert_eq!(native::code(&prove()), 101, "it is there already");
+    assert_eq!(response_code(&prove()), 101, "it is there already");
 }
 
 /// What was counted is in reports once, also if nobody knows whether it was written down.

@@ -1,4 +1,4 @@
-//! Tests of the server over real connections.
+//! Tests of HTTP and the Handle protocol over real sockets.
 
 mod support;
 
@@ -12,6 +12,12 @@ mod handle_api_conformance;
 mod http_attacks;
 mod http_response_cache;
 mod multi_server;
+mod native_attacks_messages;
+mod native_attacks_permissions;
+mod native_attacks_udp;
+mod native_conformance;
+mod native_response_cache;
+mod native_service;
 mod nginx;
 mod openapi;
 mod operability;

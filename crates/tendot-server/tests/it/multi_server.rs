@@ -14,7 +14,7 @@ use tendot_testing::wait_until;
 
 use crate::support::api_client::{ApiClient, Fixtures};
 use crate::support::http_server::TOKEN;
-use crate::support::native_server::{self as native, Setting, resolution, start_over};
+use crate::support::native_server::{NativeServer, NativeServerOptions, resolution, url_value};
 use crate::support::stores::{open_postgres, postgres_url};
 
 const CLIENTS: usize = 32;
@@ -270,16 +270,17 @@ fn check_delays(mut took: Vec<Duration>) {
 #[test]
 fn changes_are_visible_natively() {
     let url = postgres_url();
-    let [first, second] = [(); 2].map(|()| start_over(open_postgres(&url), Setting::default()));
+    let [first, second] =
+        [(); 2].map(|()| NativeServer::start_over(open_postgres(&url), NativeServerOptions::default()));
     let plain = resolution("10.5555/moving");
     let mut authoritative = plain;
     authoritative.header.flags = authoritative.header.flags.with(OpFlags::AUTHORITATIVE);
     let mut took = Vec::new();
     for to in ["https://example.org/first", "https://example.org/second", "https://example.org/third"] {
-        first.put("10.5555/moving", vec![native::url(1, to)]);
+        first.put("10.5555/moving", vec![url_value(1, to)]);
         let changed = Instant::now();
         let redirect_of = |query: &tendot_proto::Message<'_>| {
-            let answer = second.ask(Transport::Tcp, &query.to_bytes().unwrap()).remove(0);
+            let answer = second.exchange(Transport::Tcp, &query.to_bytes().unwrap()).remove(0);
             answer.windows(to.len()).any(|part| part == to.as_bytes())
         };
         assert!(redirect_of(&authoritative), "it is asked for what is right now");

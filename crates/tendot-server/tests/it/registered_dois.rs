@@ -7,11 +7,12 @@ use tendot_registry::transfer::What;
 use tendot_registry::{Caller, Cursor, Done, Error, Identity, Operation, Search, Write};
 use tendot_server::http::Limits;
 use tendot_store::{Edit, Expect, Store as _};
+use tendot_testing::block_on;
 use tendot_testing::http::{HttpRequest, HttpResponse};
 
 use crate::support::fixtures::{PartyFixtures, kernel_metadata};
 use crate::support::http_server::{TOKEN, TestServer, bind, start_over};
-use crate::support::native_server::{self as native, resolution};
+use crate::support::native_server::{NativeServer, NativeServerOptions, now, resolution, url_value};
 use crate::support::stores::{StoreKind, over_stores};
 
 over_stores!(
@@ -39,11 +40,11 @@ fn serve(store: StoreKind) -> (TestServer, PartyFixtures) {
         Edit::Home { prefix: "10.5555".into() },
         Edit::Put {
             name: "10.5555/ONE".into(),
-            values: vec![native::url(1, "https://example.org/one")],
+            values: vec![url_value(1, "https://example.org/one")],
             expect: Expect::Absent,
         },
     ];
-    let server = start_over(store.create(), bind(), edits, Limits::default(), None, |http| http);
+    let server = start_over(store.open(), bind(), edits, Limits::default(), None, |http| http);
     let parties = server.runtime.block_on(PartyFixtures::create(server.http.registry()));
     (server, parties)
 }
@@ -51,7 +52,7 @@ fn serve(store: StoreKind) -> (TestServer, PartyFixtures) {
 fn write(server: &TestServer, what: &Write<'_>) -> Result<Done, Error> {
     let work = &mut Work::new(10_000);
     let registry = server.http.registry();
-    server.runtime.block_on(registry.write(what, &Caller::Operator, native::now(), work))
+    server.runtime.block_on(registry.write(what, &Caller::Operator, now(), work))
 }
 
 fn metadata_by_content_negotiation(store: StoreKind) {
@@ -267,7 +268,7 @@ fn writes_do_not_reveal_reserved_names(store: StoreKind) {
     let (server, _) = serve(store);
     let registry = server.http.registry();
     let other_identity = Caller::Handle(Identity::proven(300, "10.5555/ONE").unwrap());
-    let value = || vec![native::url(1, "https://example.org/")];
+    let value = || vec![url_value(1, "https://example.org/")];
     for caller in [&Caller::Anonymous, &other_identity] {
         let codes = |name: &str| {
             let name = Handle::from(name);
@@ -279,7 +280,7 @@ fn writes_do_not_reveal_reserved_names(store: StoreKind) {
             ];
             writes.map(|write| {
                 let work = &mut Work::new(10_000);
-                let done = server.runtime.block_on(registry.write(&write, caller, native::now(), work));
+                let done = server.runtime.block_on(registry.write(&write, caller, now(), work));
                 let operation = Operation::Write(write);
                 let claim = Reference::parse("300:10.5555/ONE");
                 let work = &mut Work::new(10_000);
@@ -316,8 +317,8 @@ fn reserved_names_become_public(store: StoreKind) {
 
 /// The same over the native protocol, whose lists are read from the same function.
 fn native_reads_and_writes(store: StoreKind) {
-    let server = native::start_over(store.create(), native::Setting::default());
-    let parties = server.runtime.block_on(PartyFixtures::create(&server.registry));
+    let server = NativeServer::start_over(store.open(), NativeServerOptions::default());
+    let parties = block_on(PartyFixtures::create(&server.registry));
     for transport in [Transport::Udp, Transport::Tcp, Transport::Http] {
         for (name, code) in [
             ("10.70000/PAPER", 1),
@@ -338,7 +339,7 @@ fn native_reads_and_writes(store: StoreKind) {
         loop {
             let (prefix, work) = (Handle::from(prefix), &mut work());
             let page = server.registry.list(prefix, after.as_deref(), 1, operator, work);
-            let page = server.runtime.block_on(page)?;
+            let page = block_on(page)?;
             all.extend(page.names.into_iter().map(String::from));
             after = page.next;
             if after.is_none() {
@@ -350,12 +351,12 @@ fn native_reads_and_writes(store: StoreKind) {
     assert!(list("0.TENDOT").is_err());
     let count_work = &mut work();
     let count = server.registry.count(Handle::from("10.70000"), None, 100, operator, count_work);
-    assert_eq!(server.runtime.block_on(count).unwrap().names, 2);
+    assert_eq!(block_on(count).unwrap().names, 2);
     let mut search = Search::default();
     search.add("URL", "*10.70000*");
     let search_work = &mut work();
     let response = server.registry.search(&search, None, operator, search_work);
-    let response = server.runtime.block_on(response).unwrap();
+    let response = block_on(response).unwrap();
     let response: Vec<&str> = response.records.iter().map(|one| &*one.name).collect();
     assert_eq!(response, ["10.70000/PAPER", "10.70000/PLAIN"]);
 }

@@ -7,10 +7,13 @@ use tendot_proto::Value;
 use tendot_proto::endpoint::Transport;
 use tendot_server::http::sweep_receipts;
 use tendot_server::{Tally, Upkeep};
-use tendot_store::{AnyStore, Edit, Expect, Store as _};
+use tendot_store::{Edit, Expect, Store as _};
+use tendot_testing::block_on;
 use tendot_testing::http::{HttpRequest, send_raw};
 
-use crate::support::native_server::{self as native, Service, Setting, TOKEN, resolution, url};
+use crate::support::native_server::{
+    NativeServer, NativeServerOptions, OPERATOR_TOKEN, resolution, url_value,
+};
 use crate::support::stores::{StoreKind, over_stores};
 
 over_stores!(
@@ -32,7 +35,7 @@ const DAY: u64 = 86_400_000;
 
 /// A registrant with a prefix, and those who may or may not see its reports.
 struct ReportFixtures {
-    server: Service<AnyStore>,
+    server: NativeServer,
     tally: Arc<Tally>,
     upkeep: Upkeep,
     registrant: String,
@@ -45,9 +48,12 @@ const PREFIX: &str = "10.70000";
 impl ReportFixtures {
     fn new(store: StoreKind) -> Self {
         let tally = Arc::new(Tally::new(true));
-        let server = native::start_over(
-            store.create(),
-            Setting { tally: Some(Arc::clone(&tally)), ..Setting::default() },
+        let server = NativeServer::start_over(
+            store.open(),
+            NativeServerOptions {
+                resolution_counter: Some(Arc::clone(&tally)),
+                ..NativeServerOptions::default()
+            },
         );
         let mut fixtures = Self {
             server,
@@ -84,7 +90,7 @@ impl ReportFixtures {
 
     fn create(&self, resource: &str, body: Json) -> Json {
         let (status, body) =
-            self.request("POST", &format!("/api/v1/{resource}"), TOKEN, &[], &body.to_string());
+            self.request("POST", &format!("/api/v1/{resource}"), OPERATOR_TOKEN, &[], &body.to_string());
         assert_eq!(status, 201, "{resource} {body}: {body}");
         serde_json::from_str(&body).unwrap()
     }
@@ -99,7 +105,7 @@ impl ReportFixtures {
     }
 
     fn flush(&self) {
-        self.server.runtime.block_on(self.upkeep.write(&self.server.registry, &self.tally));
+        block_on(self.upkeep.write(&self.server.registry, &self.tally));
     }
 
     fn summary(&self) -> Json {
@@ -142,7 +148,7 @@ fn resolutions_are_counted_over_every_protocol(store: StoreKind) {
         json!({"name": "10.70000/reserved", "url": "https://example.org/", "state": "reserved"}),
     );
     fixtures.register("ended");
-    assert_eq!(fixtures.request("DELETE", "/api/v1/dois/10.70000/ended", TOKEN, &[], "").0, 200);
+    assert_eq!(fixtures.request("DELETE", "/api/v1/dois/10.70000/ended", OPERATOR_TOKEN, &[], "").0, 200);
     // The first is made, and those after it are kept.
     for _ in 0..5 {
         assert_eq!(fixtures.get("/10.70000/http"), 302);
@@ -159,7 +165,7 @@ fn resolutions_are_counted_over_every_protocol(store: StoreKind) {
     }
     assert_eq!(fixtures.get("/doi:10.70000/page?noredirect"), 200);
     // Of these nothing is counted: who is known, who looks why, other prefixes, what is no name.
-    assert_eq!(fixtures.request("GET", "/api/handles/10.70000/nobody", TOKEN, &[], "").0, 200);
+    assert_eq!(fixtures.request("GET", "/api/handles/10.70000/nobody", OPERATOR_TOKEN, &[], "").0, 200);
     assert_eq!(fixtures.get("/10.70000/nobody?explain"), 200);
     assert_eq!(fixtures.get("/api/handles/10.5555/MULTI"), 200);
     assert_eq!(fixtures.get("/10.5555/none"), 404);
@@ -224,7 +230,7 @@ fn counts_are_exact_under_load(store: StoreKind) {
 fn prefix_allocated_later(store: StoreKind) {
     let fixtures = ReportFixtures::new(store);
     fixtures.server.commit(Edit::Home { prefix: "10.70001".into() });
-    fixtures.server.put("10.70001/x", vec![url(1, "https://example.org/x")]);
+    fixtures.server.put("10.70001/x", vec![url_value(1, "https://example.org/x")]);
     for _ in 0..3 {
         assert_eq!(fixtures.get("/10.70001/x"), 302);
         assert_eq!(fixtures.get("/10.70001/none"), 404);
@@ -235,7 +241,7 @@ fn prefix_allocated_later(store: StoreKind) {
         assert_eq!(fixtures.get("/10.70001/none"), 404);
     }
     fixtures.flush();
-    let (_, body) = fixtures.request("GET", "/api/v1/reports/10.70001", TOKEN, &[], "");
+    let (_, body) = fixtures.request("GET", "/api/v1/reports/10.70001", OPERATOR_TOKEN, &[], "");
     let summary: Json = serde_json::from_str(&body).unwrap();
     assert_eq!((&summary["resolutions"], &summary["failures"]), (&json!(2), &json!(2)), "{body}");
 }
@@ -245,9 +251,8 @@ fn agency_locations_apply_at_once(store: StoreKind) {
     let fixtures = ReportFixtures::new(store);
     fixtures.register("x");
     let location = || {
-        let answer = fixtures.server.get("/10.70000/x");
-        let location = answer.lines().find_map(|line| line.strip_prefix("location: ")).unwrap_or_default();
-        location.trim().to_owned()
+        let response = fixtures.server.get("/10.70000/x");
+        response.header("location").unwrap_or_default().to_owned()
     };
     assert_eq!([location(), location()], ["https://example.org/", "https://example.org/"]);
     let places =
@@ -255,8 +260,13 @@ fn agency_locations_apply_at_once(store: StoreKind) {
     let value = Value::new(1, "10320/loc", places);
     fixtures.server.commit(Edit::Home { prefix: "10.SERV".into() });
     fixtures.server.put("10.SERV/PLACES", vec![value]);
-    let (status, body) =
-        fixtures.request("PUT", "/api/v1/agencies/ONE", TOKEN, &[], r#"{"locations":"10.SERV/PLACES"}"#);
+    let (status, body) = fixtures.request(
+        "PUT",
+        "/api/v1/agencies/ONE",
+        OPERATOR_TOKEN,
+        &[],
+        r#"{"locations":"10.SERV/PLACES"}"#,
+    );
     assert_eq!(status, 200, "{body}");
     assert_eq!(location(), "https://example.net/all");
 }
@@ -275,7 +285,7 @@ fn report_authorization(store: StoreKind) {
         for (token, expected) in [
             (own, 200),
             (agency, 200),
-            (&TOKEN.to_owned(), 200),
+            (&OPERATOR_TOKEN.to_owned(), 200),
             (&reads, 200),
             (other, 404),
             (other_agency, 404),
@@ -289,7 +299,7 @@ fn report_authorization(store: StoreKind) {
         assert_eq!(fixtures.request("POST", &path, own, &[], "").0, 405, "{path}");
         for nothing in ["10.70001", "10.5555", "0.NA", "10.70000%2Fx", "%00"] {
             let path = format!("/api/v1/reports/{nothing}{report}");
-            let (status, body) = fixtures.request("GET", &path, TOKEN, &[], "");
+            let (status, body) = fixtures.request("GET", &path, OPERATOR_TOKEN, &[], "");
             assert!(matches!(status, 400 | 404), "{path}: {body}");
         }
     }
@@ -309,7 +319,7 @@ fn names_of_other_registrants(store: StoreKind) {
         assert_eq!(fixtures.get(&format!("/{name}")), if state == "reserved" { 404 } else { 302 });
     }
     assert_eq!(fixtures.columns("links", &["name", "index"]), ["secret 2", "theirs 2"]);
-    let others = fixtures.request("GET", "/api/v1/registrants?agency=ONE", TOKEN, &[], "").1;
+    let others = fixtures.request("GET", "/api/v1/registrants?agency=ONE", OPERATOR_TOKEN, &[], "").1;
     let others: Json = serde_json::from_str(&others).unwrap();
     let other = others["items"].as_array().unwrap().iter().find(|one| one["name"] == "Another").unwrap();
     let names = ["10.70000/theirs", "10.70000/secret"];
@@ -331,9 +341,16 @@ fn invalid_links_and_confusable_names(store: StoreKind) {
         let name = format!("{PREFIX}/{suffix}").into();
         fixtures.server.commit(Edit::Put { name, values, expect: Expect::Any });
     };
-    put("odd", vec![url(1, "javascript:alert(1)"), url(2, "https://example.org/"), url(3, "/relative")]);
-    put("old", vec![url(1, "https://user:word@example.org/")]);
-    put("gone", vec![url(1, "nothing")]);
+    put(
+        "odd",
+        vec![
+            url_value(1, "javascript:alert(1)"),
+            url_value(2, "https://example.org/"),
+            url_value(3, "/relative"),
+        ],
+    );
+    put("old", vec![url_value(1, "https://user:word@example.org/")]);
+    put("gone", vec![url_value(1, "nothing")]);
     fixtures.server.commit(Edit::Tombstone { name: "10.70000/gone".into(), expect: Expect::Any });
     let parts = ["name", "index", "code", "data"];
     let links = [
@@ -354,7 +371,7 @@ fn invalid_links_and_confusable_names(store: StoreKind) {
     assert_eq!((&summary["links"], &summary["confusable"]), (&json!(3), &json!(3)));
     // A policy that comes later makes links odd that were not.
     let policy = r#"{"policy":{"hosts":["example.net"]}}"#;
-    assert_eq!(fixtures.request("PUT", "/api/v1/prefixes/10.70000", TOKEN, &[], policy).0, 200);
+    assert_eq!(fixtures.request("PUT", "/api/v1/prefixes/10.70000", OPERATOR_TOKEN, &[], policy).0, 200);
     let columns = fixtures.columns("links", &["name", "index", "code"]);
     assert!(
         columns.contains(&"good 1 host".to_owned()) && columns.contains(&"odd 2 host".to_owned()),
@@ -367,11 +384,10 @@ fn report_paging(store: StoreKind) {
     let names: Vec<String> = (0..1_234).map(|number| format!("10.70000/{number:05}")).collect();
     let put = |name: &String| Edit::Put {
         name: name.as_str().into(),
-        values: vec![url(1, "nowhere"), url(2, "nowhere else")],
+        values: vec![url_value(1, "nowhere"), url_value(2, "nowhere else")],
         expect: Expect::Any,
     };
-    let change = tendot_store::Change { by: "test".into(), at: 0, edits: names.iter().map(put).collect() };
-    fixtures.server.runtime.block_on(fixtures.server.registry.store().commit(change)).unwrap();
+    fixtures.server.commit_all(names.iter().map(put).collect());
     assert_eq!(fixtures.report("links").len(), 2 * names.len());
     assert_eq!(fixtures.columns("never-resolved", &["name"]).len(), names.len());
     for (report, limit, lines) in
@@ -406,7 +422,7 @@ fn report_paging(store: StoreKind) {
 fn csv_has_no_formulas(store: StoreKind) {
     let fixtures = ReportFixtures::new(store);
     fixtures.register("x");
-    fixtures.server.put("10.70000/x", vec![url(1, "=cmd|'/C calc'!A0"), url(2, "@SUM(1,\"2\")")]);
+    fixtures.server.put("10.70000/x", vec![url_value(1, "=cmd|'/C calc'!A0"), url_value(2, "@SUM(1,\"2\")")]);
     for suffix in ["=1+1", "a,b", "%22q%22"] {
         assert_eq!(fixtures.get(&format!("/10.70000/{suffix}")), 404);
     }
@@ -473,7 +489,7 @@ fn failures_expire(store: StoreKind) {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_millis() as u64;
     let sweep = |retention: u32, at: u64| {
         let upkeep = Upkeep { retention, ..fixtures.upkeep };
-        fixtures.server.runtime.block_on(upkeep.sweep_failures(&fixtures.server.registry, at)).unwrap();
+        block_on(upkeep.sweep_failures(&fixtures.server.registry, at)).unwrap();
         fixtures.report("failed").len()
     };
     assert_eq!(sweep(1, now), 1);
@@ -481,9 +497,11 @@ fn failures_expire(store: StoreKind) {
     assert_eq!(sweep(90, now + 90 * DAY), 0);
 
     let silent = Tally::new(false);
-    let server =
-        native::start_over(store.create(), Setting { tally: Some(Arc::new(silent)), ..Setting::default() });
-    assert!(server.get("/10.5555/none").starts_with("HTTP/1.1 404"));
+    let server = NativeServer::start_over(
+        store.open(),
+        NativeServerOptions { resolution_counter: Some(Arc::new(silent)), ..NativeServerOptions::default() },
+    );
+    assert_eq!(server.get("/10.5555/none").status, 404);
 }
 
 /// Receipts go after a day, with all that belongs to them; nothing else goes.
@@ -491,7 +509,7 @@ fn idempotency_records_expire(store: StoreKind) {
     let fixtures = ReportFixtures::new(store);
     let deposit = |key: &str, path: &str, body: &str| {
         let header = format!("Idempotency-Key: {key}");
-        let (status, body) = fixtures.request("POST", path, TOKEN, &[&header], body);
+        let (status, body) = fixtures.request("POST", path, OPERATOR_TOKEN, &[&header], body);
         assert!(matches!(status, 200 | 201), "{body}");
     };
     let line = |number: usize| format!("{{\"name\":\"10.70000/b{number}\",\"url\":\"https://e.org/\"}}\n");
@@ -499,15 +517,13 @@ fn idempotency_records_expire(store: StoreKind) {
     deposit("one", "/api/v1/dois", &line(100_000));
     deposit("many", "/api/v1/dois/batch", &many);
     let store = fixtures.server.registry.store();
-    let notes = |beginning: &str| {
-        fixtures.server.runtime.block_on(store.notes(beginning.as_bytes(), None, 10_000)).unwrap().len()
-    };
+    let notes = |beginning: &str| block_on(store.notes(beginning.as_bytes(), None, 10_000)).unwrap().len();
     let (receipts, all) = (notes("receipt/"), notes(""));
     assert!(receipts > 20, "{receipts}");
     // A part whose head is gone, which a crash of an older version could leave.
     fixtures.server.commit(Edit::PutNote { key: b"receipt/ff/0000".as_slice().into(), body: [1].into() });
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_millis() as u64;
-    let sweep = |at| fixtures.server.runtime.block_on(sweep_receipts(&fixtures.server.registry, at)).unwrap();
+    let sweep = |at| block_on(sweep_receipts(&fixtures.server.registry, at)).unwrap();
     sweep(now);
     assert_eq!((notes("receipt/"), notes("")), (receipts, all));
     deposit("one", "/api/v1/dois", &line(100_000));

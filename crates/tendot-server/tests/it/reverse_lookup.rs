@@ -37,7 +37,7 @@ fn records() -> Vec<Edit> {
 }
 
 fn serve(store: StoreKind) -> TestServer {
-    start_over(store.create(), bind(), records(), Limits::default(), None, |http| http)
+    start_over(store.open(), bind(), records(), Limits::default(), None, |http| http)
 }
 
 fn look_up(server: &TestServer, target: &str) -> HttpResponse {
@@ -217,7 +217,7 @@ fn niceness(name: &str) -> Vec<i32> {
 /// While somebody searches, names are resolved; a search has its time, and others wait for theirs; and if who searches goes
 /// away, the search ends and makes room.
 fn attack_long_lookups(store: StoreKind) {
-    let gated = GatedStore { store: store.create(), gate: Arc::default(), visits: Arc::default() };
+    let gated = GatedStore { store: store.open(), gate: Arc::default(), visits: Arc::default() };
     let (gate, visits) = (Arc::clone(&gated.gate), Arc::clone(&gated.visits));
     let time = Duration::from_millis(1_500);
     let server = start_over(AnyStore::boxed(gated), bind(), records(), Limits::default(), None, |http| {

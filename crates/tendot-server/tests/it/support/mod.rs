@@ -4,7 +4,6 @@ pub(crate) mod api_client;
 pub(crate) mod fixtures;
 pub(crate) mod http_server;
 pub(crate) mod http_session;
-#[path = "../../native/mod.rs"]
 pub(crate) mod native_server;
 pub(crate) mod records_server;
 pub(crate) mod stores;

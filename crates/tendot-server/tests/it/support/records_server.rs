@@ -31,7 +31,7 @@ impl RecordsServer {
         records: impl IntoIterator<Item = &'r str>,
         trust_loopback: bool,
     ) -> Self {
-        let registry = Arc::new(Registry::new(store.create(), Settings::default()));
+        let registry = Arc::new(Registry::new(store.open(), Settings::default()));
         Self::serve(records, Http::new(registry).trust_loopback(trust_loopback))
     }
 
@@ -46,7 +46,7 @@ impl RecordsServer {
             server_admins_full_access: true,
             ..Settings::default()
         };
-        let registry = Arc::new(Registry::new(store.create(), settings));
+        let registry = Arc::new(Registry::new(store.open(), settings));
         let site = Site::from_json(&handle_net_file("siteinfo.json")).unwrap();
         let site = OwnSite::new(site, &private_key("privkey.bin")).unwrap();
         let native = Arc::new(Native::new(Arc::clone(&registry), site));

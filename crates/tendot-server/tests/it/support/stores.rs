@@ -12,8 +12,8 @@ pub(crate) enum StoreKind {
 }
 
 impl StoreKind {
-    /// An empty store for one test.
-    pub(crate) fn create(self) -> AnyStore {
+    /// Opens an empty store for one test.
+    pub(crate) fn open(self) -> AnyStore {
         match self {
             Self::Memory => Memory::new().into(),
             Self::Postgres => open_postgres(&postgres_url()),

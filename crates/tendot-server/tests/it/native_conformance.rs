@@ -1,14 +1,8 @@
-//! The conversations that were recorded from Handle.Net 9, held again over real sockets: the same answers in everything but
-//! time, numbers and nonces, over every transport.
-
-mod native;
-#[path = "../../tendot-proto/tests/recorded/mod.rs"]
-mod recorded;
+//! Conversations recorded from Handle.Net 9, replayed over every transport: the responses are equal in everything but times,
+//! numbers and nonces.
 
 use std::collections::HashMap;
 
-use native::*;
-use recorded::{Recording, recordings, unhex};
 use tendot_proto::auth::{
     Answer, Challenge, Credentials, Group, OwnedDigest, Policy, PublicKeyAnswer, SecretKeyAnswer, Session,
     SessionKey, SessionProposal, verify_mac, verify_signature,
@@ -23,107 +17,125 @@ use tendot_proto::{
 };
 use tendot_server::native::OwnSite;
 use tendot_store::{Edit, Expect};
+use tendot_testing::handle_keys::private_key;
+use tendot_testing::hex;
+use tendot_testing::recordings::{Recording, recordings};
 
-/// Where we answer otherwise on purpose, with this code (0: not at all): see docs/compatibility.md.
-const OTHERWISE: &[(&str, u32, &str)] = &[
-    ("resolve_loaded_lowercase#2", 1, "the recorded server could not find a record that was there"),
-    ("setup_limited#4", 202, "`u` is no address"),
-    ("session_rsa_server_create#3", 501, "keys are agreed upon by Diffie and Hellman only"),
-    ("raw_v2_0_challenge#2", 4, "no administration below 2.1"),
-    ("raw_unknown_opcode#2", 5, "nothing failed"),
-    ("raw_short_message#2", 4, "the answer has the number of its request"),
-    ("raw_truncated_body#2", 4, "the answer has the number of its request"),
-    ("raw_bad_handle_length#2", 4, "the request is wrong, not the server"),
-    ("raw_udp_admin#2", 4, "the answer has the number of its request"),
-    ("raw_udp_garbage#2", 0, "nobody can use the answer"),
+use crate::support::native_server::*;
+use crate::support::stores::{StoreKind, over_stores};
+
+over_stores!(
+    replay_over_the_recorded_transports,
+    replay_over_tcp,
+    replay_inside_http,
+    replay_resolutions_over_udp,
+);
+
+/// Intended differences: the response code of Tendot (0 for no response) and the reason; see docs/compatibility.md.
+const EXPECTED_DIFFERENCES: &[(&str, u32, &str)] = &[
+    ("resolve_loaded_lowercase#2", 1, "the recorded server did not find an existing record"),
+    ("setup_limited#4", 202, "`u` is not a URL"),
+    ("session_rsa_server_create#3", 501, "only Diffie-Hellman key exchange is supported"),
+    ("raw_v2_0_challenge#2", 4, "no administration below version 2.1"),
+    ("raw_unknown_opcode#2", 5, "an unknown operation is not a server error"),
+    ("raw_short_message#2", 4, "the response has the number of its request"),
+    ("raw_truncated_body#2", 4, "the response has the number of its request"),
+    ("raw_bad_handle_length#2", 4, "the request is invalid, not the server"),
+    ("raw_udp_admin#2", 4, "the response has the number of its request"),
+    ("raw_udp_garbage#2", 0, "no client can use the response"),
 ];
 
-/// What happened between the recorded conversations, without being recorded.
-fn meanwhile(service: &Service, conversation: &str) {
-    let secret = |index, text: &'static str| Value::new(index, "HS_SECKEY", text);
+/// Makes the changes that happened between the recorded conversations and were not recorded.
+fn apply_unrecorded_changes(server: &NativeServer, conversation: &str) {
+    let secret_key = |index, text: &'static str| Value::new(index, "HS_SECKEY", text);
     match conversation {
         "remove_value_pubkey" => {
-            let mut values = service.values("10.5555/V-PUB").unwrap();
+            let mut values = server.values("10.5555/V-PUB").unwrap();
             values.extend([Value::new(3, "X", ""), Value::new(4, "X", "")]);
-            service.put("10.5555/V-PUB", values);
+            server.put("10.5555/V-PUB", values);
         }
-        "delete_not_found" => delete(service, "10.5555/V-SEC"),
+        "delete_not_found" => delete(server, "10.5555/V-SEC"),
         "insufficient_permission" => {
-            service.put("10.5555/READER", vec![secret(301, "readonly")]);
-            service.put("10.5555/V-LIM", vec![url(1, "u"), admin(100, 0x0400, "301:10.5555/READER")]);
+            server.put("10.5555/READER", vec![secret_key(301, "readonly")]);
+            server.put(
+                "10.5555/V-LIM",
+                vec![url_value(1, "u"), admin_value(100, 0x0400, "301:10.5555/READER")],
+            );
         }
-        "list_handles" => (0..60).for_each(|number| service.put(&format!("10.5558/L-{number:02}"), vec![])),
+        "list_handles" => (0..60).for_each(|number| server.put(&format!("10.5558/L-{number:02}"), vec![])),
         "resolve_secret2_auth_udp" => {
             let hidden = Value {
                 permissions: Permissions(0x0c),
                 ttl: Ttl::Relative(3_600),
                 timestamp: 1_794_765_678,
-                ..url(1, "https://example.org/secret2")
+                ..url_value(1, "https://example.org/secret2")
             };
-            let group = Value { timestamp: 1_794_765_678, ..admin(100, 0x0fff, "200:0.NA/10.5555") };
-            service.put("10.5555/SECRET2", vec![hidden, group]);
+            let group = Value { timestamp: 1_794_765_678, ..admin_value(100, 0x0fff, "200:0.NA/10.5555") };
+            server.put("10.5555/SECRET2", vec![hidden, group]);
         }
-        // Between the two, the recorded client deleted it again.
-        "session_encrypted_create" | "default_session_create" => delete(service, "10.5555/V-SES"),
+        // The recorded client deleted it between the two.
+        "session_encrypted_create" | "default_session_create" => delete(server, "10.5555/V-SES"),
         _ => {}
     }
 }
 
-fn delete(service: &Service, name: &str) {
-    if service.values(name).is_some() {
-        service.commit(Edit::Remove { name: name.into(), expect: Expect::Any });
+fn delete(server: &NativeServer, name: &str) {
+    if server.values(name).is_some() {
+        server.commit(Edit::Remove { name: name.into(), expect: Expect::Any });
     }
 }
 
-/// A client that says what the recorded one said, with numbers and keys of its own.
+/// A client that sends what the recorded one sent, with its own session numbers and keys.
 struct Replay {
-    service: Service,
-    /// Over this, instead of what was recorded.
-    over: Option<Transport>,
+    server: NativeServer,
+    /// Replaces the recorded transport.
+    transport: Option<Transport>,
     administrator: Box<dyn SigningKey>,
     stranger: Box<dyn SigningKey>,
     server_key: PublicKey<'static>,
-    /// By recorded number: the session, and the recorded key.
+    /// Sessions by recorded number.
     sessions: HashMap<u32, Session>,
-    keys: HashMap<u32, SessionKey>,
+    /// Recorded session keys by recorded number.
+    recorded_keys: HashMap<u32, SessionKey>,
     proposal: Option<SessionProposal>,
-    /// The last request as it was recorded, and as it was sent before it was encrypted.
-    asked: Option<(Vec<u8>, Vec<u8>)>,
-    /// The last challenge and the request that it is about: as recorded, and as it came.
-    challenged: Option<[(Vec<u8>, Vec<u8>); 2]>,
-    answers: Vec<Vec<u8>>,
+    /// The last request as it was recorded, and as it was sent, before encryption.
+    request: Option<(Vec<u8>, Vec<u8>)>,
+    /// The last challenge and its request, as recorded and as replayed.
+    challenge: Option<[(Vec<u8>, Vec<u8>); 2]>,
+    /// Responses not yet compared, the last one first.
+    responses: Vec<Vec<u8>>,
 }
 
 impl Replay {
-    fn new(over: Option<Transport>) -> Self {
-        let mut keys = HashMap::new();
+    fn new(store: StoreKind, transport: Option<Transport>) -> Self {
+        let mut recorded_keys = HashMap::new();
         for recording in recordings() {
-            if let Some((_, hex)) = recording.note.split_once("sessionKeyHex=") {
+            if let Some((_, digits)) = recording.note.split_once("sessionKeyHex=") {
                 let id = Envelope::from_bytes(&recording.bytes).unwrap().session_id;
-                keys.insert(id, SessionKey::new(unhex(&hex[..64]).try_into().unwrap()));
+                recorded_keys.insert(id, SessionKey::new(hex::decode(&digits[..64]).try_into().unwrap()));
             }
         }
         Self {
-            service: start(Setting::default()),
-            over,
+            server: NativeServer::start_over(store.open(), NativeServerOptions::default()),
+            transport,
             administrator: private_key("admpriv.bin").signing_key(&AwsLc).unwrap(),
             stranger: OwnSite::make_key().unwrap().signing_key(&AwsLc).unwrap(),
             server_key: private_key("privkey.bin").public_key().unwrap(),
             sessions: HashMap::new(),
-            keys,
+            recorded_keys,
             proposal: None,
-            asked: None,
-            challenged: None,
-            answers: Vec::new(),
+            request: None,
+            challenge: None,
+            responses: Vec::new(),
         }
     }
 
-    fn transport(&self, recording: &Recording) -> Transport {
-        self.over.unwrap_or(if recording.transport == "udp" { Transport::Udp } else { Transport::Tcp })
+    fn transport_for(&self, recording: &Recording) -> Transport {
+        self.transport.unwrap_or(if recording.transport == "udp" { Transport::Udp } else { Transport::Tcp })
     }
 
-    /// A recorded message, put together and decrypted; whether it was encrypted.
-    fn plain(&self, recording: &Recording) -> Option<(Vec<u8>, bool)> {
+    /// A recorded message, reassembled and decrypted, and whether it was encrypted; none for all but the last fragment.
+    fn decrypted(&self, recording: &Recording) -> Option<(Vec<u8>, bool)> {
         let mut bytes = recording.bytes.clone();
         if recording.note.contains("| fragment: ") {
             let (_, payload) = recording.reassembled()?;
@@ -133,32 +145,33 @@ impl Replay {
         let envelope = Envelope::from_bytes(&bytes).ok();
         match envelope.filter(|envelope| envelope.flags.has(EnvelopeFlags::ENCRYPTED)) {
             Some(envelope) => {
-                let key = &self.keys[&envelope.session_id];
+                let key = &self.recorded_keys[&envelope.session_id];
                 Some((key.decrypt(&bytes, &AwsLc, &mut { Work::REQUEST }).unwrap(), true))
             }
             None => Some((bytes, false)),
         }
     }
 
-    fn request(&mut self, recording: &Recording) {
-        let Some((bytes, is_encrypted)) = self.plain(recording) else { return };
-        let transport = self.transport(recording);
+    fn send_request(&mut self, recording: &Recording) {
+        let Some((bytes, is_encrypted)) = self.decrypted(recording) else { return };
+        let transport = self.transport_for(recording);
         let (plain, sent) = match Message::from_bytes(&bytes) {
-            Ok(_) => self.renewed(&bytes, is_encrypted),
+            Ok(_) => self.rewritten(&bytes, is_encrypted),
             // Malformed on purpose.
             Err(_) => (bytes.clone(), bytes.clone()),
         };
-        self.answers = if recording.name.starts_with("raw_udp_garbage") {
-            self.service.ask_udp(&sent, SHORT).into_iter().collect()
+        self.responses = if recording.name.starts_with("raw_udp_garbage") {
+            self.server.assert_no_udp_reply(&self.server.udp_socket(), &[&sent]);
+            Vec::new()
         } else {
-            self.service.ask(transport, &sent)
+            self.server.exchange(transport, &sent)
         };
-        self.answers.reverse();
-        self.asked = Some((bytes, plain));
+        self.responses.reverse();
+        self.request = Some((bytes, plain));
     }
 
-    /// The same request in our session, about our challenge: before it is encrypted, and as it is sent.
-    fn renewed(&mut self, bytes: &[u8], is_encrypted: bool) -> (Vec<u8>, Vec<u8>) {
+    /// The request with the numbers and proofs of this replay: before encryption, and as it is sent.
+    fn rewritten(&mut self, bytes: &[u8], is_encrypted: bool) -> (Vec<u8>, Vec<u8>) {
         let proof;
         let half;
         let mut message = Message::from_bytes(bytes).unwrap();
@@ -166,7 +179,7 @@ impl Replay {
         let Body::Request(request) = message.body else { panic!() };
         match request {
             Request::ChallengeAnswer { auth_type, key_handle, key_index, .. } => {
-                let [_, (ours, _)] = self.challenged.as_ref().unwrap();
+                let [_, (ours, _)] = self.challenge.as_ref().unwrap();
                 message.envelope.session_id = Envelope::from_bytes(ours).unwrap().session_id;
                 proof = self.proof(&Answer::of(&request).unwrap());
                 message.body = Body::Request(Request::ChallengeAnswer {
@@ -210,9 +223,9 @@ impl Replay {
         (plain, sent)
     }
 
-    /// A proof that is as good as the recorded one.
+    /// A proof for the replayed challenge that is valid if the recorded one was.
     fn proof(&self, answer: &Answer<'_>) -> Vec<u8> {
-        let [(theirs, _), (ours, request)] = self.challenged.as_ref().unwrap();
+        let [(theirs, _), (ours, request)] = self.challenge.as_ref().unwrap();
         let challenge = Message::from_bytes(theirs).unwrap();
         let Body::Response(Response { digest, outcome: Outcome::Challenge { nonce, .. } }) = challenge.body
         else {
@@ -220,7 +233,7 @@ impl Replay {
         };
         let recorded = Challenge { nonce, digest: digest.unwrap().bytes };
         let handle = answer.key_handle.to_string();
-        let keys = self.service.values(&handle).unwrap();
+        let keys = self.server.values(&handle).unwrap();
         let (policy, work) = (Policy::default(), &mut { Work::REQUEST });
         let is_secret = answer.auth_type == b"HS_SECKEY";
         let is_good = if is_secret {
@@ -244,18 +257,18 @@ impl Replay {
         credentials.answer(&parts, &challenge, &policy, &AwsLc, &mut SystemRandom, work).unwrap()
     }
 
-    /// Compares what came with what was recorded.
-    fn response(&mut self, recording: &Recording) -> Option<String> {
-        let (theirs, was_encrypted) = self.plain(recording)?;
+    /// Compares the next response with the recorded one; returns the difference.
+    fn compare_response(&mut self, recording: &Recording) -> Option<String> {
+        let (theirs, was_encrypted) = self.decrypted(recording)?;
         let name = &recording.name;
-        let ours = self.answers.pop();
-        if let Some((_, code, _)) = OTHERWISE.iter().find(|(other, ..)| other == name) {
+        let ours = self.responses.pop();
+        if let Some((_, code, _)) = EXPECTED_DIFFERENCES.iter().find(|(other, ..)| other == name) {
             let came = ours.as_deref().map_or(0, code_of);
-            let (_, request) = self.asked.as_ref().unwrap();
+            let (_, request) = self.request.as_ref().unwrap();
             let has_number = ours.as_ref().is_none_or(|ours| ours[8..12] == request[8..12]);
-            return (came != *code || !has_number).then(|| format!("{came} came"));
+            return (came != *code || !has_number).then(|| format!("response code {came}"));
         }
-        let Some(mut ours) = ours else { return Some("nothing came".into()) };
+        let Some(mut ours) = ours else { return Some("no response".into()) };
         let recorded_id = Envelope::from_bytes(&theirs).unwrap().session_id;
         let is_encrypted = Envelope::from_bytes(&ours).unwrap().flags.has(EnvelopeFlags::ENCRYPTED);
         if is_encrypted != was_encrypted {
@@ -265,12 +278,12 @@ impl Replay {
             let work = &mut { Work::REQUEST };
             ours = self.sessions[&recorded_id].key().decrypt(&ours, &AwsLc, work).unwrap();
         }
-        let (recorded, sent) = self.asked.clone().unwrap();
+        let (recorded, sent) = self.request.clone().unwrap();
         let problem = self.difference(name, &theirs, &ours, &sent);
         let message = Message::from_bytes(&ours).unwrap();
         match message.body {
             Body::Response(Response { outcome: Outcome::Challenge { .. }, .. }) => {
-                self.challenged = Some([(theirs, recorded), (ours, sent)]);
+                self.challenge = Some([(theirs, recorded), (ours, sent)]);
             }
             Body::Response(Response { outcome: Outcome::Session { .. }, .. }) => {
                 let (request, response) = (Parts::split(&sent).unwrap(), Parts::split(&ours).unwrap());
@@ -292,13 +305,13 @@ impl Replay {
         if one.session_id != 0 && two.session_id != 0 {
             (one.session_id, two.session_id) = (0, 0);
         }
-        // A request of several datagrams was answered by one that is called one of several.
+        // Handle.Net marks a single datagram as truncated if the request had several.
         one.flags = one.flags.without(EnvelopeFlags::TRUNCATED);
         (one.length, two.length) = (0, 0);
         one.sequence = 0;
         one.request_id = request.envelope.request_id;
         if one != two {
-            return Some(format!("envelope {one:?} was recorded, {two:?} came"));
+            return Some(format!("envelope {two:?} instead of {one:?}"));
         }
         let (one, mut two) = (their_message.header, our_message.header);
         if two.expiration.abs_diff(Header::expiration(now())) > 60 {
@@ -306,7 +319,7 @@ impl Replay {
         }
         two.expiration = one.expiration;
         if one != two {
-            return Some(format!("header {one:?} was recorded, {two:?} came"));
+            return Some(format!("header {two:?} instead of {one:?}"));
         }
         let kind = |message: &Message<'_>| {
             message.credential().map(|credential| credential.credential_type.to_vec())
@@ -329,7 +342,7 @@ impl Replay {
             panic!()
         };
         if one.digest.map(|digest| digest.algorithm) != two.digest.map(|digest| digest.algorithm) {
-            return Some(format!("digest {:?} was recorded, {:?} came", one.digest, two.digest));
+            return Some(format!("digest {:?} instead of {:?}", two.digest, one.digest));
         }
         if let Some(digest) = two.digest {
             let checked =
@@ -341,13 +354,13 @@ impl Replay {
 }
 
 fn outcome_difference(name: &str, theirs: Outcome<'_>, ours: Outcome<'_>) -> Option<String> {
-    let differ = || Some(format!("{theirs:?} was recorded, {ours:?} came"));
+    let differ = || Some(format!("{ours:?} instead of {theirs:?}"));
     match (theirs, ours) {
         (
             Outcome::Resolved { handle: one, values: theirs },
             Outcome::Resolved { handle: two, values: ours },
         ) => {
-            // How the server is, it was never twice.
+            // The status of the server is never the same.
             let is_same = |(one, two): (Value<'_>, Value<'_>)| {
                 one == two
                     || (name.starts_with("status_handle") && Value { data: two.data.clone(), ..one } == two)
@@ -356,13 +369,13 @@ fn outcome_difference(name: &str, theirs: Outcome<'_>, ours: Outcome<'_>) -> Opt
                 one == two && theirs.len() == ours.len() && theirs.iter().zip(ours.iter()).all(is_same);
             if same { None } else { differ() }
         }
-        // Words are ours.
+        // The texts of errors differ.
         (Outcome::Failed { .. }, Outcome::Failed { message: Some(words) }) if !words.is_empty() => None,
         (Outcome::Challenge { nonce: one, .. }, Outcome::Challenge { nonce: two, .. }) => {
             if one.len() == two.len() && one != two { None } else { differ() }
         }
         (Outcome::Session { mode: one, data: theirs }, Outcome::Session { mode: two, data: ours }) => {
-            // A number may begin with a zero.
+            // The length of a Diffie-Hellman number varies with leading zeros.
             if one == two && theirs[..4] == ours[..4] && theirs.len().abs_diff(ours.len()) < 4 {
                 None
             } else {
@@ -383,67 +396,64 @@ fn code_of(answer: &[u8]) -> u32 {
     Header::from_bytes(&answer[20..]).unwrap().0.response_code.0
 }
 
-/// Holds all conversations, over what they were recorded over or over something else.
-fn replay(over: Option<Transport>, leaves_out: impl Fn(&str, &Recording) -> bool) -> usize {
-    let mut replay = Replay::new(over);
+/// Replays all conversations but those to skip; returns how many responses were compared.
+fn replay(store: StoreKind, transport: Option<Transport>, skips: impl Fn(&str) -> bool) -> usize {
+    let mut replay = Replay::new(store, transport);
     let (mut compared, mut wrong, mut last) = (0, Vec::new(), String::new());
     for recording in recordings() {
         let conversation = recording.name.split('#').next().unwrap();
-        if leaves_out(conversation, &recording) {
+        if skips(conversation) {
             continue;
         }
         if last != conversation {
-            meanwhile(&replay.service, conversation);
+            apply_unrecorded_changes(&replay.server, conversation);
             last = conversation.to_owned();
         }
         if recording.request {
-            if !replay.answers.is_empty() {
-                wrong.push(format!("before {}: more came than was recorded", recording.name));
+            if !replay.responses.is_empty() {
+                wrong.push(format!("before {}: more responses than recorded", recording.name));
             }
-            replay.request(&recording);
+            replay.send_request(&recording);
             continue;
         }
-        if replay.plain(&recording).is_some() {
+        if replay.decrypted(&recording).is_some() {
             compared += 1;
         }
-        wrong.extend(replay.response(&recording).map(|problem| format!("{}: {problem}", recording.name)));
+        wrong.extend(
+            replay.compare_response(&recording).map(|problem| format!("{}: {problem}", recording.name)),
+        );
     }
     assert!(wrong.is_empty(), "{} of {compared}:\n{}", wrong.len(), wrong.join("\n"));
     compared
 }
 
-#[test]
-fn as_recorded() {
-    assert_eq!(replay(None, |_, _| false), 123);
+fn replay_over_the_recorded_transports(store: StoreKind) {
+    assert_eq!(replay(store, None, |_| false), 123);
 }
 
-/// What is about datagrams is not there.
-fn is_about_datagrams(conversation: &str, _: &Recording) -> bool {
+fn is_about_datagrams(conversation: &str) -> bool {
     conversation.starts_with("raw_udp_")
 }
 
-#[test]
-fn all_over_tcp() {
-    replay(Some(Transport::Tcp), is_about_datagrams);
+fn replay_over_tcp(store: StoreKind) {
+    replay(store, Some(Transport::Tcp), is_about_datagrams);
 }
 
-#[test]
-fn all_inside_http() {
-    // Messages that end too early, or follow one another, are not there.
-    replay(Some(Transport::Http), |conversation, recording| {
-        is_about_datagrams(conversation, recording)
-            || conversation == "raw_pipelined_two"
-            || conversation == "raw_truncated_body"
+fn replay_inside_http(store: StoreKind) {
+    // An HTTP body is always one whole message.
+    let is_about_streams =
+        |conversation: &str| ["raw_pipelined_two", "raw_truncated_body"].contains(&conversation);
+    replay(store, Some(Transport::Http), |conversation| {
+        is_about_datagrams(conversation) || is_about_streams(conversation)
     });
 }
 
-/// Administration is not there, and neither is what belongs to connections.
-#[test]
-fn questions_over_udp() {
-    replay(Some(Transport::Udp), |conversation, _| {
-        let is_question = ["resolve_", "flag_", "not_resp", "get_site", "prefix_ref", "raw_v2_1#", "verify_"]
-            .iter()
-            .any(|start| format!("{conversation}#").starts_with(start));
-        !is_question
+/// Without administration, which UDP does not carry, and without what is about connections.
+fn replay_resolutions_over_udp(store: StoreKind) {
+    const RESOLUTIONS: [&str; 7] =
+        ["resolve_", "flag_", "not_resp", "get_site", "prefix_ref", "raw_v2_1#", "verify_"];
+    replay(store, Some(Transport::Udp), |conversation| {
+        let conversation = format!("{conversation}#");
+        !RESOLUTIONS.iter().any(|start| conversation.starts_with(start))
     });
 }
