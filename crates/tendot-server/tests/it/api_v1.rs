@@ -6,7 +6,6 @@ use std::net::TcpStream;
 
 use serde_json::{Value as Json, json};
 use tendot_store::{Edit, Embedded, Memory, Store as _};
-use tendot_testing::http::{HttpResponse, read_to_close};
 use tendot_testing::ram_dir;
 
 use crate::support::api_client::ApiClient;
@@ -691,23 +690,14 @@ fn csv_batches(client: &ApiClient) {
 /// A quoted field that stops in the middle, for longer than lines are gathered, is one field still.
 fn slow_csv_rows(client: &ApiClient) {
     client.create_fixtures();
-    let mut stream = client.server.connect();
-    let head = format!(
-        "POST /api/v1/dois/batch HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {TOKEN}\r\nConnection: close\r\n\
-         Content-Type: text/csv\r\nTransfer-Encoding: chunked\r\n\r\n"
-    );
-    stream.write_all(head.as_bytes()).unwrap();
-    let chunks = [
+    let parts = [
         "name,url,metadata\n10.70000/a,https://example.org/a,\n10.70000/b,https://example.org/b,\"{\n",
         "\n\"\"a\"\":\n",
         "1}\"\n10.70000/c,https://example.org/c,\n",
     ];
-    for chunk in chunks {
-        send_chunk(&mut stream, chunk);
-        std::thread::sleep(std::time::Duration::from_millis(30));
-    }
-    stream.write_all(b"0\r\n\r\n").unwrap();
-    let response = HttpResponse::parse(&read_to_close(&stream)).json_lines();
+    let parts = parts.map(str::as_bytes);
+    let csv = ["Content-Type: text/csv"];
+    let response = client.send_in_parts("POST", "/api/v1/dois/batch", TOKEN, &csv, &parts).json_lines();
     let shown: Vec<_> =
         response.iter().map(|line| (line["line"].clone(), line["error"]["code"].clone())).collect();
     let expected = [(2, Json::Null), (3, json!("bad-metadata")), (7, Json::Null)];

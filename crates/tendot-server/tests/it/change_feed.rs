@@ -2,18 +2,19 @@
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, Empty};
 use hyper::body::Incoming;
+use hyper::client::conn::http2::SendRequest;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use serde_json::Value as Json;
 use tendot_proto::Value;
 use tendot_server::http::Limits;
 use tendot_store::{AnyStore, Change, Edit, Embedded, Expect, Importer, Store as _};
-use tendot_testing::{SeededRng, ram_dir, wait_until};
+use tendot_testing::{SeededRng, is_full_run, ram_dir, repetitions, wait_until};
 
 use crate::support::http_server::{TOKEN, TestServer, bind, read_text, start_over};
 use crate::support::stores::{StoreKind, over_stores};
@@ -192,7 +193,7 @@ fn imports_are_resumed_at_any_cursor() {
 /// Several write while many read, are cut off and go on: each reads exactly what the log has.
 fn attack_under_load_no_change_is_missed_or_repeated(store: StoreKind) {
     const WRITERS: u64 = 3;
-    const CHANGES: u64 = 400;
+    let changes = repetitions("TENDOT_TEST_FEED_CHANGES", 120, 400);
     let server = start(store.open(), vec![put("10.1/first")], Limits::default());
     let is_finished = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -200,12 +201,9 @@ fn attack_under_load_no_change_is_missed_or_repeated(store: StoreKind) {
             .map(|writer| {
                 let server = &server;
                 scope.spawn(move || {
-                    for number in 0..CHANGES {
+                    for number in 0..changes {
                         let name = format!("10.{writer}/{}", number / 2);
                         commit(server, "operator", vec![put(&name), put("10.1/Both")]);
-                        if number % 16 == 0 {
-                            std::thread::sleep(Duration::from_millis(1));
-                        }
                     }
                 })
             })
@@ -214,13 +212,11 @@ fn attack_under_load_no_change_is_missed_or_repeated(store: StoreKind) {
             .map(|reader| {
                 let (server, is_finished) = (&server, &is_finished);
                 scope.spawn(move || {
-                    let (mut seen, mut after, mut rng) = (Vec::new(), "0".to_owned(), reader + 1);
-                    let last = 1 + WRITERS * CHANGES * 2;
+                    let (mut seen, mut after) = (Vec::new(), "0".to_owned());
+                    let mut rng = SeededRng::new(reader);
+                    let last = 1 + WRITERS * changes * 2;
                     while seen.len() as u64 != last {
-                        rng = rng
-                            .wrapping_mul(6_364_136_223_846_793_005)
-                            .wrapping_add(1_442_695_040_888_963_407);
-                        let some = (rng >> 33) % 200 + 1;
+                        let some = rng.below(200) as u64 + 1;
                         if reader % 2 == 0 {
                             let mut subscriber =
                                 Subscriber::new(server, "", &format!("Last-Event-ID: {after}\r\n"));
@@ -254,59 +250,52 @@ fn attack_under_load_no_change_is_missed_or_repeated(store: StoreKind) {
     });
 }
 
-/// Ten follow while one writes. The bound is that of the contract, at the 99th of a hundred; a busy machine has its slack.
+/// Each of ten subscribers receives a change as soon as it is committed, not with a later one or the next heartbeat. The bounds
+/// of the contract hold for a machine that has nothing else to do, as in full runs.
 fn changes_are_visible_at_once(store: StoreKind) {
-    const CHANGES: usize = 200;
+    let changes = repetitions("TENDOT_TEST_FEED_DELAYS", 40, 200);
     let server = start(store.open(), vec![put("10.1/first")], Limits::default());
-    let begun = Instant::now();
-    let committed: Vec<AtomicU64> = (0..CHANGES).map(|_| AtomicU64::new(0)).collect();
-    let micros = || u64::try_from(begun.elapsed().as_micros()).unwrap();
-    let mut delays = std::thread::scope(|scope| {
-        let subscribers: Vec<_> = (0..10)
-            .map(|_| {
-                let mut subscriber = Subscriber::new(&server, "after=1", "");
-                scope.spawn(move || {
-                    (0..CHANGES)
-                        .map(|number| {
-                            let (_, change) = subscriber.change().unwrap();
-                            assert_eq!(change["name"], format!("10.1/{number}"));
-                            micros()
-                        })
-                        .collect::<Vec<_>>()
-                })
-            })
-            .collect();
-        for (number, at) in committed.iter().enumerate() {
-            commit(&server, "operator", vec![put(&format!("10.1/{number}"))]);
-            at.store(micros(), Ordering::SeqCst);
-            std::thread::sleep(Duration::from_millis(7));
+    let mut subscribers: Vec<_> = (0..10).map(|_| Subscriber::new(&server, "after=1", "")).collect();
+    let mut delays = Vec::new();
+    for number in 0..changes {
+        let name = format!("10.1/{number}");
+        commit(&server, "operator", vec![put(&name)]);
+        let committed = Instant::now();
+        for subscriber in &mut subscribers {
+            assert_eq!(subscriber.change().unwrap().1["name"], name);
+            delays.push(committed.elapsed());
         }
-        let seen = subscribers
-            .into_iter()
-            .flat_map(|subscriber| subscriber.join().unwrap().into_iter().zip(&committed));
-        seen.map(|(seen, at)| seen.saturating_sub(at.load(Ordering::SeqCst))).collect::<Vec<u64>>()
-    });
+    }
     delays.sort_unstable();
     let (median, high) = (delays[delays.len() / 2], delays[delays.len() * 99 / 100]);
-    assert!(median < 50_000, "median {median} µs");
-    assert!(high < 500_000, "99 of 100: {high} µs");
+    // The log is polled every 10 ms, and a heartbeat comes every 15 s.
+    assert!(median < 2 * SECOND, "median {median:?}");
+    if is_full_run() {
+        assert!(median < SECOND / 20, "median {median:?}");
+        assert!(high < SECOND / 2, "99 of 100: {high:?}");
+    }
 }
 
-/// Who waits for changes is not idle, and not slow.
+/// A subscriber without changes is neither idle nor slow.
 fn quiet_subscribers_stay_connected(store: StoreKind) {
-    let limits = Limits { idle_time: SECOND, write_time: SECOND, ..Limits::default() };
+    let limits = Limits { idle_time: SECOND / 5, write_time: SECOND / 5, ..Limits::default() };
     let server = start(store.open(), vec![put("10.1/first")], limits);
     let mut subscriber = Subscriber::new(&server, "after=1", "");
-    let mut by_http2 = server.runtime.block_on(http2(server.address, "after=1"));
-    std::thread::sleep(4 * SECOND);
+    let (mut body, _sender) = server.runtime.block_on(http2(server.address, "after=1"));
+    // Meanwhile three idle connections are closed, one after the other.
+    for _ in 0..3 {
+        let mut idle = server.connect();
+        idle.write_all(b"GET /livez HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+        assert!(read_text(&idle).starts_with("HTTP/1.1 200"));
+    }
     commit(&server, "operator", vec![put("10.1/second")]);
     assert_eq!(subscriber.change().unwrap().1["name"], "10.1/second");
-    let frame = server.runtime.block_on(by_http2.frame()).unwrap().unwrap().into_data().unwrap();
+    let frame = server.runtime.block_on(body.frame()).unwrap().unwrap().into_data().unwrap();
     assert!(String::from_utf8_lossy(&frame).contains("10.1/second"), "{frame:?}");
 }
 
-/// The answer to a follower by HTTP/2; nothing of it is read before it is asked for.
-async fn http2(address: SocketAddr, query: &str) -> Incoming {
+/// The body of the feed over HTTP/2, and what keeps its connection open. Only its first frame is read.
+async fn http2(address: SocketAddr, query: &str) -> (Incoming, SendRequest<Empty<Bytes>>) {
     let stream = tokio::net::TcpStream::connect(address).await.unwrap();
     let handshake = hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(stream));
     let (mut sender, connection) = handshake.await.unwrap();
@@ -316,38 +305,32 @@ async fn http2(address: SocketAddr, query: &str) -> Incoming {
     let mut body = sender.send_request(request).await.unwrap().into_body();
     let first = body.frame().await.unwrap().unwrap().into_data().unwrap();
     assert!(first.starts_with(b"retry: "));
-    // Without it, the connection would end.
-    tokio::spawn(async move {
-        tokio::time::sleep(60 * SECOND).await;
-        drop(sender);
-    });
-    body
+    (body, sender)
 }
 
-/// Who reads nothing is cut off, and sees it.
+/// Clients that do not read are disconnected, and see that the response is incomplete.
 fn attack_h10_subscribers_that_do_not_read(store: StoreKind) {
-    let limits = Limits { write_time: SECOND, ..Limits::default() };
+    let limits = Limits { write_time: SECOND / 2, ..Limits::default() };
     let long = "x".repeat(2_000);
-    let edits = (0..30_000).map(|number| put(&format!("10.1/{number}{long}"))).collect();
+    let edits = (0..15_000).map(|number| put(&format!("10.1/{number}{long}"))).collect();
     let server = start(store.open(), edits, limits);
-    for accept in ["*/*", "text/event-stream"] {
+    let streams = ["*/*", "text/event-stream"].map(|accept| {
         let mut stream = server.connect();
         let head = format!("GET /api/v1/changes HTTP/1.1\r\nHost: a\r\nAccept: {accept}\r\n\r\n");
         stream.write_all(head.as_bytes()).unwrap();
-        std::thread::sleep(4 * SECOND);
-        let begun = Instant::now();
-        let read = read_text(&stream);
-        assert!(read.len() < 40_000_000 && !read.ends_with("0\r\n\r\n"), "{accept}: {} bytes", read.len());
-        assert!(begun.elapsed() < 10 * SECOND, "{accept}: {:?}", begun.elapsed());
-    }
-    server.runtime.block_on(async {
-        let body = http2(server.address, "").await;
-        tokio::time::sleep(4 * SECOND).await;
-        assert!(body.collect().await.is_err(), "by HTTP/2");
+        (accept, stream)
     });
+    let (body, _sender) = server.runtime.block_on(http2(server.address, ""));
+    // The other connection is that of the request for the metrics.
+    wait_until("the connections are closed", || server.metric("tendot_http_connections") == 1.0);
+    for (accept, stream) in streams {
+        let read = read_text(&stream);
+        assert!(read.len() < 25_000_000 && !read.ends_with("0\r\n\r\n"), "{accept}: {} bytes", read.len());
+    }
+    assert!(server.runtime.block_on(body.collect()).is_err(), "the response over HTTP/2 is complete");
 }
 
-/// The end of the service does not wait for those who follow, and they see a proper end.
+/// Shutdown does not wait for subscribers, and their responses end properly.
 fn subscribers_end_with_the_server(store: StoreKind) {
     let mut server = start(store.open(), vec![put("10.1/first")], Limits::default());
     let mut stream = server.connect();
@@ -358,11 +341,10 @@ fn subscribers_end_with_the_server(store: StoreKind) {
     stream.read_exact(&mut begin).unwrap();
     let begun = Instant::now();
     drop(server.shutdown.take());
-    // Less than the next sign of life takes.
-    stream.set_read_timeout(Some(10 * SECOND)).unwrap();
     let read = read_text(&stream);
     assert!(read.ends_with("0\r\n\r\n"), "{read}");
-    assert!(begun.elapsed() < 4 * SECOND, "{:?}", begun.elapsed());
+    // Takes about a second; the next heartbeat would come after 15 s.
+    assert!(begun.elapsed() < 12 * SECOND, "{:?}", begun.elapsed());
 }
 
 /// There is room for so many, and who only looks takes none.
@@ -375,18 +357,10 @@ fn attack_too_many_subscribers(store: StoreKind) {
     let known = format!("Authorization: Bearer {}", TOKEN);
     assert_eq!(server.request("GET", "/api/v1/changes", &known).status, 200);
     subscribers.truncate(191);
-    let begun = Instant::now();
-    while server.request("GET", "/api/v1/changes", "").status == 503 {
-        assert!(begun.elapsed() < 10 * SECOND, "the place is not free again");
-        std::thread::sleep(SECOND / 20);
-    }
+    wait_until("the place of the subscriber is free", || server.get("/api/v1/changes").status != 503);
     let head = server.request("HEAD", "/api/v1/changes", "Accept: text/event-stream");
     assert_eq!((head.status, head.body.len()), (200, 0));
-    let begun = Instant::now();
-    while server.request("GET", "/api/v1/changes", "").status == 503 {
-        assert!(begun.elapsed() < 10 * SECOND, "HEAD keeps its place");
-        std::thread::sleep(SECOND / 20);
-    }
+    wait_until("the place of the HEAD request is free", || server.get("/api/v1/changes").status != 503);
     // Who was there all the time is still told.
     commit(&server, "operator", vec![put("10.1/second")]);
     for subscriber in &mut subscribers {

@@ -10,7 +10,7 @@ use serde_json::{Value as Json, json};
 use tendot_proto::OpFlags;
 use tendot_proto::endpoint::Transport;
 use tendot_server::{Tally, Upkeep};
-use tendot_testing::wait_until;
+use tendot_testing::{is_full_run, wait_until};
 
 use crate::support::api_client::{ApiClient, Fixtures};
 use crate::support::http_server::TOKEN;
@@ -166,8 +166,11 @@ fn idempotency_key_of_a_batch() {
     for round in 1..=2 {
         let key = format!("Idempotency-Key: batch-{round}");
         let answers = pair.concurrently(2, |client, server| {
-            // The second comes while the first is at work, after one time or another.
-            thread::sleep(Duration::from_millis(client as u64 * 40 * round));
+            // The second client starts while the first is at work, later in each round.
+            if client == 1 {
+                let names = LINES * (round - 1) + 400 * (round - 1);
+                wait_until("the first client is at work", || pair.names() > names);
+            }
             // Lines that one deposits together are not those that the other does.
             let body = line.repeat(LINES);
             let parts: Vec<_> = body.as_bytes().chunks(line.len() * (300 + 77 * client)).collect();
@@ -181,13 +184,13 @@ fn idempotency_key_of_a_batch() {
                         return answers;
                     }
                 }
-                // Who comes again at once takes it from the other before anything was done, and the other from them.
+                // Backoff, different for each client: each attempt cancels that of the other.
                 thread::sleep(Duration::from_millis(50 * attempt * (1 + client as u64)));
             }
             panic!("the batch never ends");
         });
         assert!(answers[0] == answers[1], "both are told the same names");
-        assert_eq!(pair.names(), LINES * round as usize);
+        assert_eq!(pair.names(), LINES * round);
     }
 }
 
@@ -230,7 +233,8 @@ fn change_feed_of_the_other_server() {
     let asked = Instant::now();
     pair.servers[0].create("/dois", &name);
     assert!(events.any(|line| line.starts_with("data: ") && line.contains("10.70000/new")));
-    assert!(asked.elapsed() < Duration::from_secs(2), "{:?}", asked.elapsed());
+    // The log is polled every 10 ms; the heartbeat, which would show it in any case, comes after 15 s.
+    assert!(asked.elapsed() < Duration::from_secs(10), "{:?}", asked.elapsed());
 }
 
 /// What one changes, the other shows within a second, whatever it keeps; and at once to who asks for what is right now.
@@ -251,19 +255,17 @@ fn changes_are_visible_on_the_other_server() {
         let moved = (302, Some(to));
         assert_eq!(first.redirect_of("10.70000/moving"), moved, "who changed it sees it");
         assert_eq!(second.redirect_of("10.70000/moving?auth"), moved, "it is asked for what is right now");
-        while second.redirect_of("10.70000/moving") != moved {
-            assert!(changed.elapsed() < Duration::from_secs(5), "kept for too long");
-            thread::sleep(Duration::from_millis(10));
-        }
+        wait_until("the other server shows the change", || second.redirect_of("10.70000/moving") == moved);
         took.push(changed.elapsed());
     }
     check_delays(took);
 }
 
-/// Changes are seen within a second; on a busy machine anything may take longer once.
+/// Changes are visible within a second. Checked in full runs, which have the machine for themselves; here it shows that the
+/// cache is invalidated, since entries are valid for a day.
 fn check_delays(mut took: Vec<Duration>) {
     took.sort();
-    assert!(took[took.len() / 2] < Duration::from_secs(1), "{took:?}");
+    assert!(!is_full_run() || took[took.len() / 2] < Duration::from_secs(1), "{took:?}");
 }
 
 /// The same natively.
@@ -284,10 +286,7 @@ fn changes_are_visible_natively() {
             answer.windows(to.len()).any(|part| part == to.as_bytes())
         };
         assert!(redirect_of(&authoritative), "it is asked for what is right now");
-        while !redirect_of(&plain) {
-            assert!(changed.elapsed() < Duration::from_secs(5), "kept for too long");
-            thread::sleep(Duration::from_millis(10));
-        }
+        wait_until("the other server shows the change", || redirect_of(&plain));
         took.push(changed.elapsed());
         // So that both are kept, if they can be.
         for query in [&plain, &authoritative, &plain, &authoritative] {

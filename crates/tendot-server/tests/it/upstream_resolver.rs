@@ -3,7 +3,7 @@
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -12,6 +12,7 @@ use tendot_proto::{Ttl, Value};
 use tendot_server::http::{Limits, Upstream};
 use tendot_store::{Edit, Expect};
 use tendot_testing::http::{HttpRequest, HttpResponse};
+use tendot_testing::{wait_for, wait_until};
 
 use crate::support::http_server::{TOKEN, TestServer, bind, start_at};
 
@@ -218,16 +219,18 @@ fn age_and_max_age() {
     let first = resolver.get("/api/handles/10.7777/several");
     assert_eq!(first.header("cache-status"), Some("tendot; fwd=miss"));
     assert_eq!((first.header("age"), first.header("cache-control")), (None, Some("public, max-age=600")));
-    thread::sleep(SECOND * 21 / 10);
-    let second = resolver.get("/api/handles/10.7777/several");
+    let second = wait_for("the response has an age", || {
+        let response = resolver.get("/api/handles/10.7777/several");
+        response.header("age").is_some_and(|age| age != "0").then_some(response)
+    });
     let number = |response: &HttpResponse, name: &str, before: &str| -> u64 {
         let value = response.header(name).unwrap_or_else(|| panic!("{name}: {}", response.head));
         value.strip_prefix(before).unwrap_or_else(|| panic!("{value}")).parse().unwrap()
     };
     let age = number(&second, "age", "");
-    assert!((2..=9).contains(&age), "{}", second.head);
+    assert!((1..=60).contains(&age), "{}", second.head);
     let left = number(&second, "cache-control", "public, max-age=") - age;
-    assert!((590..=598).contains(&left), "{}", second.head);
+    assert!((540..=599).contains(&left), "{}", second.head);
     assert_eq!(number(&second, "cache-status", "tendot; hit; ttl="), left);
     let redirect = resolver.get("/10.7777/several");
     assert!(
@@ -238,7 +241,7 @@ fn age_and_max_age() {
     // Another one that asks this one keeps it no longer.
     let third = start_resolver(resolver.address);
     let response = third.get("/api/handles/10.7777/several");
-    assert!(number(&response, "age", "") >= 2, "{}", response.head);
+    assert!(number(&response, "age", "") >= 1, "{}", response.head);
     // What is kept here tells nothing of this.
     let ours = resolver.get("/10.5555/ONE");
     assert_eq!((ours.header("age"), ours.header("cache-status")), (None, None));
@@ -302,8 +305,10 @@ fn trace_of_an_upstream_query() {
 
 #[test]
 fn concurrent_queries_are_coalesced() {
-    let upstream = FakeUpstream::start(|_, stream| {
-        thread::sleep(SECOND / 2);
+    let (release, released) = mpsc::channel();
+    let released = Mutex::new(released);
+    let upstream = FakeUpstream::start(move |_, stream| {
+        released.lock().unwrap().recv().unwrap();
         let _ = stream.write_all(record_response(ONE).as_bytes());
     });
     let resolver = start_resolver(upstream.address);
@@ -315,6 +320,9 @@ fn concurrent_queries_are_coalesced() {
                 assert_eq!(resolver.get(&format!("/api/handles/{name}")).status, 200);
             });
         }
+        // One more connection is that of the request for the metrics.
+        wait_until("all clients wait", || resolver.metric("tendot_http_connections") == 101.0);
+        release.send(()).unwrap();
     });
     assert_eq!(upstream.take_requests().len(), 1);
     assert_eq!(resolver.metric("tendot_upstream_requests_total{outcome=\"found\"}"), 1.0);
@@ -343,11 +351,14 @@ fn stale_responses_while_the_upstream_is_down() {
     let place = bind();
     let address = place.local_addr().unwrap();
     let upstream = start_upstream(place);
-    let resolver = start_resolver(address);
+    let resolver =
+        start_resolver_at(bind(), address, CacheSettings { retry: SECOND / 10, ..CacheSettings::default() });
     assert_eq!(resolver.get("/10.7777/SHORT").status, 302);
     drop(upstream);
-    thread::sleep(SECOND * 3 / 2);
-    let response = resolver.get("/10.7777/SHORT");
+    let response = wait_for("the response is stale", || {
+        let response = resolver.get("/10.7777/SHORT");
+        response.header("cache-status").is_some_and(|status| status.contains("ttl=-")).then_some(response)
+    });
     assert_eq!((response.status, response.header("location")), (302, Some("https://example.org/short")));
     assert_eq!(response.header("cache-control"), Some("no-cache"));
     assert!(response.header("cache-status").unwrap().starts_with("tendot; hit; ttl=-"), "{}", response.head);
@@ -366,9 +377,11 @@ fn stale_responses_while_the_upstream_is_down() {
     assert_eq!(resolver.get("/10.7777/OTHER").status, 502);
     // It comes back.
     let upstream = start_upstream(TcpListener::bind(address).unwrap());
-    thread::sleep(6 * SECOND);
-    let response = resolver.get("/10.7777/SHORT");
-    assert_eq!((response.status, response.header("cache-status")), (302, Some("tendot; fwd=miss")));
+    wait_until("the upstream is queried again", || {
+        let response = resolver.get("/10.7777/SHORT");
+        assert_eq!(response.status, 302);
+        response.header("cache-status") == Some("tendot; fwd=miss")
+    });
     drop(upstream);
 }
 
@@ -422,28 +435,27 @@ fn attack_h16_upstream_redirects_are_not_followed() {
 #[test]
 fn attack_c6_upstream_timeout() {
     let upstream = FakeUpstream::start(|_, stream| {
-        // A byte now and then gains no time.
-        while stream.write_all(b"H").is_ok() {
-            thread::sleep(SECOND);
-        }
+        // A byte now and then gains no time; the read is the pause, and ends when the resolver gives up.
+        stream.set_read_timeout(Some(SECOND)).unwrap();
+        while stream.write_all(b"H").is_ok() && stream.read(&mut [0]).is_err() {}
     });
     let resolver = start_resolver(upstream.address);
-    let begun = Instant::now();
-    // All who wait are told at the same time; names that are kept here wait for nobody.
+    let started = Instant::now();
+    let finished = AtomicU32::new(0);
     thread::scope(|scope| {
         for _ in 0..20 {
             scope.spawn(|| {
                 let response = resolver.get("/10.7777/x");
+                finished.fetch_add(1, Ordering::SeqCst);
                 assert_eq!(response.status, 504, "{}", response.text());
             });
         }
-        scope.spawn(|| {
-            let begun = Instant::now();
-            assert_eq!(resolver.get("/10.5555/ONE").status, 302);
-            assert!(begun.elapsed() < SECOND, "{:?}", begun.elapsed());
-        });
+        // A local name does not wait for the upstream.
+        assert_eq!(resolver.get("/10.5555/ONE").status, 302);
+        assert_eq!(finished.load(Ordering::SeqCst), 0);
     });
-    assert!(begun.elapsed() > 4 * SECOND && begun.elapsed() < 8 * SECOND, "{:?}", begun.elapsed());
+    // All of them wait for the same query, which times out after 5 s.
+    assert!(started.elapsed() >= 5 * SECOND && started.elapsed() < 50 * SECOND, "{:?}", started.elapsed());
     assert_eq!(upstream.take_requests().len(), 1);
     assert_eq!(resolver.metric("tendot_upstream_requests_total{outcome=\"silence\"}"), 1.0);
     let response = resolver.get("/api/handles/10.7777/x");
@@ -454,7 +466,7 @@ fn attack_c6_upstream_timeout() {
 /// Somebody who asks for many names at once of who never answers takes no more than their share.
 #[test]
 fn attack_c6_queries_in_flight_are_limited() {
-    let upstream = FakeUpstream::start(|_, _| thread::sleep(20 * SECOND));
+    let upstream = FakeUpstream::start(|_, stream| _ = stream.read(&mut [0]));
     let resolver = start_resolver(upstream.address);
     let rejected = AtomicU32::new(0);
     thread::scope(|scope| {
@@ -479,7 +491,7 @@ fn attack_h4_resolver_loops() {
     let (first, second) = (one.local_addr().unwrap(), two.local_addr().unwrap());
     let one = start_resolver_at(one, second, CacheSettings::default());
     let two = start_resolver_at(two, first, CacheSettings::default());
-    let begun = Instant::now();
+    // A loop that is not detected ends with 504 after the time-out.
     for server in [&one, &two] {
         let response = server.get("/api/handles/10.7777/x");
         assert_eq!(response.status, 508, "{}", response.text());
@@ -493,13 +505,11 @@ fn attack_h4_resolver_loops() {
             }
         }
     });
-    assert!(begun.elapsed() < 4 * SECOND, "{:?}", begun.elapsed());
     // One that asks itself.
     let own = bind();
     let address = own.local_addr().unwrap();
     let own = start_resolver_at(own, address, CacheSettings::default());
     assert_eq!(own.get("/10.7777/x").status, 508);
-    assert!(begun.elapsed() < 5 * SECOND, "{:?}", begun.elapsed());
     // A way that is too long is one, too.
     let upstream = start_upstream(bind());
     let resolver = start_resolver(upstream.address);

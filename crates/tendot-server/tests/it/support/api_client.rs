@@ -1,12 +1,13 @@
 //! Client of the registry API `/api/v1`, with a server of its own.
 
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use serde_json::{Value as Json, json};
 use tendot_server::http::Limits;
 use tendot_store::AnyStore;
-use tendot_testing::http::{HttpRequest, HttpResponse, read_to_close};
+use tendot_testing::http::{HttpRequest, HttpResponse};
 
 use super::http_server::{HttpServer, TOKEN, TestServer, bind, start_over};
 
@@ -61,24 +62,46 @@ impl ApiClient {
         headers: &[&str],
         parts: &[&[u8]],
     ) -> HttpResponse {
+        self.send_in_parts_counting(method, path, token, headers, parts, &AtomicUsize::new(0))
+    }
+
+    /// Like [`ApiClient::send_in_parts`]; adds the bytes of the response to `received` as they come.
+    pub(crate) fn send_in_parts_counting(
+        &self,
+        method: &str,
+        path: &str,
+        token: &str,
+        headers: &[&str],
+        parts: &[&[u8]],
+        received: &AtomicUsize,
+    ) -> HttpResponse {
         let request = HttpRequest::new(method, path).header("Connection: close").bearer(token);
         let request = request.headers(headers.iter().copied()).body(parts.concat()).to_bytes();
         let length: usize = parts.iter().map(|part| part.len()).sum();
         let mut stream = self.server.connect();
         stream.write_all(&request[..request.len() - length]).unwrap();
-        // Read at the same time: a reset of the connection discards what was received but not read.
-        let reader = stream.try_clone().unwrap();
-        let reading = std::thread::spawn(move || read_to_close(&reader));
-        for (number, part) in parts.iter().enumerate() {
-            if number > 0 {
-                // The gap itself is what makes the server execute a part: there is no event to wait for.
-                std::thread::sleep(PART_INTERVAL);
+        std::thread::scope(|scope| {
+            // Read at the same time: a reset of the connection discards what was received but not read.
+            let mut reader = stream.try_clone().unwrap();
+            let reading = scope.spawn(move || {
+                let (mut bytes, mut buffer) = (Vec::new(), [0; 64 << 10]);
+                while let Ok(read @ 1..) = reader.read(&mut buffer) {
+                    bytes.extend_from_slice(&buffer[..read]);
+                    received.fetch_add(read, Ordering::SeqCst);
+                }
+                bytes
+            });
+            for (number, part) in parts.iter().enumerate() {
+                if number > 0 {
+                    // The gap itself is what makes the server execute a part: there is no event to wait for.
+                    std::thread::sleep(PART_INTERVAL);
+                }
+                if stream.write_all(part).is_err() {
+                    break;
+                }
             }
-            if stream.write_all(part).is_err() {
-                break;
-            }
-        }
-        HttpResponse::parse(&reading.join().unwrap())
+            HttpResponse::parse(&reading.join().unwrap())
+        })
     }
 
     /// Sends JSON to a path below `/api/v1`.
