@@ -1,0 +1,537 @@
+//! Authentication and permissions can't be forged, replayed or exceeded over any transport (attacks A1–A15 and P1–P10).
+
+use std::collections::HashSet;
+
+use tendot_proto::auth::{Credentials, Group, Policy, Session, SessionProposal};
+use tendot_proto::crypto::{AwsLc, SigningKey, SystemRandom};
+use tendot_proto::endpoint::Transport;
+use tendot_proto::message::{KeyExchangeMode, SessionKeyPart, SessionSetup};
+use tendot_proto::record::{PublicKey, ValueList};
+use tendot_proto::wire::{List, Writer};
+use tendot_proto::{
+    Body, Handle, Message, OpFlags, Opcode, Outcome, Parts, Permissions, Reference, Request, Response, Value,
+    Work,
+};
+use tendot_server::native::OwnSite;
+use tendot_testing::handle_keys::private_key;
+
+use crate::support::native_server::*;
+use crate::support::stores::{StoreKind, over_stores};
+
+over_stores!(
+    attack_a1_a2_challenges_are_single_use,
+    attack_a3_nonces,
+    attack_a4_a5_a6_a9_a10_proofs,
+    attack_a8_missing_and_wrong_keys_look_alike,
+    attack_a13_replayed_session_messages,
+    session_errors_have_a_mac,
+    attack_p3_index_0_in_a_session,
+    attack_a15_weak_session_keys,
+    attack_p1_p2_admin_permissions,
+    attack_p3_index_0,
+    attack_p4_p5_groups,
+    attack_p6_p7_prefixes_and_the_last_administrator,
+    attack_p10_hidden_values,
+);
+
+const TCP: Transport = Transport::Tcp;
+
+fn admin_key() -> Box<dyn SigningKey> {
+    private_key("admpriv.bin").signing_key(&AwsLc).unwrap()
+}
+
+fn secret_value(index: u32, text: &'static str) -> Value<'static> {
+    Value { permissions: Permissions(0x0c), ..Value::new(index, "HS_SECKEY", text) }
+}
+
+fn delete(handle: &str) -> Message<'_> {
+    Message::request(Opcode::DELETE_HANDLE, Request::Named { handle: Handle::from(handle) }, 7, now())
+}
+
+fn with_values<'a>(opcode: Opcode, handle: &'a str, values: &'a [Value<'a>]) -> Message<'a> {
+    let request = Request::Values { handle: Handle::from(handle), values: List::from(values) };
+    Message::request(opcode, request, 7, now())
+}
+
+fn create<'a>(handle: &'a str, values: &'a [Value<'a>]) -> Message<'a> {
+    with_values(Opcode::CREATE_HANDLE, handle, values)
+}
+
+fn modify<'a>(handle: &'a str, values: &'a [Value<'a>]) -> Message<'a> {
+    with_values(Opcode::MODIFY_VALUE, handle, values)
+}
+
+fn attack_a1_a2_challenges_are_single_use(store: StoreKind) {
+    let server = NativeServer::start_over(store.open(), NativeServerOptions::default());
+    let key = admin_key();
+    let credentials = Credentials::PrivateKey(&*key);
+    let request = delete("10.5555/ONE").to_bytes().unwrap();
+    let challenge = server.exchange(TCP, &request).remove(0);
+    let proof = challenge_response(&request, &challenge, SERVER_ADMIN, credentials, 8);
+    let before = server.change_count();
+    assert_eq!(server.code_for_bytes(TCP, &proof), 1);
+    assert_eq!(server.change_count(), before + 1);
+    server.put(
+        "10.5555/ONE",
+        vec![url_value(1, "https://example.org/"), admin_value(100, 0x0fff, SERVER_ADMIN)],
+    );
+    let before = server.change_count();
+    for transport in [TCP, Transport::Udp, Transport::Http] {
+        assert_eq!(server.code_for_bytes(transport, &proof), 405);
+    }
+    // The answer to another challenge, with the session number of this one.
+    let one = server.exchange(TCP, &request).remove(0);
+    let two = server.exchange(TCP, &request).remove(0);
+    let mut wrong = challenge_response(&request, &one, SERVER_ADMIN, credentials, 8);
+    wrong[4..8].copy_from_slice(&two[4..8]);
+    assert_eq!(server.code_for_bytes(TCP, &wrong), 403);
+    // A wrong answer uses up the challenge.
+    let late = challenge_response(&request, &two, SERVER_ADMIN, credentials, 8);
+    assert_eq!(server.code_for_bytes(TCP, &late), 405);
+    // Administration is rejected over UDP, also if the challenge was obtained over TCP.
+    let proof = challenge_response(&request, &one, SERVER_ADMIN, credentials, 8);
+    assert_eq!(server.code_for_bytes(Transport::Udp, &proof), 4);
+    assert_eq!(server.change_count(), before);
+}
+
+fn attack_a3_nonces(store: StoreKind) {
+    let server = NativeServer::start_over(store.open(), NativeServerOptions::default());
+    let (mut nonces, mut numbers) = (HashSet::new(), HashSet::new());
+    let request = delete("10.5555/ONE").to_bytes().unwrap();
+    for _ in 0..2_000 {
+        let challenge = server.exchange(TCP, &request).remove(0);
+        let message = Message::from_bytes(&challenge).unwrap();
+        let Body::Response(Response { outcome: Outcome::Challenge { nonce, .. }, .. }) = message.body else {
+            panic!()
+        };
+        assert!(nonces.insert(nonce.to_vec()) && numbers.insert(message.envelope.session_id));
+        assert!((1..=i32::MAX as u32).contains(&message.envelope.session_id));
+    }
+}
+
+/// Forged proofs against a record with keys of all kinds, each of which may delete it.
+fn attack_a4_a5_a6_a9_a10_proofs(store: StoreKind) {
+    let server = NativeServer::start_over(store.open(), NativeServerOptions::default());
+    let public = private_key("admpriv.bin").public_key().unwrap().to_bytes();
+    let short = PublicKey::rsa(&[0xc1; 64], &[1, 0, 1]).to_bytes();
+    let dsa = PublicKey::dsa(&[0xc1; 20], &[0xc1; 128], &[2], &[0xc1; 128]).to_bytes();
+    server.put(
+        "10.5555/KEYS",
+        vec![
+            admin_value(100, 0x0fff, "0:10.5555/KEYS"),
+            Value::with_data(300, "HS_PUBKEY", public.clone()),
+            secret_value(301, "secret"),
+            Value::with_data(302, "HS_PUBKEY", short),
+            Value::with_data(303, "HS_PUBKEY", dsa),
+            Value::new(304, "HS_PUBKEY", "no key"),
+            Value::new(305, "NOTE", "secret"),
+        ],
+    );
+    let request = delete("10.5555/KEYS").to_bytes().unwrap();
+    let check = |kind: &str, index: u32, proof: &[u8], expected: u32| {
+        let challenge = server.exchange(TCP, &request).remove(0);
+        let identity = format!("{index}:10.5555/KEYS");
+        let answer = challenge_response_with(&challenge, kind.as_bytes(), &identity, proof, 8);
+        let code = server.code_for_bytes(TCP, &answer);
+        assert_eq!(code, expected, "{kind} {index} {:x?}", &proof[..proof.len().min(40)]);
+    };
+    let pbkdf2 = |salt: usize, rounds: u32, bits: u32| {
+        let mut proof = vec![0x22];
+        let mut inner = Vec::new();
+        let mut writer = Writer::new(&mut inner);
+        writer.bytes(&vec![7; salt]);
+        writer.u32(rounds);
+        writer.u32(bits);
+        writer.bytes(&[0; 20]);
+        Writer::new(&mut proof).raw(&inner);
+        proof
+    };
+    let signature = |algorithm: &str, bytes: &[u8]| {
+        let mut proof = Vec::new();
+        let mut writer = Writer::new(&mut proof);
+        writer.bytes(algorithm.as_bytes());
+        writer.bytes(bytes);
+        proof
+    };
+    // A4: a public key used as a secret key, a value that is no key, an unknown kind of proof.
+    let challenge = server.exchange(TCP, &request).remove(0);
+    let forged =
+        challenge_response(&request, &challenge, "300:10.5555/KEYS", Credentials::SecretKey(&public), 8);
+    assert_eq!(server.code_for_bytes(TCP, &forged), 403);
+    let challenge = server.exchange(TCP, &request).remove(0);
+    let forged =
+        challenge_response(&request, &challenge, "305:10.5555/KEYS", Credentials::SecretKey(b"secret"), 8);
+    assert_eq!(server.code_for_bytes(TCP, &forged), 403);
+    check("none", 300, b"", 404);
+    check("HS_PUBKEY", 301, &signature("SHA-256", &[0; 256]), 403);
+    // A5: MD5 and SHA-1 are rejected.
+    for algorithm in [0x01, 0x02, 0x03, 0x11, 0x12] {
+        check("HS_SECKEY", 301, &[&[algorithm][..], &[0; 32]].concat(), 404);
+    }
+    check("HS_PUBKEY", 300, &signature("MD5", &[0; 256]), 404);
+    check("HS_PUBKEY", 300, &signature("SHA1", &[0; 256]), 404);
+    check("HS_SECKEY", 301, &[&[0x13][..], &[0; 32]].concat(), 403);
+    // A6: the cost of PBKDF2 is limited; without a limit, these would run into the time-out of the connection.
+    check("HS_SECKEY", 301, &pbkdf2(16, 0x7fff_ffff, 160), 404);
+    check("HS_SECKEY", 301, &pbkdf2(16, u32::MAX, 160), 404);
+    check("HS_SECKEY", 301, &pbkdf2(16, 0, 160), 404);
+    check("HS_SECKEY", 301, &pbkdf2(200_000, 10_000, 160), 404);
+    check("HS_SECKEY", 301, &pbkdf2(16, 10_000, u32::MAX), 404);
+    check("HS_SECKEY", 301, &pbkdf2(16, 10_000, 160), 403);
+    check("HS_SECKEY", 301, &pbkdf2(16, 200_000, 160), 403);
+    // A9, A10: forged signatures and invalid keys.
+    for bytes in [&[][..], &[0; 1], &[0; 256], &[0xff; 256], &[1; 10_000]] {
+        for index in [0, 300, 302, 303, 304, 999] {
+            check("HS_PUBKEY", index, &signature("SHA-256", bytes), 403);
+        }
+    }
+    // The right proof is accepted.
+    assert_eq!(
+        server.authenticated_code(
+            &delete("10.5555/KEYS"),
+            "301:10.5555/KEYS",
+            Credentials::SecretKey(b"secret")
+        ),
+        1
+    );
+}
+
+fn attack_a8_missing_and_wrong_keys_look_alike(store: StoreKind) {
+    let server = NativeServer::start_over(store.open(), NativeServerOptions::default());
+    server.put(
+        "10.5555/A8",
+        vec![admin_value(100, 0x0fff, "0:10.5555/NOBODY"), admin_value(101, 0x0fff, "301:10.5555/ADMIN")],
+    );
+    let request = delete("10.5555/A8").to_bytes().unwrap();
+    let attempt = |identity: &str| {
+        let challenge = server.exchange(TCP, &request).remove(0);
+        let proof = challenge_response(&request, &challenge, identity, Credentials::SecretKey(b"wrong"), 8);
+        let response = server.exchange(TCP, &proof).remove(0);
+        (response_code(&response), error_message(&response))
+    };
+    assert_eq!(attempt("301:10.5555/NOBODY"), attempt("301:10.5555/ADMIN"));
+    assert_eq!(attempt("301:10.5555/NOBODY").0, 403);
+    // Secrets of identities without permission can't be guessed: right or wrong, the response is the same.
+    server.put("10.5555/OTHER", vec![secret_value(301, "wrong")]);
+    assert_eq!(attempt("301:10.5555/OTHER").0, 400);
+    server.put("10.5555/OTHER", vec![secret_value(301, "right")]);
+    assert_eq!(attempt("301:10.5555/OTHER").0, 400);
+}
+
+/// Sets up a session over UDP.
+fn open_session(server: &NativeServer, identity: Option<&str>) -> Session {
+    let work = &mut { Work::REQUEST };
+    let proposal = SessionProposal::new(Group::Modp2048, &AwsLc, &mut SystemRandom, work).unwrap();
+    let identity = identity.map(Reference::parse);
+    let mut request = Message::request(
+        Opcode::SESSION_SETUP,
+        Request::SessionSetup(proposal.setup(identity.as_ref(), 60)),
+        7,
+        now(),
+    );
+    request.header.flags = request.header.flags.with(OpFlags::CERTIFY.with(OpFlags::REQUEST_DIGEST));
+    let sent = request.to_bytes().unwrap();
+    let response = server.exchange(Transport::Udp, &sent).remove(0);
+    let key = private_key("privkey.bin").public_key().unwrap();
+    let (sent, received) = (Parts::split(&sent).unwrap(), Parts::split(&response).unwrap());
+    proposal.accept(&sent, &received, &key, &Policy::default(), &AwsLc, work).unwrap()
+}
+
+fn in_session(session: &mut Session, mut message: Message<'_>) -> Vec<u8> {
+    message.envelope.session_id = session.id();
+    let mut bytes = message.to_bytes().unwrap();
+    session.authenticate(&mut bytes, &AwsLc, &mut { Work::REQUEST }).unwrap();
+    bytes
+}
+
+fn attack_a13_replayed_session_messages(store: StoreKind) {
+    let server = NativeServer::start_over(store.open(), NativeServerOptions::default());
+    let key = admin_key();
+    let mut own = open_session(&server, Some(SERVER_ADMIN));
+    let values = [url_value(1, "https://example.org/"), admin_value(100, 0x0fff, SERVER_ADMIN)];
+    let first = in_session(&mut own, create("10.5555/A13", &values));
+    let challenge = server.exchange(TCP, &first).remove(0);
+    assert_eq!(response_code(&challenge), 402);
+    assert_eq!(
+        server.code_for_bytes(
+            TCP,
+            &challenge_response(&first, &challenge, SERVER_ADMIN, Credentials::PrivateKey(&*key), 8)
+        ),
+        1
+    );
+    // Later requests of the session get no challenge.
+    let mut more = Vec::new();
+    for index in 2..6 {
+        let value = [url_value(index, "https://example.org/")];
+        more.push(in_session(&mut own, with_values(Opcode::ADD_VALUE, "10.5555/A13", &value)));
+        assert_eq!(server.code_for_bytes(TCP, more.last().unwrap()), 1, "{index}");
+    }
+    let before = server.change_count();
+    for message in &more {
+        assert_eq!(server.code_for_bytes(TCP, message), 505);
+    }
+    // Forged: a changed byte, no MAC, the MAC of another session.
+    let mut good = in_session(&mut own, delete("10.5555/A13"));
+    let at = good.len() - 1;
+    good[at] ^= 1;
+    assert_eq!(server.code_for_bytes(TCP, &good), 502);
+    let mut bare = delete("10.5555/A13");
+    bare.envelope.session_id = own.id();
+    assert_eq!(server.code(TCP, &bare), 404);
+    let mut stranger = open_session(&server, None);
+    let mut message = delete("10.5555/A13");
+    message.envelope.session_id = stranger.id();
+    let mut bytes = message.to_bytes().unwrap();
+    stranger.authenticate(&mut bytes, &AwsLc, &mut { Work::REQUEST }).unwrap();
+    bytes[4..8].copy_from_slice(&own.id().to_be_bytes());
+    assert_eq!(server.code_for_bytes(TCP, &bytes), 502);
+    // The other session has no identity.
+    assert_eq!(server.code_for_bytes(TCP, &in_session(&mut stranger, delete("10.5555/A13"))), 402);
+    assert_eq!(server.change_count(), before);
+    good[at] ^= 1;
+    assert_eq!(server.code_for_bytes(TCP, &good), 1, "forged messages use up no message number");
+    let end = Message::request(Opcode::SESSION_TERMINATE, Request::Plain { handle: None }, 7, now());
+    assert_eq!(server.code_for_bytes(TCP, &in_session(&mut own, end)), 1);
+    assert_eq!(server.code_for_bytes(TCP, &in_session(&mut own, end)), 500);
+    assert_eq!(server.code(TCP, &end), 500, "without a session");
+}
+
+/// Errors have a MAC where the request request for one and had a valid one itself.
+fn session_errors_have_a_mac(store: StoreKind) {
+    let server = NativeServer::start_over(store.open(), NativeServerOptions::default());
+    let mut own = open_session(&server, None);
+    let work = &mut { Work::REQUEST };
+    let certified = |mut message: Message<'static>| {
+        message.header.flags = message.header.flags.with(OpFlags::CERTIFY);
+        message
+    };
+    for (transport, message, expected) in
+        [(Transport::Udp, delete("10.5555/ONE"), 4), (TCP, create("no-slash", &[]), 102)]
+    {
+        let mut request = in_session(&mut own, certified(message));
+        let response = server.exchange(transport, &request).remove(0);
+        assert_eq!(response_code(&response), expected, "{}", error_message(&response));
+        own.verify(&Parts::split(&response).unwrap(), &AwsLc, work).unwrap();
+        let end = request.len() - 1;
+        request[end] ^= 1;
+        let response = server.exchange(transport, &request).remove(0);
+        assert!(own.verify(&Parts::split(&response).unwrap(), &AwsLc, work).is_err());
+    }
+}
+
+/// A session with index 0 gets the permissions of the key that proved the identity, and of no other key.
+fn attack_p3_index_0_in_a_session(store: StoreKind) {
+    let server = server_with_secret_keys(store);
+    server.put("10.5555/P3", vec![url_value(1, "https://example.org/"), admin_value(100, 0x0fff, KEY_2)]);
+    let mut own = open_session(&server, Some("0:10.5555/KEYHOLDER"));
+    let other = [url_value(1, "https://example.org/2")];
+    let request = in_session(&mut own, modify("10.5555/P3", &other));
+    let challenge = server.exchange(TCP, &request).remove(0);
+    let proof =
+        challenge_response(&request, &challenge, "0:10.5555/KEYHOLDER", Credentials::SecretKey(b"one"), 8);
+    assert_eq!(server.code_for_bytes(TCP, &proof), 400, "the first key has no permission");
+    let request = in_session(&mut own, delete("10.5555/P3"));
+    assert_eq!(server.code_for_bytes(TCP, &request), 400, "and there is no further challenge");
+    let mut own = open_session(&server, Some("0:10.5555/KEYHOLDER"));
+    let request = in_session(&mut own, modify("10.5555/P3", &other));
+    let challenge = server.exchange(TCP, &request).remove(0);
+    let proof =
+        challenge_response(&request, &challenge, "0:10.5555/KEYHOLDER", Credentials::SecretKey(b"two"), 8);
+    assert_eq!(server.code_for_bytes(TCP, &proof), 1);
+    let request = in_session(&mut own, delete("10.5555/P3"));
+    assert_eq!(server.code_for_bytes(TCP, &request), 1, "there is no further challenge");
+}
+
+fn attack_a15_weak_session_keys(store: StoreKind) {
+    let server = NativeServer::start_over(store.open(), NativeServerOptions::default());
+    let work = &mut { Work::REQUEST };
+    let good = SessionProposal::new(Group::Modp2048, &AwsLc, &mut SystemRandom, work).unwrap();
+    let SessionKeyPart::PublicKey(bytes) = good.setup(None, 60).key else { panic!() };
+    let half = PublicKey::from_bytes(bytes).unwrap();
+    let tendot_proto::record::KeyKind::DiffieHellman { p, g, y } = half.kind() else { panic!() };
+    let mut below = p.to_vec();
+    *below.last_mut().unwrap() -= 1;
+    let composite = [&p[..p.len() - 1], &[p[p.len() - 1] - 2]].concat();
+    let check = |key: PublicKey<'_>, mode: u16, expected: u32| {
+        let bytes = key.to_bytes();
+        let setup = SessionSetup {
+            mode: KeyExchangeMode(mode),
+            timeout: 60,
+            identity_handle: Handle::new(&[]),
+            identity_index: SessionSetup::ANONYMOUS,
+            key: SessionKeyPart::PublicKey(&bytes),
+        };
+        let request = Message::request(Opcode::SESSION_SETUP, Request::SessionSetup(setup), 7, now());
+        assert_eq!(server.code(TCP, &request), expected, "{mode}");
+    };
+    check(PublicKey::diffie_hellman(y, p, g), 4, 1);
+    check(PublicKey::diffie_hellman(&[], p, g), 4, 501);
+    check(PublicKey::diffie_hellman(&[1], p, g), 4, 501);
+    check(PublicKey::diffie_hellman(&below, p, g), 4, 501);
+    check(PublicKey::diffie_hellman(p, p, g), 4, 501);
+    check(PublicKey::diffie_hellman(y, &composite, g), 4, 501);
+    check(PublicKey::diffie_hellman(y, p, &[1]), 4, 501);
+    check(PublicKey::diffie_hellman(&[2], &[0xfb], &[2]), 4, 501);
+    check(PublicKey::rsa(&[0xc1; 256], &[1, 0, 1]), 4, 501);
+    check(PublicKey::rsa(&[0xc1; 256], &[1, 0, 1]), 1, 501);
+}
+
+/// A server with a record that has two secret keys, [`KEY_1`] and [`KEY_2`].
+fn server_with_secret_keys(store: StoreKind) -> NativeServer {
+    let options = NativeServerOptions { full_access: false, ..NativeServerOptions::default() };
+    let server = NativeServer::start_over(store.open(), options);
+    let keys =
+        vec![admin_value(100, 0x0fff, SERVER_ADMIN), secret_value(301, "one"), secret_value(302, "two")];
+    server.put("10.5555/KEYHOLDER", keys);
+    server
+}
+
+const KEY_1: &str = "301:10.5555/KEYHOLDER";
+const KEY_2: &str = "302:10.5555/KEYHOLDER";
+
+#[track_caller]
+fn check(server: &NativeServer, identity: &str, request: &Message<'_>, expected: u32) {
+    let secret = if identity == KEY_1 { "one" } else { "two" };
+    let before = server.change_count();
+    let code = server.authenticated_code(request, identity, Credentials::SecretKey(secret.as_bytes()));
+    assert_eq!(code, expected, "{identity} {request:?}");
+    assert_eq!(server.change_count() - before, usize::from(expected == 1));
+}
+
+fn attack_p1_p2_admin_permissions(store: StoreKind) {
+    let server = server_with_secret_keys(store);
+    let read_only = Value { permissions: Permissions(0x0a), ..url_value(3, "https://example.org/3") };
+    server.put(
+        "10.5555/P1",
+        vec![
+            url_value(1, "https://example.org/"),
+            read_only,
+            admin_value(100, 0x0010, KEY_1),
+            admin_value(101, 0x0fff, KEY_2),
+        ],
+    );
+    let other = [url_value(1, "https://example.org/2")];
+    check(&server, KEY_1, &modify("10.5555/P1", &other), 1);
+    check(&server, KEY_1, &modify("10.5555/P1", &[admin_value(100, 0x0fff, KEY_1)]), 400);
+    check(&server, KEY_1, &modify("10.5555/P1", &[admin_value(1, 0x0fff, KEY_1)]), 400);
+    check(&server, KEY_1, &delete("10.5555/P1"), 400);
+    check(&server, KEY_2, &modify("10.5555/P1", &[url_value(3, "https://example.org/4")]), 401);
+    let mut overwrite = with_values(Opcode::ADD_VALUE, "10.5555/P1", &other);
+    check(&server, KEY_2, &overwrite, 201);
+    let three = [url_value(3, "https://example.org/4")];
+    overwrite = with_values(Opcode::ADD_VALUE, "10.5555/P1", &three);
+    overwrite.header.flags = overwrite.header.flags.with(OpFlags::OVERWRITE);
+    check(&server, KEY_2, &overwrite, 401);
+    let four = [url_value(4, "https://example.org/4")];
+    check(&server, KEY_1, &with_values(Opcode::ADD_VALUE, "10.5555/P1", &four), 400);
+}
+
+fn attack_p3_index_0(store: StoreKind) {
+    let server = server_with_secret_keys(store);
+    for (written, claimed, expected) in [
+        ("301:10.5555/KEYHOLDER", KEY_1, 1),
+        ("301:10.5555/KEYHOLDER", KEY_2, 400),
+        ("0:10.5555/KEYHOLDER", KEY_2, 1),
+        ("301:10.5555/KEYHOLDER", "0:10.5555/KEYHOLDER", 400),
+        ("302:10.5555/KEYHOLDER", "0:10.5555/KEYHOLDER", 1),
+    ] {
+        server
+            .put("10.5555/P3", vec![url_value(1, "https://example.org/"), admin_value(100, 0x0fff, written)]);
+        // Index 0 has the permissions of the key that proves it, which is the second.
+        check(&server, claimed, &delete("10.5555/P3"), expected);
+    }
+}
+
+fn attack_p4_p5_groups(store: StoreKind) {
+    let server = server_with_secret_keys(store);
+    let group = |members: &[String]| {
+        let members = members.iter().map(|member| Reference::parse(member).into_owned()).collect();
+        Value::with_data(200, "HS_VLIST", ValueList { members }.to_bytes())
+    };
+    let level = |number: u32| format!("10.5555/G{number}");
+    for number in 0..12 {
+        let next = if number == 11 { KEY_1.to_owned() } else { format!("200:{}", level(number + 1)) };
+        server.put(&level(number), vec![group(&[next])]);
+    }
+    let record = |group: &str| {
+        server.put("10.5555/P4", vec![url_value(1, "https://example.org/"), admin_value(100, 0x0fff, group)]);
+    };
+    record("200:10.5555/G4");
+    check(&server, KEY_1, &delete("10.5555/P4"), 1);
+    record("200:10.5555/G0");
+    check(&server, KEY_1, &delete("10.5555/P4"), 400);
+    // Groups in a cycle, and a group that is too large: a search without a limit would run into the time-out of the connection.
+    server.put("10.5555/A", vec![group(&["200:10.5555/B".into()])]);
+    server.put("10.5555/B", vec![group(&["200:10.5555/A".into(), "200:99.9/FOREIGN".into()])]);
+    record("200:10.5555/A");
+    check(&server, KEY_1, &delete("10.5555/P4"), 400);
+    let many: Vec<String> = (0..5_000).map(|number| format!("200:10.5555/M{number}")).collect();
+    server.put("10.5555/MANY", vec![group(&many)]);
+    record("200:10.5555/MANY");
+    let code = server.authenticated_code(&delete("10.5555/P4"), KEY_1, Credentials::SecretKey(b"one"));
+    assert!(matches!(code, 400 | 3), "{code}");
+}
+
+fn attack_p6_p7_prefixes_and_the_last_administrator(store: StoreKind) {
+    let server = server_with_secret_keys(store);
+    server.put("10.5555/P6", vec![url_value(1, "https://example.org/"), admin_value(100, 0x0fff, KEY_1)]);
+    let indexes =
+        Request::RemoveValues { handle: Handle::from("10.5555/P6"), indexes: List::from(&[100][..]) };
+    check(&server, KEY_1, &Message::request(Opcode::REMOVE_VALUE, indexes, 7, now()), 401);
+    check(&server, KEY_1, &modify("10.5555/P6", &[admin_value(100, 0, KEY_1)]), 401);
+    // An administrator of 10.5556 only.
+    server.put("0.NA/10.5556", vec![admin_value(100, 0x0fff, KEY_1)]);
+    let values = [url_value(1, "https://example.org/"), admin_value(100, 0x0fff, KEY_1)];
+    check(&server, KEY_1, &create("10.5556/OWN", &values), 1);
+    check(&server, KEY_1, &create("10.5555/OTHERS", &values), 400);
+    check(&server, KEY_1, &create("0.NA/10.1234", &values), 400);
+    check(&server, KEY_1, &create("0.NA/10.5555.5", &values), 400);
+    check(&server, KEY_1, &create("0.NA/10.5556.5", &values), 1);
+    for opcode in [Opcode::HOME_PREFIX, Opcode::UNHOME_PREFIX] {
+        let request = Request::Named { handle: Handle::from("0.NA/10.5556") };
+        check(&server, KEY_1, &Message::request(opcode, request, 7, now()), 400);
+    }
+    let all = Message::request(Opcode::LIST_HOMED_PREFIXES, Request::Plain { handle: None }, 7, now());
+    check(&server, KEY_1, &all, 400);
+    let mut status = resolution("0.site/STATUS");
+    status.header.flags = status.header.flags.without(OpFlags::PUBLIC_ONLY);
+    check(&server, KEY_1, &status, 400);
+}
+
+/// Values that are not public are in no response without permission to read them.
+fn attack_p10_hidden_values(store: StoreKind) {
+    let server = server_with_secret_keys(store);
+    let request = |indexes: &'static [u32], types: &'static [&'static [u8]], flags: u32| {
+        let (indexes, types) = (List::from(indexes), List::from(types));
+        let handle = Handle::from("10.5555/MULTI");
+        let request = Request::Resolve { handle, indexes, types };
+        let mut message = Message::request(Opcode::RESOLUTION, request, 7, now());
+        message.header.flags = OpFlags(message.header.flags.0 ^ flags);
+        message.to_bytes().unwrap()
+    };
+    const TYPES: &[&[u8]] = &[b"NOTE", b"NOTE.", b"note"];
+    for (indexes, types) in [(&[][..], &[][..]), (&[7][..], &[][..]), (&[][..], TYPES), (&[1, 7][..], TYPES)]
+    {
+        for flags in
+            [0, OpFlags::CERTIFY.0, OpFlags::AUTHORITATIVE.0, OpFlags::PUBLIC_ONLY.0, OpFlags::ENCRYPT.0]
+        {
+            for transport in [TCP, Transport::Udp, Transport::Http] {
+                let response = server.exchange(transport, &request(indexes, types, flags)).concat();
+                assert!(!response.windows(10).any(|bytes| bytes == b"not public"), "{indexes:?} {flags:x}");
+            }
+        }
+    }
+    assert!(!server.get("/api/handles/10.5555/MULTI").text().contains("not public"));
+    // An authenticated identity without permission to read.
+    let mut restricted = resolution("10.5555/MULTI");
+    restricted.header.flags = restricted.header.flags.without(OpFlags::PUBLIC_ONLY);
+    check(&server, KEY_1, &restricted, 400);
+    let key = admin_key();
+    assert_eq!(server.authenticated_code(&restricted, SERVER_ADMIN, Credentials::PrivateKey(&*key)), 1);
+    // A signature by another key.
+    let stranger = OwnSite::make_key().unwrap().signing_key(&AwsLc).unwrap();
+    assert_eq!(
+        server.authenticated_code(&restricted, SERVER_ADMIN, Credentials::PrivateKey(&*stranger)),
+        403
+    );
+}

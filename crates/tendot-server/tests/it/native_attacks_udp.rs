@@ -1,0 +1,281 @@
+//! Datagrams with forged senders cause no amplification, memory use or writes (attacks U1–U9).
+
+use std::net::{Ipv4Addr, UdpSocket};
+use std::time::{Duration, Instant};
+
+use tendot_proto::auth::Credentials;
+use tendot_proto::crypto::AwsLc;
+use tendot_proto::endpoint::Transport;
+use tendot_proto::wire::List;
+use tendot_proto::{Fragments, Handle, Message, OpFlags, Opcode, Request, Value};
+use tendot_server::http::Rate;
+use tendot_server::native::Rates;
+use tendot_testing::handle_keys::private_key;
+use tendot_testing::{WAIT_TIMEOUT, repetitions, wait_until};
+
+use crate::support::native_server::*;
+
+/// Ten datagrams per second and client, loopback included.
+fn strict_limits() -> NativeServerOptions {
+    let rates = Rates {
+        datagrams: Rate { per_second: 10, burst: 20 },
+        work: Duration::from_millis(20),
+        loopback: true,
+        spared: Vec::new(),
+    };
+    NativeServerOptions { rates: Some(rates), ..NativeServerOptions::default() }
+}
+
+#[test]
+fn attack_u1_large_responses_to_many_requests() {
+    let server = NativeServer::start(strict_limits());
+    let large = (1..=50).map(|index| Value::new(index, "DESC", "x".repeat(1_000))).collect();
+    server.put("10.5555/LARGE", large);
+    let large_request = resolution("10.5555/LARGE").to_bytes().unwrap();
+    let socket = server.udp_socket();
+    // An unused allowance is enough for one response, however long.
+    socket.send(&large_request).unwrap();
+    let response = receive_udp(&socket, WAIT_TIMEOUT).unwrap();
+    assert!(response.len() > 50_000, "{}", response.len());
+    for _ in 0..500 {
+        socket.send(&large_request).unwrap();
+    }
+    wait_until("500 responses were dropped", || server.dropped("rate") >= 500);
+    // Responses of at most three times the size of the request are never dropped. The first response is to the first of these
+    // requests: there was none to the 500 before.
+    let mut small_request = resolution("10.5555/NONE");
+    for number in 1_000..1_100 {
+        small_request.envelope.request_id = number;
+        let small_request = small_request.to_bytes().unwrap();
+        socket.send(&small_request).unwrap();
+        let response = receive_udp(&socket, WAIT_TIMEOUT).unwrap();
+        assert_eq!(response[8..12], number.to_be_bytes());
+        assert!(response.len() <= 3 * small_request.len());
+    }
+    // A TCP connection proves the client's address.
+    assert_eq!(server.code(Transport::Tcp, &resolution("10.5555/LARGE")), 1);
+}
+
+/// Responses to a flood of requests are in sum smaller than three times the requests.
+#[test]
+fn attack_u1_sustained_amplification() {
+    let server = NativeServer::start(strict_limits());
+    let request = resolution("10.5555/MULTI").to_bytes().unwrap();
+    let socket = server.udp_socket();
+    let (mut sent, mut received, started) = (0, 0, Instant::now());
+    socket.set_nonblocking(true).unwrap();
+    let mut buffer = [0; 1024];
+    let duration = Duration::from_secs(repetitions("TENDOT_TEST_AMPLIFICATION_SECONDS", 1, 10));
+    while started.elapsed() < duration || sent < 50_000 || received == 0 {
+        assert!(started.elapsed() < WAIT_TIMEOUT, "{sent} {received}");
+        for _ in 0..2 {
+            sent += socket.send(&request).unwrap();
+        }
+        while let Ok(length) = socket.recv(&mut buffer) {
+            received += length;
+        }
+        // About 2,000 requests per second: the allowance refills with time.
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    assert!(received < 3 * sent, "{received} bytes for {sent}");
+}
+
+#[test]
+fn attack_u3_first_fragments() {
+    let server = NativeServer::start(NativeServerOptions::default());
+    let types: Vec<&[u8]> = vec![b"0123456789"; 10_000];
+    let request = Request::Resolve {
+        handle: Handle::from("10.5555/ONE"),
+        indexes: List::EMPTY,
+        types: List::from(&types[..]),
+    };
+    let mut long = Message::request(Opcode::RESOLUTION, request, 7, now()).to_bytes().unwrap();
+    let socket = server.udp_socket();
+    // Each of them announces 100 kB; the server has room for some hundred.
+    let flood = u32::try_from(repetitions("TENDOT_TEST_FRAGMENTS", 20_000, 100_000)).unwrap();
+    for number in 0..flood {
+        long[8..12].copy_from_slice(&number.to_be_bytes());
+        let first = Fragments::new(&long).unwrap().next().unwrap();
+        let _ = socket.send(&first);
+    }
+    // With retries, as clients do: the socket buffer of the server may have been full.
+    let retry = |request: &Message<'_>| {
+        let request = request.to_bytes().unwrap();
+        (0..120).find_map(|_| {
+            let socket = server.udp_socket();
+            send_udp(&socket, &request);
+            receive_udp(&socket, Duration::from_millis(500)).map(|response| response_code(&response))
+        })
+    };
+    assert_eq!(retry(&resolution("10.5555/ONE")), Some(1));
+    // Other requests of several datagrams are still reassembled.
+    let request = Request::Resolve {
+        handle: Handle::from("10.5555/ONE"),
+        indexes: List::EMPTY,
+        types: List::from(&types[..90]),
+    };
+    assert_eq!(retry(&Message::request(Opcode::RESOLUTION, request, 7, now())), Some(200));
+}
+
+#[test]
+fn attack_u4_u5_inconsistent_fragments() {
+    let server = NativeServer::start(NativeServerOptions::default());
+    let types: Vec<&[u8]> = vec![b"URL"; 200];
+    let request = Request::Resolve {
+        handle: Handle::from("10.5555/ONE"),
+        indexes: List::EMPTY,
+        types: List::from(&types[..]),
+    };
+    let message = Message::request(Opcode::RESOLUTION, request, 7, now()).to_bytes().unwrap();
+    let datagrams: Vec<Vec<u8>> =
+        Fragments::new(&message).unwrap().map(|datagram| datagram.to_vec()).collect();
+    let [one, two, three] = &datagrams[..] else { panic!("{}", datagrams.len()) };
+    let patched = |datagram: &[u8], at: usize, bytes: &[u8]| {
+        let mut datagram = datagram.to_vec();
+        datagram[at..at + bytes.len()].copy_from_slice(bytes);
+        datagram
+    };
+    let accepted = |datagrams: &[&[u8]]| {
+        let socket = server.udp_socket();
+        for datagram in datagrams {
+            socket.send(datagram).unwrap();
+        }
+        let response = receive_udp(&socket, WAIT_TIMEOUT).unwrap();
+        assert_eq!(response_code(&response), 1);
+    };
+    let rejected = |datagrams: &[&[u8]]| server.assert_no_udp_reply(&server.udp_socket(), datagrams);
+    accepted(&[three, one, two]);
+    accepted(&[one, one, two, two, three]);
+    rejected(&[one, two]);
+    let past_the_end = patched(three, 12, &3_u32.to_be_bytes());
+    rejected(&[one, two, &past_the_end, three]);
+    let far_past_the_end = patched(three, 12, &u32::MAX.to_be_bytes());
+    rejected(&[one, two, &far_past_the_end]);
+    let other_length = patched(two, 16, &5_000_u32.to_be_bytes());
+    rejected(&[one, &other_length, three]);
+    rejected(&[&one[..400], two, three]);
+    let other_version = patched(two, 0, &[2, 10]);
+    rejected(&[one, &other_version, three]);
+    // From two clients with the same request number.
+    let (first, second) = (server.udp_socket(), server.udp_socket());
+    first.send(one).unwrap();
+    server.assert_no_udp_reply(&second, &[two]);
+    server.assert_no_udp_reply(&first, &[three]);
+    first.send(two).unwrap();
+    assert_eq!(receive_udp(&first, WAIT_TIMEOUT).map(|response| response_code(&response)), Some(1));
+    assert!(server.dropped("malformed") >= 3);
+}
+
+#[test]
+fn attack_u6_responses_are_not_answered() {
+    let server = NativeServer::start(NativeServerOptions::default());
+    let request = resolution("10.5555/ONE").to_bytes().unwrap();
+    let response = server.exchange_udp(&request).unwrap();
+    server.assert_no_udp_reply(&server.udp_socket(), &[&response]);
+    assert_eq!(server.dropped("not-answered"), 1);
+    // From the port of another server, which would answer the response.
+    let [_, _, high, low] = std::process::id().to_be_bytes();
+    let other = UdpSocket::bind((Ipv4Addr::new(127, high, low, 77), 2641)).unwrap();
+    other.connect(server.native).unwrap();
+    other.send(&request).unwrap();
+    wait_until("the datagram was dropped", || server.dropped("port") == 1);
+    other.set_nonblocking(true).unwrap();
+    assert!(other.recv(&mut [0; 1024]).is_err());
+}
+
+#[test]
+fn attack_u7_administration_over_udp() {
+    let server = NativeServer::start(NativeServerOptions::default());
+    let before = server.change_count();
+    let values = [url_value(1, "https://example.org/")];
+    let named = Request::Named { handle: Handle::from("10.5555/ONE") };
+    let written = Request::Values { handle: Handle::from("10.5555/U7"), values: List::from(&values[..]) };
+    for (opcode, request) in [
+        (Opcode::CREATE_HANDLE, written),
+        (Opcode::ADD_VALUE, written),
+        (Opcode::MODIFY_VALUE, written),
+        (Opcode::DELETE_HANDLE, named),
+        (Opcode::LIST_HANDLES, named),
+        (Opcode::HOME_PREFIX, Request::Named { handle: Handle::from("0.NA/10.5560") }),
+        (Opcode::UNHOME_PREFIX, Request::Named { handle: Handle::from("0.NA/10.5555") }),
+        (Opcode::LIST_HOMED_PREFIXES, Request::Plain { handle: None }),
+    ] {
+        let request = Message::request(opcode, request, 7, now()).to_bytes().unwrap();
+        let response = server.exchange_udp(&request).unwrap();
+        let rejection = (4, "administration is not taken over UDP");
+        assert_eq!((response_code(&response), &*error_message(&response)), rejection);
+        assert!(response.len() <= 3 * request.len());
+    }
+    // A challenge is small.
+    let request = restricted_request().to_bytes().unwrap();
+    let response = server.exchange_udp(&request).unwrap();
+    assert_eq!(response_code(&response), 402);
+    assert!(response.len() <= 3 * request.len());
+    assert_eq!(server.change_count(), before);
+}
+
+#[test]
+fn attack_u8_flood_of_challenges() {
+    let server = NativeServer::start(NativeServerOptions::default());
+    let named = Request::Named { handle: Handle::from("10.5555/ONE") };
+    let request = Message::request(Opcode::DELETE_HANDLE, named, 7, now()).to_bytes().unwrap();
+    let challenge = server.exchange(Transport::Tcp, &request).remove(0);
+    let (socket, mut flood, mut number) = (server.udp_socket(), restricted_request(), 0);
+    // The table of challenges has room for fewer than these.
+    while server.request_count("udp", "resolve", 402) <= 10_000 {
+        for _ in 0..16 {
+            for _ in 0..64 {
+                flood.envelope.request_id = number;
+                let _ = socket.send(&flood.to_bytes().unwrap());
+                number += 1;
+            }
+            // Not faster than the server makes challenges; some datagrams may have been dropped.
+            (0..64).all(|_| receive_udp(&socket, Duration::from_millis(300)).is_some());
+        }
+        assert!(number < 1_000_000, "challenges are made");
+    }
+    // The challenge of a client that has proved its address by TCP is still in the table.
+    let key = private_key("admpriv.bin").signing_key(&AwsLc).unwrap();
+    let credentials = Credentials::PrivateKey(&*key);
+    let answer = challenge_response(&request, &challenge, SERVER_ADMIN, credentials, 8);
+    assert_eq!(server.code_for_bytes(Transport::Tcp, &answer), 1);
+}
+
+/// One client can't fill the table of challenges, also not over TCP.
+#[test]
+fn attack_u8_challenges_of_one_client() {
+    let server = NativeServer::start(strict_limits());
+    let named = Request::Named { handle: Handle::from("10.5555/ONE") };
+    let request = Message::request(Opcode::DELETE_HANDLE, named, 7, now()).to_bytes().unwrap();
+    let codes: Vec<u32> = (0..200).map(|_| server.code_for_bytes(Transport::Tcp, &request)).collect();
+    let challenges = codes.iter().filter(|code| **code == 402).count();
+    assert!((20..150).contains(&challenges), "{challenges}");
+    assert!(codes.iter().all(|code| matches!(code, 402 | 3)) && codes.ends_with(&[3]), "{codes:?}");
+}
+
+#[test]
+fn attack_u9_signatures() {
+    let server = NativeServer::start(strict_limits());
+    let mut request = resolution("10.5555/ONE");
+    request.header.flags = request.header.flags.with(OpFlags::CERTIFY);
+    let request = request.to_bytes().unwrap();
+    let socket = server.udp_socket();
+    for _ in 0..2_000 {
+        let _ = socket.send(&request);
+    }
+    wait_until("most requests were dropped", || server.dropped("work") + server.dropped("busy") > 1_000);
+    assert!(server.dropped("work") > 0);
+    // A signature costs 600 steps of an allowance of 20 milliseconds per second: two seconds' worth, and what was in progress
+    // when the allowance was used up.
+    let signed = server.request_count("udp", "resolve", 1);
+    assert!((20..600).contains(&signed), "{signed}");
+    assert_eq!(server.code_for_bytes(Transport::Tcp, &request), 3, "TCP clients get an error");
+    wait_until("the allowance has refilled", || server.code_for_bytes(Transport::Tcp, &request) == 1);
+}
+
+/// A request for all values, also those that are not public.
+fn restricted_request() -> Message<'static> {
+    let mut request = resolution("10.5555/SECRET");
+    request.header.flags = request.header.flags.without(OpFlags::PUBLIC_ONLY);
+    request
+}

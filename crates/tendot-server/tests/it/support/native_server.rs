@@ -1,0 +1,424 @@
+//! Server with the Handle protocol and HTTP in the test process, and a client that sends exactly what a test writes.
+
+use std::io::{ErrorKind, Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream, UdpSocket};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tendot_proto::auth::{Credentials, Policy};
+use tendot_proto::crypto::{AwsLc, SystemRandom};
+use tendot_proto::endpoint::Transport;
+use tendot_proto::record::{Admin, AdminPermissions, Record, Site};
+use tendot_proto::{
+    Body, Envelope, Fragments, Framer, Handle, Message, Now, Opcode, Outcome, Parts, Reassembly, Reference,
+    Request, Response, ResponseCode, Value, Work, tunnel,
+};
+use tendot_registry::Settings;
+use tendot_server::Tally;
+use tendot_server::http::listen;
+use tendot_server::native::{self, Limits, NativeSockets, OwnSite, Rates};
+use tendot_store::{AnyStore, Change, Edit, Expect, Key, Memory, Store as _};
+use tendot_testing::handle_keys::{handle_net_file, private_key};
+use tendot_testing::http::{HttpRequest, HttpResponse, read_to_close};
+use tendot_testing::{WAIT_TIMEOUT, block_on};
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+type Registry = tendot_registry::Registry<AnyStore>;
+type Native = native::Native<AnyStore>;
+type Http = tendot_server::http::Http<AnyStore>;
+
+/// Token of the operator in the HTTP API.
+pub(crate) const OPERATOR_TOKEN: &str = "the-operator-s-token";
+
+/// Server administrator; `admpriv.bin` has the key.
+pub(crate) const SERVER_ADMIN: &str = "300:0.NA/10.5555";
+
+/// Site record and key of the recorded Handle.Net server.
+pub(crate) fn recorded_site() -> OwnSite {
+    let site = Site::from_json(&handle_net_file("siteinfo.json")).unwrap();
+    OwnSite::new(site, &private_key("privkey.bin")).unwrap()
+}
+
+pub(crate) struct NativeServerOptions {
+    pub(crate) limits: Limits,
+    pub(crate) rates: Option<Rates>,
+    /// Whether [`SERVER_ADMIN`] has all permissions on every record.
+    pub(crate) full_access: bool,
+    /// Whether the sockets were opened elsewhere, as with systemd's socket activation.
+    pub(crate) has_inherited_sockets: bool,
+    pub(crate) resolution_counter: Option<Arc<Tally>>,
+}
+
+impl Default for NativeServerOptions {
+    fn default() -> Self {
+        Self {
+            limits: Limits::default(),
+            rates: None,
+            full_access: true,
+            has_inherited_sockets: false,
+            resolution_counter: None,
+        }
+    }
+}
+
+/// A server with the records of the recorded Handle.Net server; stops on drop.
+pub(crate) struct NativeServer {
+    pub(crate) native: SocketAddr,
+    pub(crate) http: SocketAddr,
+    pub(crate) registry: Arc<Registry>,
+    pub(crate) shutdown: watch::Sender<bool>,
+    /// Ends when the native listener has drained.
+    pub(crate) listener: Option<JoinHandle<()>>,
+}
+
+impl NativeServer {
+    /// Starts a server over an empty memory store.
+    pub(crate) fn start(options: NativeServerOptions) -> Self {
+        Self::start_over(Memory::new(), options)
+    }
+
+    /// Starts a server over the given store, and puts the recorded records into it.
+    pub(crate) fn start_over(store: impl Into<AnyStore>, options: NativeServerOptions) -> Self {
+        let settings = Settings {
+            server_admins: vec![Reference::parse(SERVER_ADMIN)],
+            server_admins_full_access: options.full_access,
+            ..Settings::default()
+        };
+        let registry = Arc::new(Registry::new(store.into(), settings));
+        block_on(registry.store().commit(Change { by: "test".into(), at: 0, edits: recorded_records() }))
+            .unwrap();
+        let mut native = Native::new(Arc::clone(&registry), recorded_site());
+        if let Some(rates) = options.rates {
+            native = native.rates(rates);
+        }
+        if let Some(counter) = &options.resolution_counter {
+            native = native.tally(Arc::clone(counter));
+        }
+        let native = Arc::new(native);
+        let mut http =
+            Http::new(Arc::clone(&registry)).native(Arc::clone(&native)).operator_token(OPERATOR_TOKEN);
+        if let Some(counter) = options.resolution_counter {
+            http = http.tally(counter);
+        }
+        let http = Arc::new(http);
+        let (shutdown, is_shut_down) = watch::channel(false);
+        // The end of the sender counts, too.
+        let ended = move || {
+            let mut is_shut_down = is_shut_down.clone();
+            async move { drop(is_shut_down.wait_for(|is_shut_down| *is_shut_down).await) }
+        };
+        let limits = options.limits;
+        block_on(async {
+            let sockets = bind(options.has_inherited_sockets);
+            let address = sockets.address().unwrap();
+            let http_socket = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let http_address = http_socket.local_addr().unwrap();
+            let native_end = ended();
+            let listener = tokio::spawn(async move {
+                native::listen(sockets, native, limits, native_end).await.unwrap();
+            });
+            tokio::spawn(listen(http_socket, http, tendot_server::http::Limits::default(), ended()));
+            Self { native: address, http: http_address, registry, shutdown, listener: Some(listener) }
+        })
+    }
+
+    /// Sends a message and returns all messages of the response.
+    pub(crate) fn exchange(&self, transport: Transport, message: &[u8]) -> Vec<Vec<u8>> {
+        match transport {
+            Transport::Udp => self.exchange_udp(message).into_iter().collect(),
+            Transport::Tcp => split_messages(&self.send_raw(message)),
+            Transport::Http => split_messages(&self.post(message, tunnel::CONTENT_TYPE).body),
+        }
+    }
+
+    /// Sends a message in as many datagrams as it needs and returns the response; none if none comes within [`WAIT_TIMEOUT`].
+    pub(crate) fn exchange_udp(&self, message: &[u8]) -> Option<Vec<u8>> {
+        let socket = self.udp_socket();
+        send_udp(&socket, message);
+        receive_udp(&socket, WAIT_TIMEOUT)
+    }
+
+    /// Sends datagrams that must not be answered: the first response is that to a request sent after them.
+    #[track_caller]
+    pub(crate) fn assert_no_udp_reply(&self, socket: &UdpSocket, datagrams: &[&[u8]]) {
+        for datagram in datagrams {
+            socket.send(datagram).unwrap();
+        }
+        // Datagrams from one port reach one worker of the server, which takes them in order.
+        let mut marker = resolution("10.5555/ONE");
+        marker.envelope.request_id = 0x4d41_524b;
+        socket.send(&marker.to_bytes().unwrap()).unwrap();
+        let response = receive_udp(socket, WAIT_TIMEOUT).expect("the marker is answered");
+        let request_id = Envelope::from_bytes(&response).unwrap().request_id;
+        assert_eq!(request_id, marker.envelope.request_id, "answered with {}", response_code(&response));
+    }
+
+    pub(crate) fn udp_socket(&self) -> UdpSocket {
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        socket.connect(self.native).unwrap();
+        socket
+    }
+
+    pub(crate) fn connect(&self) -> TcpStream {
+        let stream = TcpStream::connect(self.native).unwrap();
+        stream.set_read_timeout(Some(WAIT_TIMEOUT)).unwrap();
+        stream.set_nodelay(true).unwrap();
+        stream
+    }
+
+    /// Sends bytes on a new TCP connection, ends the sending side, and returns everything that comes back. The server may close
+    /// the connection before it has read everything.
+    pub(crate) fn send_raw(&self, bytes: &[u8]) -> Vec<u8> {
+        let mut stream = self.connect();
+        let _ = stream.write_all(bytes);
+        let _ = stream.shutdown(std::net::Shutdown::Write);
+        read_to_close(&stream)
+    }
+
+    /// Sends a message in an HTTP request, as Handle.Net's client does.
+    pub(crate) fn post(&self, body: &[u8], media_type: &str) -> HttpResponse {
+        HttpRequest::new("POST", "/10.1%2F1")
+            .header(&format!("Accept: {media_type}"))
+            .header("Accept-Encoding: gzip")
+            .header(&format!("Content-Type: {media_type}"))
+            .body(body)
+            .send(self.http)
+    }
+
+    pub(crate) fn get(&self, target: &str) -> HttpResponse {
+        HttpRequest::get(target).send(self.http)
+    }
+
+    /// The value of a metric in `/metrics`; 0 if there is none.
+    pub(crate) fn metric(&self, name: &str) -> u64 {
+        let metrics = self.get("/metrics");
+        let metrics = metrics.text();
+        let value = metrics.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        value.map_or(0, |value| value.trim().parse::<f64>().unwrap() as u64)
+    }
+
+    /// How many datagrams or responses were dropped for a reason.
+    pub(crate) fn dropped(&self, reason: &str) -> u64 {
+        self.metric(&format!("tendot_native_dropped_total{{reason=\"{reason}\"}}"))
+    }
+
+    /// How many requests ended with a response code.
+    pub(crate) fn request_count(&self, transport: &str, operation: &str, code: u32) -> u64 {
+        self.metric(&format!(
+            "tendot_native_requests_total{{transport=\"{transport}\",operation=\"{operation}\",code=\"{code}\"}}"
+        ))
+    }
+
+    pub(crate) fn commit(&self, edit: Edit) {
+        self.commit_all(vec![edit]);
+    }
+
+    pub(crate) fn commit_all(&self, edits: Vec<Edit>) {
+        block_on(self.registry.store().commit(Change { by: "test".into(), at: 0, edits })).unwrap();
+    }
+
+    /// Puts a record into the store, without authorization.
+    pub(crate) fn put(&self, name: &str, values: Vec<Value<'static>>) {
+        self.commit(put_edit(name, values));
+    }
+
+    pub(crate) fn values(&self, name: &str) -> Option<Vec<Value<'static>>> {
+        let entry = block_on(self.registry.store().get(&Key::new(name).unwrap())).unwrap();
+        entry.map(|entry| entry.values)
+    }
+
+    pub(crate) fn change_count(&self) -> usize {
+        block_on(self.registry.store().changes(0, 100_000)).unwrap().len()
+    }
+
+    /// The response code to a request; 0 if there is no response.
+    pub(crate) fn code(&self, transport: Transport, request: &Message<'_>) -> u32 {
+        self.code_for_bytes(transport, &request.to_bytes().unwrap())
+    }
+
+    /// The response code to the bytes of a request; 0 if there is no response.
+    pub(crate) fn code_for_bytes(&self, transport: Transport, request: &[u8]) -> u32 {
+        self.exchange(transport, request).first().map_or(0, |response| response_code(response))
+    }
+
+    /// The response code to a request whose challenge was answered with these credentials.
+    pub(crate) fn authenticated_code(
+        &self,
+        request: &Message<'_>,
+        identity: &str,
+        credentials: Credentials<'_>,
+    ) -> u32 {
+        response_code(&self.authenticated_response(request, identity, credentials))
+    }
+
+    /// The response to a request whose challenge, if one came, was answered with these credentials.
+    pub(crate) fn authenticated_response(
+        &self,
+        request: &Message<'_>,
+        identity: &str,
+        credentials: Credentials<'_>,
+    ) -> Vec<u8> {
+        let request = request.to_bytes().unwrap();
+        let challenge = self.exchange(Transport::Tcp, &request).remove(0);
+        if response_code(&challenge) != ResponseCode::AUTHENTICATION_NEEDED.0 {
+            return challenge;
+        }
+        let answer = challenge_response(&request, &challenge, identity, credentials, 99);
+        self.exchange(Transport::Tcp, &answer).remove(0)
+    }
+}
+
+/// Homed prefixes and records of the recorded Handle.Net server.
+fn recorded_records() -> Vec<Edit> {
+    let prefixes = ["0.NA", "10.5555", "10.5556", "10.5557"];
+    let mut edits: Vec<Edit> = prefixes.map(|prefix| Edit::Home { prefix: prefix.into() }).into();
+    for line in String::from_utf8(handle_net_file("records.jsonl")).unwrap().lines() {
+        let record = Record::from_json(line.as_bytes()).unwrap();
+        edits.push(put_edit(std::str::from_utf8(&record.handle).unwrap(), record.values));
+    }
+    edits
+}
+
+pub(crate) fn put_edit(name: &str, values: Vec<Value<'static>>) -> Edit {
+    Edit::Put { name: name.into(), values, expect: Expect::Any }
+}
+
+fn bind(has_inherited_sockets: bool) -> NativeSockets {
+    let sockets = NativeSockets::bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    if !has_inherited_sockets {
+        return sockets;
+    }
+    let address = sockets.address().unwrap();
+    drop(sockets);
+    let tcp = std::net::TcpListener::bind(address).unwrap();
+    NativeSockets::handed(tcp, UdpSocket::bind(address).unwrap()).unwrap()
+}
+
+pub(crate) fn now() -> Now {
+    let unix = std::time::SystemTime::now().duration_since(std::time::SystemTime::UNIX_EPOCH).unwrap();
+    Now { elapsed: Duration::ZERO, unix: unix.as_secs() }
+}
+
+/// The response to a challenge.
+pub(crate) fn challenge_response(
+    request: &[u8],
+    challenge: &[u8],
+    identity: &str,
+    credentials: Credentials<'_>,
+    request_id: u32,
+) -> Vec<u8> {
+    let message = Message::from_bytes(challenge).unwrap();
+    let parts = Parts::split(request).unwrap();
+    let work = &mut { Work::REQUEST };
+    let proof =
+        credentials.answer(&parts, &message, &Policy::default(), &AwsLc, &mut SystemRandom, work).unwrap();
+    challenge_response_with(challenge, credentials.auth_type(), identity, &proof, request_id)
+}
+
+/// The response to a challenge with any proof, also an invalid one.
+pub(crate) fn challenge_response_with(
+    challenge: &[u8],
+    auth_type: &[u8],
+    identity: &str,
+    proof: &[u8],
+    request_id: u32,
+) -> Vec<u8> {
+    let identity = Reference::parse(identity);
+    let answer = Request::ChallengeAnswer {
+        auth_type,
+        key_handle: identity.handle(),
+        key_index: identity.index,
+        answer: proof,
+    };
+    let mut message = Message::request(Opcode::CHALLENGE_RESPONSE, answer, request_id, now());
+    message.envelope.session_id = Envelope::from_bytes(challenge).unwrap().session_id;
+    message.to_bytes().unwrap()
+}
+
+/// Sends a message in as many datagrams as it needs; a message too short for that as it is.
+pub(crate) fn send_udp(socket: &UdpSocket, message: &[u8]) {
+    if let Ok(datagrams) = Fragments::new(message) {
+        for datagram in datagrams {
+            socket.send(&datagram).unwrap();
+        }
+    } else {
+        socket.send(message).unwrap();
+    }
+}
+
+/// The next whole message from a socket; none if no datagram comes within `timeout`.
+pub(crate) fn receive_udp(socket: &UdpSocket, timeout: Duration) -> Option<Vec<u8>> {
+    socket.set_read_timeout(Some(timeout)).unwrap();
+    let (mut reassembly, mut buffer) = (Reassembly::new(), [0; 1024]);
+    let from = socket.peer_addr().unwrap();
+    while let Ok(length) = socket.recv(&mut buffer) {
+        assert!(length <= 512);
+        if let Some(message) = reassembly.insert(now(), from, &buffer[..length]).unwrap() {
+            return Some(message.into_owned());
+        }
+    }
+    None
+}
+
+/// Everything that comes until the server closes or resets a connection; panics if it stays open for [`WAIT_TIMEOUT`].
+#[track_caller]
+pub(crate) fn read_until_closed(stream: &mut TcpStream) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    match stream.read_to_end(&mut bytes) {
+        Err(error) if error.kind() != ErrorKind::ConnectionReset => panic!("still open: {error}"),
+        _ => bytes,
+    }
+}
+
+/// One message of a connection that stays open; none if it was closed.
+pub(crate) fn read_message(stream: &mut impl std::io::Read) -> Option<Vec<u8>> {
+    let mut message = vec![0; 20];
+    stream.read_exact(&mut message).ok()?;
+    let length = Envelope::from_bytes(&message).unwrap().length as usize;
+    message.resize(20 + length, 0);
+    stream.read_exact(&mut message[20..]).ok()?;
+    Some(message)
+}
+
+/// The messages in a byte stream that ends with a whole message.
+pub(crate) fn split_messages(bytes: &[u8]) -> Vec<Vec<u8>> {
+    let mut framer = Framer::new();
+    framer.push(bytes);
+    let mut messages = Vec::new();
+    while let Some(message) = framer.next_message().unwrap() {
+        messages.push(message.to_vec());
+    }
+    assert!(!framer.is_amid_message());
+    messages
+}
+
+pub(crate) fn response_code(response: &[u8]) -> u32 {
+    Message::from_bytes(response).unwrap().header.response_code.0
+}
+
+/// The text of an error response; empty if it has none.
+pub(crate) fn error_message(response: &[u8]) -> String {
+    match Message::from_bytes(response).unwrap().body {
+        Body::Response(Response { outcome: Outcome::Failed { message: Some(text) }, .. }) => {
+            String::from_utf8(text.to_vec()).unwrap()
+        }
+        _ => String::new(),
+    }
+}
+
+pub(crate) fn resolution(handle: &str) -> Message<'_> {
+    Message::resolution(Handle::from(handle), 7, now())
+}
+
+pub(crate) fn url_value(index: u32, url: &'static str) -> Value<'static> {
+    Value::new(index, "URL", url)
+}
+
+/// An `HS_ADMIN` value with these permission bits.
+pub(crate) fn admin_value(index: u32, bits: u16, admin: &str) -> Value<'static> {
+    let permissions = AdminPermissions(bits);
+    let admin = Admin { permissions, reference: Reference::parse(admin), legacy_byte_length: false };
+    Value::with_data(index, "HS_ADMIN", admin.to_bytes())
+}
