@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use anyhow::{Context as _, Result, bail, ensure};
 
+use crate::dist::{build_dist, dist};
 use crate::process::{install, is_there, output, run};
 use crate::root;
 
@@ -20,9 +21,8 @@ const ROUNDS: usize = 7;
 pub(crate) fn bench() -> Result<()> {
     let folder = root().join("target/bench");
     std::fs::create_dir_all(&folder)?;
-    run(Command::new("cargo").args(["build", "--release", "--package=tendot"]).current_dir(root()))?;
-    run(Command::new("cargo").args(["build", "--release"]).current_dir(root().join("bench")))?;
-    let programs = root().join("bench/target/release");
+    build_dist(&["find", "json", "message", "metadata", "read"])?;
+    let programs = root().join("target/dist");
 
     println!("\nReading and normalizing 1,000,000 written forms");
     let lines = folder.join("forms.txt");
@@ -85,7 +85,7 @@ pub(crate) fn bench() -> Result<()> {
 }
 
 fn tendot() -> Command {
-    Command::new(root().join("target/release/tendot"))
+    Command::new(dist("tendot"))
 }
 
 /// `name rate accepted`

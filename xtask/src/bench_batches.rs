@@ -1,13 +1,12 @@
 //! Batches of deposits: new records with what the registry knows of them, into the embedded store and into PostgreSQL.
 
 use std::fs;
-use std::process::Command;
 
 use anyhow::{Result, ensure};
 
 use crate::bench_postgres::Postgres;
 use crate::bench_store::{measure, number, program, renew, with_commas};
-use crate::process::run;
+use crate::dist::build_dist;
 use crate::root;
 
 const RECORDS: &str = "1000000";
@@ -26,9 +25,7 @@ const SYSTEMS: [(&str, &str, &str); 4] = [
 /// Measures and prints.
 #[allow(clippy::print_stdout, reason = "the report is what this command is for")]
 pub(crate) fn bench_batches() -> Result<()> {
-    run(Command::new("cargo")
-        .args(["build", "--release", "--bin=batches"])
-        .current_dir(root().join("bench")))?;
+    build_dist(&["batches"])?;
     let folder = root().join("target/bench/batches");
     for order in ["ascending", "random"] {
         let mut rates = [const { Vec::new() }; SYSTEMS.len()];

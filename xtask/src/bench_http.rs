@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
 
+use crate::dist::{build_dist, dist};
 use crate::java::JavaServer;
 use crate::process::{Server, install, output, run};
 use crate::root;
@@ -43,8 +44,8 @@ pub(crate) fn bench_http() -> Result<()> {
     }
     let folder = root().join("target/bench/http");
     fs::create_dir_all(&folder)?;
-    run(Command::new("cargo").args(["build", "--release", "--quiet", "-p", "tendot"]).current_dir(root()))?;
-    let tendot = root().join("target/release/tendot");
+    build_dist(&["records"])?;
+    let tendot = dist("tendot");
     let data = folder.join("data");
     let names = records(&folder, &tendot, &data)?;
 
@@ -154,12 +155,8 @@ pub(crate) fn tell(report: &mut String, line: &str) {
 pub(crate) fn records(folder: &Path, tendot: &Path, data: &Path) -> Result<Vec<String>> {
     let lines = folder.join("records.jsonl");
     if !data.join("data.mdb").exists() || !lines.exists() {
-        let bench = root().join("bench");
-        run(Command::new("cargo")
-            .args(["build", "--release", "--quiet", "--bin", "records"])
-            .current_dir(&bench))?;
         let file = fs::File::create(&lines)?;
-        run(Command::new(bench.join("target/release/records")).args(["lines", RECORDS]).stdout(file))?;
+        run(Command::new(dist("records")).args(["lines", RECORDS]).stdout(file))?;
         run(Command::new(tendot).arg("import").arg(&lines).arg("--data").arg(data))?;
     }
     let reader = BufReader::new(fs::File::open(&lines)?);
@@ -240,7 +237,7 @@ fn start_nginx(folder: &Path, name: &str) -> Result<Server> {
 }
 
 /// A script that asks for one name after the other.
-fn lua(names: &[String], prefix: &str) -> String {
+pub(crate) fn lua(names: &[String], prefix: &str) -> String {
     let mut script = String::from("local paths = {\n");
     for name in names {
         let _ = writeln!(script, "{:?},", format!("{prefix}{name}"));

@@ -9,6 +9,7 @@ use std::process::Command;
 use anyhow::{Context as _, Result, ensure};
 
 use crate::bench_http::{RECORDS, ROUNDS, processor_time, records, tell};
+use crate::dist::{build_dist, dist};
 use crate::java::JavaServer;
 use crate::process::{Server, output, run};
 use crate::root;
@@ -29,12 +30,8 @@ pub(crate) fn bench_native() -> Result<()> {
          are in `bench/`: one thread that receives and sends, or accepts, reads, writes and closes, always the same answer, \
          as long as ours. Handle.Net's server is that of DSpace (9.2), with its own store (JE).\n\n"
     );
-    let bench = root().join("bench");
-    run(Command::new("cargo").args(["build", "--release", "--quiet", "-p", "tendot"]).current_dir(root()))?;
-    run(Command::new("cargo")
-        .args(["build", "--release", "--quiet", "--bin", "native"])
-        .current_dir(&bench))?;
-    let (tendot, native) = (root().join("target/release/tendot"), bench.join("target/release/native"));
+    build_dist(&["native", "records"])?;
+    let (tendot, native) = (dist("tendot"), dist("native"));
     // The same as for HTTP.
     let folder = root().join("target/bench/http");
     fs::create_dir_all(&folder)?;
@@ -151,14 +148,14 @@ fn creation(report: &mut String, asking: &Asking, tendot: &Path, folder: &Path) 
 }
 
 /// Who asks.
-struct Asking {
-    native: PathBuf,
+pub(crate) struct Asking {
+    pub(crate) native: PathBuf,
     /// A file with names.
-    names: PathBuf,
+    pub(crate) names: PathBuf,
 }
 
 impl Asking {
-    fn ask(&self, way: &str, address: &str) -> Result<Measured> {
+    pub(crate) fn ask(&self, way: &str, address: &str) -> Result<Measured> {
         let mut command = Command::new("taskset");
         command.args(["-c", "1"]).arg(&self.native).args([way, address]).arg(&self.names);
         measured(command.arg(SECONDS.to_string()))

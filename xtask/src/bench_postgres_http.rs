@@ -11,6 +11,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context as _, Result};
 
 use crate::bench_http::{ROUNDS, records, tell};
+use crate::dist::{build_dist, dist};
 use crate::process::{Server, output, run};
 use crate::root;
 use crate::wrk::{self, SCRIPT, answered, ask, measure, median};
@@ -29,8 +30,8 @@ pub(crate) fn bench_postgres_http() -> Result<()> {
     wrk::ensure_installed()?;
     let folder = root().join("target/bench/http");
     fs::create_dir_all(&folder)?;
-    run(Command::new("cargo").args(["build", "--release", "--quiet", "-p", "tendot"]).current_dir(root()))?;
-    let tendot = root().join("target/release/tendot");
+    build_dist(&["records"])?;
+    let tendot = dist("tendot");
     let data = folder.join("data");
     records(&folder, &tendot, &data)?;
     let names = all_names(&folder.join("records.jsonl"))?;

@@ -9,6 +9,7 @@ use anyhow::{Context as _, Result};
 use tendot_testing::postgres::PostgresServer;
 
 use crate::bench_store::{Measured, Table, load, measure, memory, model, number, program, with_commas};
+use crate::dist::{build_dist, dist};
 use crate::process::{output, run};
 use crate::root;
 
@@ -34,10 +35,7 @@ where name_key = convert_to('10.1000/' || :number, 'UTF8');
 #[allow(clippy::print_stdout, reason = "the report is what this command is for")]
 pub(crate) fn bench_postgres_store() -> Result<()> {
     let begin = Instant::now();
-    run(Command::new("cargo").args(["build", "--release", "--package=tendot"]).current_dir(root()))?;
-    run(Command::new("cargo")
-        .args(["build", "--release", "--bin=postgres_store", "--bin=records"])
-        .current_dir(root().join("bench")))?;
+    build_dist(&["postgres_store", "records"])?;
     let bench = Bench::start()?;
     let (mut all, mut peak) = (Times::default(), 0_f64);
     for _ in 0..ROUNDS {
@@ -105,7 +103,7 @@ impl Bench {
     fn import(&self, all: &mut Times) -> Result<f64> {
         let address = self.empty()?;
         let start = Instant::now();
-        let mut import = Command::new(root().join("target/release/tendot"));
+        let mut import = Command::new(dist("tendot"));
         let (_, peak) = measure(import.args(["import", &self.path("records.jsonl"), "--store", &address]))?;
         all.add("command", start.elapsed().as_secs_f64());
 

@@ -10,7 +10,8 @@ use anyhow::{Context as _, Result};
 
 use crate::bench_postgres::Postgres;
 use crate::bench_store::{measure, number, program, renew, with_commas};
-use crate::process::{Server, output, run};
+use crate::dist::{build_dist, dist};
+use crate::process::{Server, output};
 use crate::root;
 
 const ADDRESS: &str = "127.0.0.1:18095";
@@ -27,10 +28,7 @@ const SECONDS: &str = "5";
 
 /// Measures and writes.
 pub(crate) fn bench_registry() -> Result<()> {
-    run(Command::new("cargo").args(["build", "--release", "--quiet", "-p", "tendot"]).current_dir(root()))?;
-    run(Command::new("cargo")
-        .args(["build", "--release", "--quiet", "--bin=registry", "--bin=batches"])
-        .current_dir(root().join("bench")))?;
+    build_dist(&["registry", "batches"])?;
     let folder = root().join("target/bench/registry");
     renew(&folder)?;
     let mut report = format!(
@@ -55,7 +53,7 @@ struct Service {
 impl Service {
     fn start(data: &Path) -> Result<Self> {
         let server = Server::start(
-            Command::new(root().join("target/release/tendot"))
+            Command::new(dist("tendot"))
                 .args(["serve", "--native", "off", "--http", ADDRESS, "--data"])
                 .arg(data),
         )?;

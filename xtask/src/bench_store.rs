@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, ensure};
 
 use crate::bench_postgres::Postgres;
+use crate::dist::{build_dist, dist};
 use crate::process::{output, run};
 use crate::root;
 
@@ -32,8 +33,7 @@ pub(crate) fn bench_store(sizes: &[u64]) -> Result<()> {
     let begin = Instant::now();
     let folder = root().join("target/bench/store");
     renew(&folder)?;
-    run(Command::new("cargo").args(["build", "--release", "--package=tendot"]).current_dir(root()))?;
-    run(Command::new("cargo").args(["build", "--release"]).current_dir(root().join("bench")))?;
+    build_dist(&["deposits", "records", "store"])?;
     let is_all = sizes.is_empty();
     let imported = if is_all { IMPORTED } else { sizes.iter().copied().max().unwrap_or(IMPORTED) };
     let mut left_out = Vec::new();
@@ -101,7 +101,7 @@ fn import(folder: &Path, records: u64) -> Result<Measured> {
     };
     let (lines, data) = (folder.join("records.jsonl"), folder.join("tendot"));
     write("lines", &lines)?;
-    let tendot = root().join("target/release/tendot");
+    let tendot = dist("tendot");
     let start = Instant::now();
     let (_, memory) = measure(Command::new(&tendot).arg("import").arg(&lines).arg("--data").arg(&data))?;
     all.insert("tendot-seconds".into(), start.elapsed().as_secs_f64());
@@ -345,7 +345,7 @@ pub(crate) fn number(measured: &Measured, name: &str) -> Result<f64> {
 }
 
 pub(crate) fn program(name: &str) -> Command {
-    Command::new(root().join("bench/target/release").join(name))
+    Command::new(dist(name))
 }
 
 pub(crate) fn renew(folder: &Path) -> Result<()> {

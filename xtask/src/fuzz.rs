@@ -3,10 +3,13 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Mutex;
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result, anyhow, ensure};
+use tendot_testing::{SeededRng, hex};
 
 use crate::process::{install, is_there, output, run};
+use crate::report::Counts;
 use crate::root;
 
 /// What `cargo fuzz` would pass, without the sanitizers, which need another toolchain; the code fuzzed has no
@@ -32,18 +35,16 @@ const TARGETS: [(&str, Seeds); 11] = [
 
 type Seeds = fn() -> Result<Vec<Vec<u8>>>;
 
-/// Runs every target, or one, for so many seconds each, beginning with the cases of the vectors. With a `seed`, every
-/// run tries the same inputs in the same order, as far as it gets: a check of changes must not fail by chance.
-pub(crate) fn fuzz(only: Option<&str>, seconds: u32, seed: Option<u32>) -> Result<()> {
+/// Fuzzes every target, or one, for so many seconds each, two at a time, beginning with the seeds and the corpora.
+pub(crate) fn fuzz(only: Option<&str>, seconds: u32) -> Result<Counts> {
     if let Some(only) = only {
         let names = TARGETS.map(|(name, _)| name);
-        ensure!(names.contains(&only), "there is no fuzz target `{only}`; there are {names:?}");
+        ensure!(names.contains(&only), "unknown fuzz target `{only}`; the targets are {names:?}");
     }
     let programs = build()?;
-    let folder = root().join("fuzz");
-    for (target, seeds) in TARGETS.into_iter().filter(|(target, _)| only.is_none_or(|only| only == *target)) {
-        let seeds =
-            write_seeds(&folder.join("corpus/seeds").join(target), &[seeds()?, kept(target)?].concat())?;
+    for_each_target(only, |target, seeds| {
+        let folder = root().join("fuzz");
+        let seeds = write_inputs(&folder.join("corpus/seeds").join(target), seeds)?;
         let corpus = folder.join("corpus").join(target);
         let artifacts = folder.join("artifacts").join(target);
         fs::create_dir_all(&corpus)?;
@@ -51,28 +52,105 @@ pub(crate) fn fuzz(only: Option<&str>, seconds: u32, seed: Option<u32>) -> Resul
         run(Command::new(programs.join(target))
             .arg(format!("-max_total_time={seconds}"))
             .args(["-timeout=5", "-max_len=4096", "-print_final_stats=1", "-verbosity=0"])
-            .args(seed.map(|seed| format!("-seed={seed}")))
             .arg(format!("-artifact_prefix={}/", artifacts.display()))
             .arg(corpus)
-            .arg(seeds))?;
-    }
-    Ok(())
+            .arg(seeds))
+    })
 }
 
-/// Builds the targets, and tells where they are.
+/// Mutations of each input in [`replay`].
+const MUTATIONS: usize = 8;
+
+/// Runs every target, in the ordinary build, on its seeds, its corpus and mutations of them that are the same in each run.
+pub(crate) fn replay() -> Result<Counts> {
+    let names = TARGETS.map(|(name, _)| name);
+    let bins = names.iter().flat_map(|name| ["--bin", name]);
+    run(Command::new("cargo")
+        .args(["build", "--workspace", "--all-features"])
+        .args(bins)
+        .current_dir(root()))?;
+    for_each_target(None, |target, inputs| {
+        let mut random = SeededRng::new(10);
+        let mut all = inputs.to_vec();
+        for input in inputs {
+            all.extend((0..MUTATIONS).map(|_| {
+                let other = &inputs[random.below(inputs.len())];
+                mutate(input, other, &mut random)
+            }));
+        }
+        let folder = root().join("target/xtask/fuzz").join(target);
+        if folder.exists() {
+            fs::remove_dir_all(&folder)?;
+        }
+        write_inputs(&folder, &all)?;
+        let files = (0..all.len()).map(|number| number.to_string());
+        let output = Command::new(root().join("target/debug").join(target))
+            .args(["-timeout=20", "-verbosity=0"])
+            .args(files)
+            .current_dir(&folder)
+            .output()?;
+        let text = String::from_utf8_lossy(&output.stderr);
+        ensure!(output.status.success(), "fuzz target `{target}` failed in {}:\n{text}", folder.display());
+        Ok(())
+    })
+}
+
+/// Calls `each` with every target, or one, and its inputs; two targets at a time. Returns how many passed.
+fn for_each_target(
+    only: Option<&str>,
+    each: impl Fn(&str, &[Vec<u8>]) -> Result<()> + Sync,
+) -> Result<Counts> {
+    let next = Mutex::new(TARGETS.into_iter().filter(|(target, _)| only.is_none_or(|only| only == *target)));
+    let counts = Mutex::new(Counts::default());
+    let work = || -> Result<()> {
+        loop {
+            let Some((target, seeds)) = next.lock().expect("no panic while it is held").next() else {
+                return Ok(());
+            };
+            each(target, &[seeds()?, saved_corpus(target)?].concat())?;
+            counts.lock().expect("no panic while it is held").passed += 1;
+        }
+    };
+    std::thread::scope(|scope| {
+        let other = scope.spawn(work);
+        work()?;
+        other.join().map_err(|_| anyhow!("a fuzz target panicked"))?
+    })?;
+    Ok(counts.into_inner()?)
+}
+
+/// Flips a bit, cuts, repeats a part, or joins the input with another one.
+fn mutate(input: &[u8], other: &[u8], random: &mut SeededRng) -> Vec<u8> {
+    let mut bytes = input.to_vec();
+    let at = random.below(bytes.len());
+    match random.below(5) {
+        0 if !bytes.is_empty() => bytes[at] ^= 1 << random.below(8),
+        1 if !bytes.is_empty() => bytes[at] = *random.pick(&[0, 1, 0x7f, 0x80, 0xff]),
+        2 => bytes.truncate(at),
+        3 => bytes.extend_from_within(at..),
+        _ => {
+            bytes.truncate(at);
+            bytes.extend_from_slice(&other[random.below(other.len())..]);
+        }
+    }
+    bytes
+}
+
+/// Builds the targets with the coverage counters of libFuzzer; returns their directory.
 fn build() -> Result<PathBuf> {
     if !is_there("c++") {
         install(&["g++"])?;
     }
-    let folder = root().join("fuzz");
     let version = output(Command::new("rustc").arg("-vV"))?;
     let host =
-        version.lines().find_map(|line| line.strip_prefix("host: ")).context("rustc tells its host")?;
+        version.lines().find_map(|line| line.strip_prefix("host: ")).context("no host in rustc -vV")?;
+    let target_dir = root().join("target/fuzz");
     run(Command::new("cargo")
-        .args(["build", "--release", "--target", host])
+        .args(["build", "--profile=fuzz", "--package=tendot-fuzz", "--target", host, "--target-dir"])
+        .arg(&target_dir)
         .env("RUSTFLAGS", FLAGS)
-        .current_dir(&folder))?;
-    Ok(folder.join("target").join(host).join("release"))
+        .current_dir(root()))?;
+    Ok(target_dir.join(host).join("fuzz"))
 }
 
 /// Keeps the inputs that reach most of the code, of those that fuzzing found: the shortest, a line each.
@@ -92,7 +170,7 @@ pub(crate) fn keep(target: &str) -> Result<()> {
     }
     inputs.sort_by(|one, two| one.len().cmp(&two.len()).then_with(|| one.cmp(two)));
     inputs.truncate(KEPT);
-    let lines: String = inputs.iter().map(|input| hex_of_bytes(input) + "\n").collect();
+    let lines: String = inputs.iter().map(|input| hex::encode(input) + "\n").collect();
     fs::create_dir_all(folder.join("corpora"))?;
     Ok(fs::write(folder.join("corpora").join(format!("{target}.hex")), lines)?)
 }
@@ -101,16 +179,16 @@ pub(crate) fn keep(target: &str) -> Result<()> {
 const KEPT: usize = 400;
 
 /// The inputs that are kept.
-fn kept(target: &str) -> Result<Vec<Vec<u8>>> {
+fn saved_corpus(target: &str) -> Result<Vec<Vec<u8>>> {
     let path = root().join("fuzz/corpora").join(format!("{target}.hex"));
     match fs::read_to_string(path) {
-        Ok(lines) => lines.lines().map(bytes_of_hex).collect(),
+        Ok(lines) => Ok(lines.lines().map(hex::decode).collect()),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Vec::new()),
         Err(error) => Err(error.into()),
     }
 }
 
-fn write_seeds(folder: &Path, seeds: &[Vec<u8>]) -> Result<PathBuf> {
+fn write_inputs(folder: &Path, seeds: &[Vec<u8>]) -> Result<PathBuf> {
     fs::create_dir_all(folder)?;
     for (number, seed) in seeds.iter().enumerate() {
         fs::write(folder.join(number.to_string()), seed)?;
@@ -142,7 +220,7 @@ fn message_seeds() -> Result<Vec<Vec<u8>>> {
     let mut seeds = Vec::new();
     for line in vectors("handle-net/native.jsonl")?.lines() {
         let recorded: serde_json::Value = serde_json::from_str(line)?;
-        seeds.push(bytes_of_hex(recorded["hex"].as_str().context("every message has bytes")?)?);
+        seeds.push(hex::decode(recorded["hex"].as_str().context("a message without bytes")?));
     }
     Ok(seeds)
 }
@@ -161,7 +239,7 @@ fn body_seeds() -> Result<Vec<Vec<u8>>> {
 fn value_seeds() -> Result<Vec<Vec<u8>>> {
     let mut seeds = Vec::new();
     for line in vectors("handle-net/encodings.txt")?.lines() {
-        let Some((name, hex)) = line.split_once(' ') else { continue };
+        let Some((name, digits)) = line.split_once(' ') else { continue };
         let value_type = match name {
             "admin" | "admin_legacy" => "HS_ADMIN",
             "vlist" => "HS_VLIST",
@@ -169,7 +247,7 @@ fn value_seeds() -> Result<Vec<Vec<u8>>> {
             "site" => "HS_SITE",
             _ => continue,
         };
-        seeds.push([value_type.as_bytes(), &[0], &bytes_of_hex(hex)?].concat());
+        seeds.push([value_type.as_bytes(), &[0], &hex::decode(digits)].concat());
     }
     for (value_type, text) in TEXTS {
         seeds.push([value_type.as_bytes(), &[0], text.as_bytes()].concat());
@@ -215,20 +293,11 @@ fn replication_seeds() -> Result<Vec<Vec<u8>>> {
     ];
     let mut seeds = Vec::new();
     for stream in streams {
-        seeds.push(bytes_of_hex(&stream.replace(' ', ""))?);
+        seeds.push(hex::decode(&stream));
     }
     seeds.push(br#"{ "a" = ( { "last_txn_id" = "5" "last_timestamp" = "6" } { } ) b = "\"\\\n" }"#.into());
     seeds.push(
         br#"{"replicationServerStates":{"0:a":{"lastTxnId":5,"lastTimestamp":6}},"ownName":"b"}"#.into(),
     );
     Ok(seeds)
-}
-
-fn bytes_of_hex(hex: &str) -> Result<Vec<u8>> {
-    let digits = hex.as_bytes().chunks(2).map(str::from_utf8);
-    digits.map(|pair| Ok(u8::from_str_radix(pair?, 16)?)).collect()
-}
-
-fn hex_of_bytes(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -65,6 +65,11 @@ pub(crate) fn site_key() -> Result<Command> {
     Ok(command)
 }
 
+/// Fetches and compiles the peers, so that nothing has to be installed later.
+pub(crate) fn prepare() -> Result<()> {
+    ["server", "client"].into_iter().try_for_each(|which| peer(which).map(drop))
+}
+
 /// The class path of a peer, ready to be run.
 fn peer(which: &str) -> Result<String> {
     if !is_there("mvn") || !is_there("javac") {

@@ -2,6 +2,7 @@
 
 mod bench;
 mod bench_batches;
+mod bench_compare;
 mod bench_http;
 mod bench_native;
 mod bench_postgres;
@@ -9,12 +10,16 @@ mod bench_postgres_http;
 mod bench_postgres_store;
 mod bench_registry;
 mod bench_store;
+mod dist;
 mod fuzz;
 mod interop;
 mod java;
+mod peers;
 mod postgres_versions;
 mod process;
+mod report;
 mod test;
+mod test_programs;
 mod unicode;
 mod wrk;
 
@@ -23,7 +28,9 @@ use std::path::Path;
 const USAGE: &str = "\
 usage: cargo xtask COMMAND
 
-  test                    everything that CI checks
+  check                   format, clippy, and the unit tests of what changed: about a minute
+  test [--full]           everything that CI checks, about ten minutes; with --full also what takes hours: fuzzing, thousands of
+                          kills, all feature sets, PostgreSQL 16 and 18
   fuzz [TARGET] [SECONDS] fuzz one target or all, each for so many seconds [default: 60]
   fuzz-keep TARGET        keep the inputs that reach most of the code, of those that fuzzing found
   bench                   measure speed against other programs, as ratios
@@ -35,8 +42,10 @@ usage: cargo xtask COMMAND
   bench-http              measure redirects and JSON against nginx and Handle.Net's server
   bench-postgres-http     measure redirects from PostgreSQL against the embedded store, and from two servers against one
   bench-native            measure the native protocol against plain servers and Handle.Net's
-  fail-over               kill the primary of a database under three services, promote a standby, and tell what was lost
-  postgres-versions       test with PostgreSQL 16 and 18, which Debian does not have
+  bench-compare OLD NEW   two builds of tendot against each other: instructions and rates
+  bench-build             time and size of the profiles `release` and `dist`, from an empty target directory
+  failover                kill the primary of a database under three services, promote a standby, and tell what was lost
+  postgres-versions       the tests of PostgreSQL with versions 16 and 18, which Debian does not have
   interop [TENDOT]        have Handle.Net's client ask this program, and its own server, the same
   unicode                 make the table of characters anew";
 
@@ -47,11 +56,13 @@ fn root() -> &'static Path {
 fn main() -> anyhow::Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match arguments.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
-        ["test"] => test::test(),
-        ["fuzz"] => fuzz::fuzz(None, 60, None),
-        ["fuzz", seconds] if seconds.parse::<u32>().is_ok() => fuzz::fuzz(None, seconds.parse()?, None),
-        ["fuzz", target] => fuzz::fuzz(Some(target), 60, None),
-        ["fuzz", target, seconds] => fuzz::fuzz(Some(target), seconds.parse()?, None),
+        ["check"] => test::check(),
+        ["test"] => test::test(false),
+        ["test", "--full"] => test::test(true),
+        ["fuzz"] => fuzz::fuzz(None, 60).map(drop),
+        ["fuzz", seconds] if seconds.parse::<u32>().is_ok() => fuzz::fuzz(None, seconds.parse()?).map(drop),
+        ["fuzz", target] => fuzz::fuzz(Some(target), 60).map(drop),
+        ["fuzz", target, seconds] => fuzz::fuzz(Some(target), seconds.parse()?).map(drop),
         ["fuzz-keep", target] => fuzz::keep(target),
         ["bench"] => bench::bench(),
         ["bench-store", sizes @ ..] => {
@@ -64,11 +75,23 @@ fn main() -> anyhow::Result<()> {
         ["bench-http"] => bench_http::bench_http(),
         ["bench-postgres-http"] => bench_postgres_http::bench_postgres_http(),
         ["bench-native"] => bench_native::bench_native(),
-        ["fail-over"] => test::fail_over(),
-        ["postgres-versions"] => postgres_versions::postgres_versions(),
-        ["interop"] => interop::interop(None),
-        ["interop", tendot] => interop::interop(Some(tendot)),
+        ["bench-compare", old, new] => bench_compare::bench_compare(Path::new(old), Path::new(new)),
+        ["bench-build"] => bench_compare::build_times(),
+        ["failover"] => test::failover(),
+        ["postgres-versions"] => {
+            let report = report::Report::new();
+            postgres_versions::postgres_versions(&report);
+            report.finish()
+        }
+        ["interop"] => interop_alone(None),
+        ["interop", tendot] => interop_alone(Some(Path::new(tendot))),
         ["unicode"] => unicode::unicode(),
         _ => anyhow::bail!("{USAGE}"),
     }
+}
+
+fn interop_alone(tendot: Option<&Path>) -> anyhow::Result<()> {
+    let report = interop::interop(tendot)?;
+    anyhow::ensure!(report.different == 0, "{} responses differ from those of Handle.Net", report.different);
+    Ok(())
 }

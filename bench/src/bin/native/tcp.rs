@@ -36,6 +36,19 @@ pub(crate) fn answer(address: SocketAddr, request: &[u8]) -> io::Result<Vec<u8>>
     Ok(answer)
 }
 
+/// Sends requests one after another on one connection.
+pub(crate) fn each(address: SocketAddr, requests: &[Vec<u8>]) -> io::Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let mut stream = TcpStream::connect(address).await?;
+        stream.set_nodelay(true)?;
+        for request in requests {
+            converse(&mut stream, request).await?;
+        }
+        Ok(())
+    })
+}
+
 pub(crate) fn ask(
     address: SocketAddr,
     requests: &[Vec<u8>],

@@ -15,6 +15,11 @@ pub fn pg_command(name: &str) -> Command {
     command
 }
 
+/// True if nothing has to be installed.
+pub fn is_installed() -> bool {
+    std::env::var_os("TENDOT_TEST_PG_BIN").is_some() || newest_install().is_some()
+}
+
 /// Installs PostgreSQL if it is missing.
 pub fn ensure_installed() {
     bin_dir();

@@ -15,6 +15,6 @@ mod server;
 mod shared;
 
 pub use cluster::PostgresCluster;
-pub use install::{chown_dir, chown_private_file, ensure_installed, pg_command};
+pub use install::{chown_dir, chown_private_file, ensure_installed, is_installed, pg_command};
 pub use server::PostgresServer;
 pub use shared::{SHARED_SERVER, create_database_url, database_from_template, shared_server};

@@ -1,0 +1,59 @@
+//! Other programs that tests talk to: installed in one step, while the first crates compile.
+
+use std::process::Command;
+
+use anyhow::{Context as _, Result};
+
+use crate::java;
+use crate::process::{install, is_there, output, run};
+
+/// Targets that the libraries are checked for.
+pub(crate) const TARGETS: [&str; 2] = ["wasm32-unknown-unknown", "thumbv7m-none-eabi"];
+
+/// Programs, and the Debian packages that have them.
+const PROGRAMS: [(&[&str], &[&str]); 7] = [
+    (&["chromium", "chromedriver"], &["chromium", "chromium-driver"]),
+    (&["nginx"], &["nginx-light"]),
+    (&["curl"], &["curl"]),
+    (&["python3"], &["python3", "python3-venv"]),
+    (&["openssl"], &["openssl"]),
+    (&["mvn", "javac"], &["maven", "openjdk-17-jdk-headless"]),
+    (&["c++"], &["g++"]),
+];
+
+/// Installs everything that is missing: needs root, and Debian or a relative.
+pub(crate) fn install_peers() -> Result<()> {
+    let is_missing = |programs: &[&str]| programs.iter().any(|program| !is_there(program));
+    let mut packages: Vec<&str> = PROGRAMS
+        .iter()
+        .filter(|(programs, _)| is_missing(programs))
+        .flat_map(|(_, packages)| *packages)
+        .copied()
+        .collect();
+    if !tendot_testing::postgres::is_installed() {
+        packages.push("postgresql");
+    }
+    if !packages.is_empty() {
+        install(&packages).with_context(|| {
+            format!("the tests need the Debian packages {packages:?}: run as root, or install them yourself")
+        })?;
+    }
+    java::prepare()
+}
+
+/// Adds the components and targets of the Rust toolchain that are missing.
+pub(crate) fn install_toolchain_parts() -> Result<()> {
+    let installed = output(Command::new("rustup").args(["component", "list", "--installed"]))?;
+    for component in ["clippy", "rustfmt"] {
+        if !installed.lines().any(|line| line.starts_with(component)) {
+            run(Command::new("rustup").args(["component", "add", component]))?;
+        }
+    }
+    let installed = output(Command::new("rustup").args(["target", "list", "--installed"]))?;
+    for target in TARGETS {
+        if !installed.lines().any(|line| line == target) {
+            run(Command::new("rustup").args(["target", "add", target]))?;
+        }
+    }
+    Ok(())
+}

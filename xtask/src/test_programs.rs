@@ -1,0 +1,232 @@
+//! Builds test programs and runs them side by side, each as soon as it is built.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{BufRead as _, BufReader, Seek as _};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::Mutex;
+use std::sync::mpsc::{Receiver, channel};
+use std::time::{Duration, Instant, SystemTime};
+
+use anyhow::{Context as _, Result, bail, ensure};
+use serde_json::Value;
+
+use crate::process::line;
+use crate::report::{Counts, Report};
+use crate::root;
+
+/// Programs that run at the same time: most of their time they wait for servers, disks and each other.
+const PROGRAMS_AT_ONCE: usize = 3;
+
+/// Threads of each program.
+const THREADS: &str = "4";
+
+/// A program that has not finished by then hangs.
+const PROGRAM_TIMEOUT: Duration = Duration::from_secs(1200);
+
+/// Which tests are built and how their programs are run.
+pub(crate) struct TestRun<'a> {
+    /// Arguments of `cargo test`, without `--no-run`.
+    pub(crate) cargo: &'a [&'a str],
+    /// Arguments of each program.
+    pub(crate) arguments: &'a [&'a str],
+    /// Environment of each program, known when the first one is built.
+    pub(crate) environment: &'a (dyn Fn() -> Vec<(String, String)> + Sync),
+    /// Skip programs that have passed since they were built.
+    pub(crate) is_incremental: bool,
+    /// Prefix of the rows in the table.
+    pub(crate) label: &'a str,
+}
+
+#[derive(Clone)]
+struct Program {
+    name: String,
+    package: PathBuf,
+    path: PathBuf,
+}
+
+impl TestRun<'_> {
+    /// Builds and runs the programs, and calls `after_build` while they still run; a row in the report for the build, and one
+    /// for each program.
+    pub(crate) fn run(&self, report: &Report, after_build: impl FnOnce()) {
+        let (sender, receiver) = channel();
+        let receiver = &Mutex::new(receiver);
+        std::thread::scope(|scope| {
+            for _ in 0..PROGRAMS_AT_ONCE {
+                scope.spawn(move || self.run_programs(receiver, report));
+            }
+            report.step(&format!("{}build", self.label), || {
+                let result = build(self.cargo, |program| drop(sender.send(program)));
+                drop(sender);
+                result.map(|()| Counts::default())
+            });
+            after_build();
+        });
+    }
+
+    fn run_programs(&self, programs: &Mutex<Receiver<Program>>, report: &Report) {
+        loop {
+            let next = programs.lock().expect("no panic while it is held").recv();
+            let Ok(program) = next else { return };
+            if self.is_incremental && has_passed(&program.path) {
+                continue;
+            }
+            report.step(&format!("{}{}", self.label, program.name), || {
+                let counts = self.run_program(&program)?;
+                if counts.failed == 0 && self.is_incremental {
+                    remember_passed(&program.path)?;
+                }
+                Ok(counts)
+            });
+        }
+    }
+
+    #[allow(clippy::print_stderr, reason = "the output of failed tests is what the command is for")]
+    fn run_program(&self, program: &Program) -> Result<Counts> {
+        let logs = root().join("target/xtask/logs");
+        fs::create_dir_all(&logs)?;
+        let log_path = logs.join(format!("{}{}.log", self.label, program.name).replace(['/', ' '], "-"));
+        let mut log = File::options().create(true).truncate(true).read(true).write(true).open(&log_path)?;
+        let mut command = Command::new(&program.path);
+        command
+            .args(self.arguments)
+            .current_dir(&program.package)
+            .env("CARGO_MANIFEST_DIR", &program.package)
+            .envs((self.environment)())
+            .stdin(Stdio::null())
+            .stdout(log.try_clone()?)
+            .stderr(log.try_clone()?);
+        if std::env::var_os("RUST_TEST_THREADS").is_none() {
+            command.env("RUST_TEST_THREADS", THREADS);
+        }
+        let start = Instant::now();
+        let mut process = command.spawn().with_context(|| format!("`{}`", line(&command)))?;
+        let is_success = wait(&mut process, PROGRAM_TIMEOUT)?;
+        log.rewind()?;
+        let mut output = String::new();
+        for text in BufReader::new(log).split(b'\n') {
+            output += &String::from_utf8_lossy(&text?);
+            output.push('\n');
+        }
+        let mut counts = result_line(&output).unwrap_or_default();
+        if !is_success {
+            counts.failed = counts.failed.max(1);
+            let begin = output.find("\nfailures:\n").unwrap_or(0);
+            eprintln!(
+                "{}\n{} failed; all of its output: {}",
+                &output[begin..],
+                program.name,
+                log_path.display()
+            );
+        }
+        eprintln!(
+            "{:<40} {:>5} passed {:>3} failed {:>6.1} s",
+            format!("{}{}", self.label, program.name),
+            counts.passed,
+            counts.failed,
+            start.elapsed().as_secs_f64()
+        );
+        Ok(counts)
+    }
+}
+
+/// Builds with `cargo test --no-run` and reports each test program as soon as it is there.
+fn build(arguments: &[&str], mut built: impl FnMut(Program)) -> Result<()> {
+    let mut command = Command::new("cargo");
+    command.arg("test").args(arguments).args(["--no-run", "--message-format=json-render-diagnostics"]);
+    let mut process = command.current_dir(root()).stdout(Stdio::piped()).spawn()?;
+    for text in BufReader::new(process.stdout.take().context("no stdout")?).lines() {
+        let message: Value = serde_json::from_str(&text?)?;
+        if message["profile"]["test"] == true
+            && let Some(path) = message["executable"].as_str()
+        {
+            let manifest = Path::new(message["manifest_path"].as_str().context("no manifest")?);
+            let package = manifest.parent().context("a manifest is in a directory")?.to_owned();
+            let name =
+                package.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
+            let kind = message["target"]["kind"][0].as_str().unwrap_or_default();
+            let target = message["target"]["name"].as_str().unwrap_or_default();
+            let name = if kind == "test" { format!("{name} {target}") } else { format!("{name} ({kind})") };
+            built(Program { name, package, path: path.into() });
+        }
+    }
+    ensure!(process.wait()?.success(), "`{}` failed", line(&command));
+    Ok(())
+}
+
+/// Runs the documentation tests.
+pub(crate) fn documentation_tests(arguments: &[&str]) -> Result<Counts> {
+    let mut command = Command::new("cargo");
+    command.args(["test", "--doc"]).args(arguments).current_dir(root());
+    let output = command.stderr(Stdio::inherit()).output()?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let mut total = Counts::default();
+    for counts in text.lines().filter_map(parse_result) {
+        total.passed += counts.passed;
+        total.failed += counts.failed;
+    }
+    if !output.status.success() {
+        bail!("{text}\n`{}` failed", line(&command));
+    }
+    Ok(total)
+}
+
+/// The last line of a program's output that has the counts.
+fn result_line(output: &str) -> Option<Counts> {
+    output.lines().rev().find_map(parse_result)
+}
+
+/// `test result: ok. 12 passed; 0 failed; …`
+fn parse_result(line: &str) -> Option<Counts> {
+    let mut words = line.strip_prefix("test result: ")?.split_whitespace().skip(1);
+    let mut number = |unit: &str| {
+        let number = words.next()?.parse().ok()?;
+        (words.next()? == unit).then_some(number)
+    };
+    Some(Counts { passed: number("passed;")?, failed: number("failed;")? })
+}
+
+fn wait(process: &mut Child, timeout: Duration) -> Result<bool> {
+    let deadline = Instant::now() + timeout;
+    loop {
+        if let Some(status) = process.try_wait()? {
+            return Ok(status.success());
+        }
+        if Instant::now() > deadline {
+            process.kill()?;
+            process.wait()?;
+            return Ok(false);
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Programs that passed, with the time they were built at.
+fn passed_programs() -> BTreeMap<String, u128> {
+    let file = fs::read(root().join("target/xtask/passed.json")).unwrap_or_default();
+    let Ok(Value::Object(entries)) = serde_json::from_slice(&file) else { return BTreeMap::new() };
+    entries.into_iter().filter_map(|(path, time)| Some((path, time.as_str()?.parse().ok()?))).collect()
+}
+
+fn build_time(program: &Path) -> Option<u128> {
+    let modified = fs::metadata(program).ok()?.modified().ok()?;
+    Some(modified.duration_since(SystemTime::UNIX_EPOCH).ok()?.as_nanos())
+}
+
+fn has_passed(program: &Path) -> bool {
+    let time = build_time(program);
+    time.is_some() && passed_programs().get(&program.display().to_string()).copied() == time
+}
+
+fn remember_passed(program: &Path) -> Result<()> {
+    static LOCK: Mutex<()> = Mutex::new(());
+    let _guard = LOCK.lock();
+    let mut passed = passed_programs();
+    if let Some(time) = build_time(program) {
+        passed.insert(program.display().to_string(), time);
+    }
+    let entries = passed.into_iter().map(|(path, time)| (path, Value::String(time.to_string()))).collect();
+    fs::create_dir_all(root().join("target/xtask"))?;
+    Ok(fs::write(root().join("target/xtask/passed.json"), Value::Object(entries).to_string())?)
+}
