@@ -179,7 +179,7 @@ fn administer(root_file: &Path) -> Result<()> {
     let key = private_key();
     for identity in [["300:0.NA/10.5555", &key, "all"], ["301:10.5555/ADMIN", "secret:opensesame", "names"]] {
         run(Command::new("cargo")
-            .args(["run", "--quiet", "-p", "tendot-client", "--example", "administer", "--"])
+            .args(["run", "--quiet", "-p", "tendot-client", "--example", "admin_operations", "--"])
             .arg(root_file)
             .arg("10.5555")
             .args(identity)

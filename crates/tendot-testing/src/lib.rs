@@ -13,6 +13,7 @@
 //! - [`http`]: an HTTP/1.1 client that sends exactly what a test writes
 //! - [`ServerProcess`]: a server program, killed on drop
 //! - [`postgres`]: PostgreSQL servers, clusters and databases
+//! - `handle_keys`, `handle_server`: keys of the recorded Handle.Net server, Handle servers in the test process
 //!
 //! Every failure panics, because it ends the test.
 
@@ -23,6 +24,8 @@ mod directory;
 mod extent;
 #[cfg(feature = "handle")]
 pub mod handle_keys;
+#[cfg(feature = "handle")]
+pub mod handle_server;
 pub mod hex;
 pub mod http;
 mod packages;

@@ -5,7 +5,7 @@ use tendot_proto::auth::{
     Answer, ChallengeLimits, ChallengeTable, Policy, SessionAnswer, SessionLimits, SessionTable,
 };
 use tendot_proto::crypto::{AwsLc, SigningKey, SystemRandom};
-use tendot_proto::endpoint::{Endpoint, Incoming, Reason, Sealing, Transport as Door};
+use tendot_proto::endpoint::{Endpoint, Incoming, Reason, Sealing};
 use tendot_proto::message::KeyExchangeMode;
 use tendot_proto::record::{PublicKey, Transport};
 use tendot_proto::wire::List;
@@ -14,92 +14,111 @@ use tendot_proto::{
     Value, Work, limits,
 };
 
-use super::now;
+use super::{ServerTransport, now};
+use crate::handle_keys;
 
-/// The rules of a small server: everybody may read what is public, and who proves to have a key may do everything.
-pub struct Service {
+/// A small handle service built from `tendot-proto`: public values are readable without authentication, and whoever authenticates
+/// with a key in one of the records may do everything.
+pub struct TestHandleService {
+    /// Records by handle, in upper case.
     pub records: BTreeMap<Vec<u8>, Vec<Value<'static>>>,
+    /// Homed prefixes.
     pub homed: BTreeSet<Vec<u8>>,
-    /// What it refers to, instead of answering.
-    pub refers: Option<(ResponseCode, Vec<u8>, Vec<Value<'static>>)>,
-    /// The code that all is answered with.
-    pub code: Option<ResponseCode>,
-    /// Requests as they came: how, and from where.
-    pub heard: Vec<(Transport, SocketAddr)>,
-    /// Operations, and whether they came encrypted.
-    pub done: Vec<(Opcode, bool)>,
+    /// The referral with which every request is answered: code, handle and values.
+    pub referral: Option<(ResponseCode, Vec<u8>, Vec<Value<'static>>)>,
+    /// The response code with which every request is answered.
+    pub forced_code: Option<ResponseCode>,
+    /// Requests received: transport and client address.
+    pub requests: Vec<(Transport, SocketAddr)>,
+    /// Operations received, and whether they were encrypted.
+    pub operations: Vec<(Opcode, bool)>,
+    /// Serial number and role of the site.
     pub endpoint: Endpoint,
+    /// Responses are signed if the client asks for it.
     pub is_signing: bool,
-    /// Gives everybody what not everybody may read.
-    pub is_talkative: bool,
-    /// Seconds that its clock is behind.
-    pub behind: u64,
-    key_file: &'static str,
+    /// Private values are returned without authentication.
+    pub leaks_private_values: bool,
+    /// Seconds by which its clock is behind.
+    pub clock_lag_secs: u64,
+    public_key: PublicKey<'static>,
     challenges: ChallengeTable,
     sessions: SessionTable,
     key: Box<dyn SigningKey>,
 }
 
-impl Service {
+impl Default for TestHandleService {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl TestHandleService {
+    /// A service without records, with the key `privkey.bin`.
     pub fn new() -> Self {
-        Self::with_key("priv")
+        Self::with_keys("privkey.bin", "pubkey.bin")
     }
 
-    /// With another key: `priv`, or `admpriv`.
-    pub fn with_key(key: &'static str) -> Self {
-        let (private, public) = match key {
-            "priv" => ("privkey.bin", "pubkey.bin"),
-            _ => ("admpriv.bin", "admpub.bin"),
-        };
+    /// A service with the key `admpriv.bin`.
+    pub fn with_other_key() -> Self {
+        Self::with_keys("admpriv.bin", "admpub.bin")
+    }
+
+    fn with_keys(private: &str, public: &str) -> Self {
         Self {
             records: BTreeMap::new(),
             homed: BTreeSet::new(),
-            refers: None,
-            code: None,
-            heard: Vec::new(),
-            done: Vec::new(),
+            referral: None,
+            forced_code: None,
+            requests: Vec::new(),
+            operations: Vec::new(),
             endpoint: Endpoint { site_serial: 1, primary: true },
             is_signing: true,
-            is_talkative: false,
-            behind: 0,
-            key_file: public,
+            leaks_private_values: false,
+            clock_lag_secs: 0,
+            public_key: handle_keys::public_key(public),
             challenges: ChallengeTable::new(ChallengeLimits::default(), Policy::default()),
             sessions: SessionTable::new(SessionLimits::default()),
-            key: super::private_key(private).signing_key(&AwsLc).unwrap(),
+            key: handle_keys::private_key(private).signing_key(&AwsLc).unwrap(),
         }
     }
 
-    pub fn with(mut self, handle: &str, values: Vec<Value<'static>>) -> Self {
+    /// Adds a record.
+    #[must_use]
+    pub fn with_record(mut self, handle: &str, values: Vec<Value<'static>>) -> Self {
         self.records.insert(Handle::from(handle).folded().into_owned(), values);
         self
     }
 
-    /// A record of one link.
-    pub fn with_link(self, handle: &str, link: &str) -> Self {
-        self.with(handle, vec![Value::new(1, "URL", link.to_owned())])
+    /// Adds a record with one URL, at index 1.
+    #[must_use]
+    pub fn with_url(self, handle: &str, url: &str) -> Self {
+        self.with_record(handle, vec![Value::new(1, "URL", url.to_owned())])
     }
 
+    /// The public key of the server.
     pub fn public_key(&self) -> PublicKey<'static> {
-        super::public_key(self.key_file)
+        self.public_key.clone()
     }
 
-    pub fn sessions(&self) -> usize {
+    /// The number of open sessions.
+    pub fn session_count(&self) -> usize {
         self.sessions.len()
     }
 
-    /// Forgets all sessions, as if it had been started anew.
+    /// Forgets all sessions, as a restart would.
     pub fn forget_sessions(&mut self) {
         self.sessions = SessionTable::new(SessionLimits::default());
     }
 
+    /// The transports of the requests received, in order.
     pub fn transports(&self) -> Vec<Transport> {
-        self.heard.iter().map(|(transport, _)| *transport).collect()
+        self.requests.iter().map(|(transport, _)| *transport).collect()
     }
 
-    /// The messages of the answer.
-    pub fn answer(&mut self, bytes: &[u8], door: Door) -> Vec<Vec<u8>> {
+    /// The messages of the response to a request.
+    pub fn respond(&mut self, bytes: &[u8], transport: ServerTransport) -> Vec<Vec<u8>> {
         let mut now = now();
-        now.unix -= self.behind;
+        now.unix -= self.clock_lag_secs;
         let Ok(envelope) = Envelope::from_bytes(bytes) else { return Vec::new() };
         let mut work = Work::REQUEST;
         let opened;
@@ -109,71 +128,72 @@ impl Service {
         if encrypted {
             match self.sessions.open(bytes, is_challenged, now, &AwsLc, &mut work) {
                 Ok((plain, _)) => opened = plain,
-                Err(error) => return self.refuse(envelope, Reason::Session(error)),
+                Err(error) => return self.error_response(envelope, Reason::Session(error)),
             }
             bytes = &opened;
         }
-        let incoming = match self.endpoint.read(bytes, door, now) {
+        let incoming = match self.endpoint.read(bytes, transport, now) {
             Ok(incoming) => incoming,
             Err(refusal) => return refusal.response().map(Into::into).into_iter().collect(),
         };
-        self.done.push((incoming.message.header.opcode, encrypted));
+        self.operations.push((incoming.message.header.opcode, encrypted));
         let opcode = incoming.message.header.opcode;
-        let is_answer = opcode == Opcode::CHALLENGE_RESPONSE && !self.sessions.contains(envelope.session_id);
+        let is_challenge_response =
+            opcode == Opcode::CHALLENGE_RESPONSE && !self.sessions.contains(envelope.session_id);
         if envelope.session_id != 0
             && !encrypted
-            && !is_answer
+            && !is_challenge_response
             && let Err(error) = self.sessions.verify(&incoming.parts, is_challenged, now, &AwsLc, &mut work)
         {
-            return self.refuse(envelope, Reason::Session(error));
+            return self.error_response(envelope, Reason::Session(error));
         }
         let mut incoming = incoming;
         match Answer::of(&incoming.request) {
-            Some(answer) => self.prove(incoming, &answer),
-            None => self.carry_out(&mut incoming, false),
+            Some(answer) => self.authenticate(incoming, &answer),
+            None => self.execute(&mut incoming, false),
         }
     }
 
-    fn refuse(&self, envelope: Envelope, reason: Reason) -> Vec<Vec<u8>> {
+    fn error_response(&self, envelope: Envelope, reason: Reason) -> Vec<Vec<u8>> {
         self.endpoint.refuse(envelope, None, reason, now()).response().map(Into::into).into_iter().collect()
     }
 
-    fn prove(&mut self, mut incoming: Incoming<'_>, answer: &Answer<'_>) -> Vec<Vec<u8>> {
+    fn authenticate(&mut self, mut incoming: Incoming<'_>, answer: &Answer<'_>) -> Vec<Vec<u8>> {
         let taken = self.challenges.take(incoming.message.envelope.session_id, now());
-        let proved = taken.and_then(|pending| {
+        let proven = taken.and_then(|pending| {
             let values = self.records.get(&*answer.key_handle.folded()).cloned().unwrap_or_default();
             let index = pending.verify(answer, &values, &Policy::default(), &AwsLc, &mut incoming.work)?;
             Ok((pending, Reference::new(index, answer.key_handle.as_bytes().to_vec())))
         });
-        match proved {
+        match proven {
             Ok((pending, identity)) => {
                 self.sessions.authenticate(pending.id(), &identity);
                 let request = self.endpoint.read(pending.request(), incoming.transport, now()).unwrap();
-                self.carry_out(&mut request.proved_by(incoming), true)
+                self.execute(&mut request.proved_by(incoming), true)
             }
             Err(error) => {
                 let text = error.to_string();
                 let failed = Outcome::Failed { message: Some(text.as_bytes()) };
                 let response = incoming.respond(error.response_code(), failed);
-                vec![self.send(&mut incoming, response)]
+                vec![self.seal(&mut incoming, response)]
             }
         }
     }
 
-    fn carry_out(&mut self, incoming: &mut Incoming<'_>, is_known: bool) -> Vec<Vec<u8>> {
+    fn execute(&mut self, incoming: &mut Incoming<'_>, is_authenticated: bool) -> Vec<Vec<u8>> {
         let session = incoming.session_id;
-        let proved = self.sessions.get_mut(session).is_some_and(|session| session.authenticated().is_some());
+        let proven = self.sessions.get_mut(session).is_some_and(|session| session.authenticated().is_some());
         let opcode = incoming.message.header.opcode;
-        if let Some(code) = self.code {
-            let response = incoming.respond(code, Outcome::Failed { message: Some(b"as told") });
-            return vec![self.send(incoming, response)];
+        if let Some(code) = self.forced_code {
+            let response = incoming.respond(code, Outcome::Failed { message: Some(b"forced code") });
+            return vec![self.seal(incoming, response)];
         }
-        if let Some((code, handle, values)) = self.refers.clone() {
+        if let Some((code, handle, values)) = self.referral.clone() {
             let values = Some(List::from(&values[..])).filter(|values| !values.is_empty());
             let response = incoming.respond(code, Outcome::Referral { handle: Handle::new(&handle), values });
-            return vec![self.send(incoming, response)];
+            return vec![self.seal(incoming, response)];
         }
-        if opcode.is_administration() && !is_known && !proved {
+        if opcode.is_administration() && !is_authenticated && !proven {
             return vec![self.challenge(incoming)];
         }
         if matches!(opcode, Opcode::LIST_HANDLES | Opcode::LIST_HOMED_PREFIXES) {
@@ -182,14 +202,14 @@ impl Service {
         let mut texts = Vec::new();
         let request = incoming.request;
         if let Request::Resolve { handle, indexes, types } = request {
-            return self.resolve(incoming, handle, indexes, types, is_known || proved);
+            return self.resolve(incoming, handle, indexes, types, is_authenticated || proven);
         }
         if let Request::SessionSetup(setup) = request {
-            return vec![self.set_up(incoming, &setup)];
+            return vec![self.set_up_session(incoming, &setup)];
         }
-        let (code, outcome) = self.change(opcode, &request, incoming.message.header.flags, &mut texts);
+        let (code, outcome) = self.apply_change(opcode, &request, incoming.message.header.flags, &mut texts);
         let response = incoming.respond(code, outcome);
-        let response = self.send(incoming, response);
+        let response = self.seal(incoming, response);
         if opcode == Opcode::SESSION_TERMINATE {
             self.sessions.remove(session);
         }
@@ -202,26 +222,27 @@ impl Service {
         handle: Handle<'_>,
         indexes: List<'_, u32>,
         types: List<'_, &[u8]>,
-        is_known: bool,
+        is_authenticated: bool,
     ) -> Vec<Vec<u8>> {
         let failed = Outcome::Failed { message: Some(b"") };
         let Some(values) = self.records.get(&*handle.folded()).cloned() else {
             let response = incoming.respond(ResponseCode::HANDLE_NOT_FOUND, failed);
-            return vec![self.send(incoming, response)];
+            return vec![self.seal(incoming, response)];
         };
-        let public_only = incoming.message.header.flags.has(OpFlags::PUBLIC_ONLY) && !self.is_talkative;
+        let public_only =
+            incoming.message.header.flags.has(OpFlags::PUBLIC_ONLY) && !self.leaks_private_values;
         let all = indexes.is_empty() && types.is_empty();
-        let is_asked = |value: &Value<'_>| {
+        let is_requested = |value: &Value<'_>| {
             all || indexes.iter().any(|index| index == value.index)
-                || types.iter().any(|asked| value.is_selected_by(asked))
+                || types.iter().any(|requested| value.is_selected_by(requested))
         };
         let selected: Vec<Value<'_>> = values
             .into_iter()
-            .filter(|value| is_asked(value) && (!public_only || value.permissions.is_public()))
+            .filter(|value| is_requested(value) && (!public_only || value.permissions.is_public()))
             .collect();
         let in_session = self.sessions.contains(incoming.session_id);
         let has_secrets = selected.iter().any(|value| !value.permissions.is_public());
-        if !public_only && !is_known && !self.is_talkative && (in_session || has_secrets) {
+        if !public_only && !is_authenticated && !self.leaks_private_values && (in_session || has_secrets) {
             return vec![self.challenge(incoming)];
         }
         let (code, outcome) = match &selected[..] {
@@ -229,10 +250,10 @@ impl Service {
             selected => (ResponseCode::SUCCESS, Outcome::Resolved { handle, values: List::from(selected) }),
         };
         let response = incoming.respond(code, outcome);
-        vec![self.send(incoming, response)]
+        vec![self.seal(incoming, response)]
     }
 
-    fn change<'r>(
+    fn apply_change<'r>(
         &mut self,
         opcode: Opcode,
         request: &Request<'r>,
@@ -240,7 +261,7 @@ impl Service {
         minted: &'r mut Vec<u8>,
     ) -> (ResponseCode, Outcome<'r>) {
         let done = (ResponseCode::SUCCESS, Outcome::Done);
-        let failed = |code| (code, Outcome::Failed { message: Some(&b"no"[..]) });
+        let failed = |code| (code, Outcome::Failed { message: Some(&b"failed"[..]) });
         match *request {
             Request::Values { handle, values } => {
                 let mut name = handle.as_bytes().to_vec();
@@ -296,7 +317,7 @@ impl Service {
         }
     }
 
-    /// Names, in as many messages as they need.
+    /// A list of handles, in as many messages as it needs.
     fn list(&mut self, incoming: &mut Incoming<'_>) -> Vec<Vec<u8>> {
         let names: Vec<Vec<u8>> = match incoming.request {
             Request::Named { handle } => {
@@ -319,12 +340,12 @@ impl Service {
             if number < last {
                 response.header.flags = response.header.flags.with(OpFlags::CONTINUOUS);
             }
-            sent.push(self.send(incoming, response));
+            sent.push(self.seal(incoming, response));
         }
         sent
     }
 
-    fn set_up(
+    fn set_up_session(
         &mut self,
         incoming: &mut Incoming<'_>,
         setup: &tendot_proto::message::SessionSetup<'_>,
@@ -340,7 +361,7 @@ impl Service {
         let outcome = Outcome::Session { mode: KeyExchangeMode::DIFFIE_HELLMAN, data: &data };
         let mut response = incoming.respond(ResponseCode::SUCCESS, outcome);
         response.envelope.session_id = id;
-        self.send(incoming, response)
+        self.seal(incoming, response)
     }
 
     fn challenge(&mut self, incoming: &mut Incoming<'_>) -> Vec<u8> {
@@ -350,10 +371,10 @@ impl Service {
         let issued = self.challenges.issue(&request, now(), &AwsLc, &mut SystemRandom, work, taken);
         let challenge = incoming_challenge(issued.unwrap(), incoming);
         let challenge = Message::from_bytes(&challenge).unwrap();
-        self.send(incoming, challenge)
+        self.seal(incoming, challenge)
     }
 
-    fn send(&mut self, incoming: &mut Incoming<'_>, response: Message<'_>) -> Vec<u8> {
+    fn seal(&mut self, incoming: &mut Incoming<'_>, response: Message<'_>) -> Vec<u8> {
         let session = self.sessions.get_mut(incoming.session_id).map(|session| session.session());
         let mut sealing = Sealing {
             crypto: &AwsLc,

@@ -1,8 +1,8 @@
 //! Does all that an administrator can do at a server, in every way, and tells what came of it.
 //!
 //! ```console
-//! $ cargo run -p tendot-client --example administer -- siteinfo.json 10.5555 300:0.NA/10.5555 admpriv.bin all
-//! $ cargo run -p tendot-client --example administer -- siteinfo.json 10.5555 301:0.NA/10.5555 secret:… names
+//! $ cargo run -p tendot-client --example admin_operations -- siteinfo.json 10.5555 300:0.NA/10.5555 admpriv.bin all
+//! $ cargo run -p tendot-client --example admin_operations -- siteinfo.json 10.5555 301:0.NA/10.5555 secret:… names
 //! ```
 //!
 //! The identity has to have all rights under the prefix, and may home prefixes if it is to do `all`. Names that it creates are deleted again.
