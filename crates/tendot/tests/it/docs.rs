@@ -149,7 +149,7 @@ fn is_like(expected: &str, line: &str) -> bool {
 fn registry_tutorial(store: StoreKind) {
     // A test has ports of its own.
     let [http, native] = [(), ()].map(|()| format!("127.0.0.1:{}", free_port()));
-    let page = std::fs::read_to_string(workspace_workspace_root().join("docs/registry.md")).unwrap();
+    let page = std::fs::read_to_string(workspace_root().join("docs/registry.md")).unwrap();
     let page = page.replace("127.0.0.1:8080", &http).replace("127.0.0.1:2641", &native);
     let mut variables = vec![("TENDOT_HTTP_ADDRESS", &*http), ("TENDOT_NATIVE_ADDRESS", &*native)];
     if store == StoreKind::Postgres {
@@ -175,8 +175,7 @@ impl Drop for PostgresServers<'_> {
 
 #[test]
 fn postgresql_tutorial() {
-    let mut page =
-        std::fs::read_to_string(workspace_workspace_root().join("docs/operating-postgresql.md")).unwrap();
+    let mut page = std::fs::read_to_string(workspace_root().join("docs/operating-postgresql.md")).unwrap();
     for port in ["5431", "5432", "5433", "8081", "8082", "8083"] {
         page = page.replace(port, &free_port().to_string());
     }

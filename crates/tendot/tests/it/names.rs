@@ -7,7 +7,7 @@ use std::io::{Read as _, Write as _};
 use std::os::unix::ffi::OsStrExt as _;
 use std::process::{Output, Stdio};
 
-use tendot_testing::{peak_memory, ram_dir, repetitions, wait_until};
+use tendot_testing::{peak_memory, ram_dir, repetitions};
 
 use crate::support::{TestDir, output_with_input, tendot};
 

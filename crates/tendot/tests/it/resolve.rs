@@ -14,7 +14,8 @@ use tendot_proto::bootstrap::write_root_info;
 use tendot_proto::crypto::AwsLc;
 use tendot_proto::record::{Interface, InterfaceKind, Site, Transport};
 use tendot_proto::{Handle, ResponseCode, Value, Work};
-use tendot_testing::{conformance, free_port};
+use tendot_testing::handle_server::{TestHandleServer, TestHandleService, site_value};
+use tendot_testing::{block_on, conformance, free_port};
 
 use crate::support::{TestDir, TestServer, tendot, text_output};
 
@@ -24,19 +25,9 @@ fn handle_net(file: &str) -> PathBuf {
     conformance("vectors/handle-net").join(file)
 }
 
-#[path = "../../../tendot-client/tests/peer/mod.rs"]
-mod peer;
-use peer::service::Service as HandleService;
-use peer::{Peer as HandleServer, site_value};
-
-fn service() -> HandleService {
+fn service() -> TestHandleService {
     let values = vec![Value::new(1, "URL", URL), Value::new(2, "DESC", "a\u{202e}b")];
-    HandleService::new().with("10.1000/182", values)
-}
-
-/// Serves the handle servers of a test meanwhile.
-fn runtime() -> tokio::runtime::Runtime {
-    tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap()
+    TestHandleService::new().with_record("10.1000/182", values)
 }
 
 /// Exit code, standard output and standard error.
@@ -47,13 +38,12 @@ fn resolve(arguments: &[&str]) -> (i32, String, String) {
 
 #[test]
 fn resolves_at_one_server() {
-    let runtime = runtime();
-    let peer = runtime.block_on(HandleServer::start(service()));
-    let server = format!("hdl://{}", peer.address);
+    let handle_server = block_on(TestHandleServer::start(service()));
+    let server = format!("hdl://{}", handle_server.address);
     let (code, stdout, stderr) = resolve(&["--server", &server, "https://doi.org/10.1000%2F182"]);
     let stdout: Vec<&str> = stdout.lines().collect();
     assert_eq!((code, stderr.as_str(), stdout[0]), (0, "", "10.1000/182"));
-    assert!(stdout[1].starts_with(&format!("  from {} over UDP, ", peer.address)), "{}", stdout[1]);
+    assert!(stdout[1].starts_with(&format!("  from {} over UDP, ", handle_server.address)), "{}", stdout[1]);
     assert_eq!(stdout[2..], ["    1 URL https://example.org/182", "    2 DESC a\\u{202e}b"]);
 
     let (code, stdout, _) = resolve(&["--server", &server, "--json", "--tcp", "--index", "2", "10.1000/182"]);
@@ -62,7 +52,7 @@ fn resolves_at_one_server() {
     assert_eq!((&stdout["handle"], &stdout["values"][0]["index"]), (&"10.1000/182".into(), &2.into()));
     assert_eq!(
         (&stdout["from"], stdout["values"].as_array().unwrap().len()),
-        (&peer.address.to_string().into(), 1)
+        (&handle_server.address.to_string().into(), 1)
     );
 
     let key = handle_net("pubkey.bin");
@@ -79,9 +69,8 @@ fn resolves_at_one_server() {
 
 #[test]
 fn not_found() {
-    let runtime = runtime();
-    let peer = runtime.block_on(HandleServer::start(service()));
-    let server = format!("hdl://{}", peer.address);
+    let handle_server = block_on(TestHandleServer::start(service()));
+    let server = format!("hdl://{}", handle_server.address);
     let (code, stdout, stderr) = resolve(&["--server", &server, "10.1000/nope"]);
     assert_eq!((code, stdout.as_str()), (1, ""));
     assert!(
@@ -98,7 +87,7 @@ fn not_found() {
     let (code, _, stderr) = resolve(&["--server", &server, "--type", "EMAIL", "10.1000/182"]);
     assert_eq!(code, 1);
     assert!(stderr.contains("has no such value"), "{stderr}");
-    peer.service().code = Some(ResponseCode::SERVER_NOT_RESPONSIBLE);
+    handle_server.service().forced_code = Some(ResponseCode::SERVER_NOT_RESPONSIBLE);
     let (code, _, stderr) = resolve(&["--server", &server, "10.1000/182"]);
     assert_eq!(code, 2);
     assert!(stderr.contains("are not kept there (code 301)") && stderr.contains("hint: "), "{stderr}");
@@ -106,10 +95,10 @@ fn not_found() {
 
 #[test]
 fn resolves_from_root() {
-    let runtime = runtime();
-    let responsible = runtime.block_on(HandleServer::start(service()));
+    let responsible = block_on(TestHandleServer::start(service()));
     let prefix = vec![site_value(1, &responsible.site())];
-    let root = runtime.block_on(HandleServer::start(HandleService::new().with("0.NA/10.1000", prefix)));
+    let root =
+        block_on(TestHandleServer::start(TestHandleService::new().with_record("0.NA/10.1000", prefix)));
     let dir = TestDir::new();
     let file = &*dir.write("root_info", write_root_info(&[site_value(1, &root.site())]));
     for extra in [&[][..], &["--certified"], &["--auth"], &["--udp"], &["--tcp"]] {
@@ -155,10 +144,9 @@ fn resolves_and_administers_over_https() {
     let port = u32::from(address.port());
     site.servers[0].interfaces =
         vec![Interface { kind: InterfaceKind::BOTH, transport: Transport::HTTPS, port }];
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let resolve = |site: &Site<'static>| {
         let config = Root::of(site.clone()).config_for(Handle::from("10.5555/ONE"));
-        runtime.block_on(Native::new(config).resolve("10.5555/ONE", &Query::default()))
+        block_on(Native::new(config).resolve("10.5555/ONE", &Query::default()))
     };
     let resolution = resolve(&site).unwrap();
     assert_eq!(resolution.from.unwrap().transport, Transport::HTTPS);
@@ -167,7 +155,7 @@ fn resolves_and_administers_over_https() {
         let peer = Peer::of(&Root::of(site.clone()), name).unwrap();
         let identity = Identity::with_secret_key(301, "10.5555/ADMIN", b"opensesame");
         let mut admin = Administrator::new(peer, identity);
-        runtime.block_on(admin.create(name, &[Value::new(1, "URL", "https://example.org/")]))
+        block_on(admin.create(name, &[Value::new(1, "URL", "https://example.org/")]))
     };
     administer(&site, "10.5555/HTTPS").unwrap();
 
