@@ -9,7 +9,7 @@ use std::sync::mpsc::channel;
 use std::thread;
 
 use serde_json::{Value as Json, json};
-use tendot_testing::WAIT_TIMEOUT;
+use tendot_testing::{WAIT_TIMEOUT, repetitions};
 
 use super::{TestRegistry, check_error};
 use crate::support::{StoreKind, tests_per_store};
@@ -59,13 +59,16 @@ fn check_report(report: &str, lines: usize) {
 
 fn batch_import_reports_refused_lines(store: StoreKind) {
     let registry = TestRegistry::start(store);
-    registry.dir.write("names.ndjson", generate_batch(20_000, "ndjson"));
+    // More than a hundred lines are refused, so that some of them are only counted.
+    let lines = repetitions("TENDOT_TEST_BATCH_LINES", 10_200, 20_000) as usize;
+    let (created, refused) = (lines / 100 * 99, lines / 100);
+    registry.dir.write("names.ndjson", generate_batch(lines, "ndjson"));
     let arguments = ["doi", "import", "names.ndjson", "--report", "report.ndjson"];
     let dry = registry.run(&[&arguments[..], &["--dry-run", "--json"]].concat());
     let summary: Json = serde_json::from_slice(&dry.stdout).unwrap();
     assert_eq!(
         (&summary["created"], &summary["refused"], &summary["dry_run"]),
-        (&json!(19_800), &json!(200), &json!(true))
+        (&json!(created), &json!(refused), &json!(true))
     );
     assert_eq!(dry.status.code(), Some(1));
     assert!(registry.json(&["doi", "list"]).is_empty());
@@ -74,14 +77,15 @@ fn batch_import_reports_refused_lines(store: StoreKind) {
     let stderr = String::from_utf8_lossy(&first.stderr);
     let line = "refused: `names.ndjson`, line 7: `10.70000/n7`: the address is relative: it needs a scheme such as `https:` (bad-url)\n";
     assert!(stderr.starts_with(line), "{stderr}");
-    assert!(
-        stderr.contains("refused: 100 more\n19800 created, 0 updated, 0 unchanged, 200 refused; "),
-        "{stderr}"
+    let counts = format!(
+        "refused: {} more\n{created} created, 0 updated, 0 unchanged, {refused} refused; ",
+        refused - 100
     );
-    assert!(!stderr.contains('\r') && !stderr.contains('\u{1b}'), "a bar nobody sees: {stderr}");
+    assert!(stderr.contains(&counts), "{stderr}");
+    assert!(!stderr.contains('\r') && !stderr.contains('\u{1b}'), "a progress bar in a pipe: {stderr}");
     assert_eq!(first.status.code(), Some(1));
-    check_report(&registry.dir.read("report.ndjson"), 20_000);
-    assert_eq!(registry.json(&["doi", "list"]).len(), 19_800);
+    check_report(&registry.dir.read("report.ndjson"), lines);
+    assert_eq!(registry.json(&["doi", "list"]).len(), created);
 
     // curl waits for `100 Continue` before it sends the body.
     let address = format!("{}/api/v1/dois/batch?dry-run=true", registry.url);
@@ -90,20 +94,20 @@ fn batch_import_reports_refused_lines(store: StoreKind) {
     curl.current_dir(registry.dir.path()).args(["-sSf", "-H", &token, "-H", "Expect: 100-continue"]);
     let answered = curl.args(["--data-binary", "@names.ndjson", &address]).output().unwrap();
     assert!(answered.status.success(), "{answered:?}");
-    assert_eq!(answered.stdout.iter().filter(|byte| **byte == b'\n').count(), 20_000);
+    assert_eq!(answered.stdout.iter().filter(|byte| **byte == b'\n').count(), lines);
 
     // The same file is not imported again, unless the key is another.
     let again = registry.run(&arguments);
     let stderr = String::from_utf8_lossy(&again.stderr);
     assert!(stderr.starts_with("warning: `names.ndjson` was imported before"), "{stderr}");
-    check_report(&registry.dir.read("report.ndjson"), 20_000);
-    assert_eq!(registry.json(&["doi", "list"]).len(), 19_800);
+    check_report(&registry.dir.read("report.ndjson"), lines);
+    assert_eq!(registry.json(&["doi", "list"]).len(), created);
     let other = registry.run(&["doi", "import", "names.ndjson", "--key", "another", "--json"]);
     let summary: Json = serde_json::from_slice(&other.stdout).unwrap();
     assert_eq!(
         (&summary["unchanged"], &summary["created"]),
-        (&json!(19_600), &json!(200)),
-        "the made ones are others"
+        (&json!(lines / 100 * 98), &json!(refused)),
+        "names without a suffix are generated again"
     );
     let reused = registry.run(&["doi", "import", "report.ndjson", "--key", "another"]);
     check_error(&reused, 1, "(key-reused)", &["--key another"]);
@@ -203,22 +207,31 @@ fn start_cutting_proxy(server: SocketAddr, limits: Vec<u64>) -> String {
 
 fn batch_import_resumes(store: StoreKind) {
     let registry = TestRegistry::start(store);
-    let content = generate_batch(20_000, "ndjson");
+    let lines = repetitions("TENDOT_TEST_BATCH_LINES", 6_000, 20_000) as usize;
+    let content = generate_batch(lines, "ndjson");
     let parts = [content.len() as u64 / 3, content.len() as u64 / 3 * 2];
     registry.dir.write("names.ndjson", &content);
     let proxy = start_cutting_proxy(registry.server.address(), vec![parts[0], parts[1], u64::MAX]);
-    let ran =
-        registry.run(&["doi", "import", "names.ndjson", "--report", "report.ndjson", "--server", &proxy]);
+    let arguments = ["doi", "import", "names.ndjson", "--report", "report.ndjson", "--tries", "30"];
+    let ran = registry.run(&[&arguments[..], &["--server", &proxy]].concat());
     let stderr = String::from_utf8_lossy(&ran.stderr);
     // The server may also cut the connection, while it still works on the lines that came before.
     assert!(stderr.matches("was cut: ").count() >= 2, "{stderr}");
-    assert!(stderr.contains("19800 created, 0 updated, 0 unchanged, 200 refused; "), "{stderr}");
+    assert!(
+        stderr.contains(&format!(
+            "{} created, 0 updated, 0 unchanged, {} refused; ",
+            lines / 100 * 99,
+            lines / 100
+        )),
+        "{stderr}"
+    );
     assert_eq!(ran.status.code(), Some(1), "{stderr}");
-    check_report(&registry.dir.read("report.ndjson"), 20_000);
+    check_report(&registry.dir.read("report.ndjson"), lines);
     // No name was created twice, and none was changed again.
-    assert_eq!(registry.json(&["doi", "list"]).len(), 19_800);
-    for name in ["10.70000/n1", "10.70000/n10000", "10.70000/n20000"] {
-        assert_eq!(registry.json(&["doi", "history", name]).len(), 1, "{name}");
+    assert_eq!(registry.json(&["doi", "list"]).len(), lines / 100 * 99);
+    for number in [1, lines / 2, lines] {
+        let name = format!("10.70000/n{number}");
+        assert_eq!(registry.json(&["doi", "history", &name]).len(), 1, "{name}");
     }
 }
 

@@ -190,7 +190,7 @@ fn port_in_use() {
 fn shutdown_closes_idle_connections() {
     let dir = TestDir::new();
     let builder = TestServer::builder(&dir).demo().with_native();
-    let server = builder.set("native.limits.idle_time=10m").set("native.limits.message_time=10m").start();
+    let server = builder.set("native.limits.idle_time=10min").set("native.limits.message_time=10min").start();
     let idle: Vec<_> = (0..20).map(|_| TcpStream::connect(server.native_address()).unwrap()).collect();
     wait_until("all connections are accepted", || server.metric("tendot_native_connections") >= 20.0);
     assert_eq!(server.terminate(), Some(0));
