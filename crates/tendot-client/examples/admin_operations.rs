@@ -1,13 +1,14 @@
-//! Does all that an administrator can do at a server, in every way, and tells what came of it.
+//! Performs every administration operation at a server, with and without signatures and sessions.
 //!
 //! ```console
 //! $ cargo run -p tendot-client --example admin_operations -- siteinfo.json 10.5555 300:0.NA/10.5555 admpriv.bin all
 //! $ cargo run -p tendot-client --example admin_operations -- siteinfo.json 10.5555 301:0.NA/10.5555 secret:… names
 //! ```
 //!
-//! The identity has to have all rights under the prefix, and may home prefixes if it is to do `all`. Names that it creates are deleted again.
+//! The identity needs all permissions under the prefix; for `all`, it must also be allowed to home prefixes. Handles that the
+//! example creates are deleted again.
 
-#![expect(clippy::print_stdout, reason = "it tells")]
+#![expect(clippy::print_stdout, reason = "the result of the example")]
 
 use std::error::Error;
 use std::ops::ControlFlow;
@@ -18,7 +19,7 @@ use tendot_proto::{Permissions, Reference, Value};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let [site, prefix, identity, key, what] = &arguments[..] else {
+    let [site, prefix, identity, key, extent] = &arguments[..] else {
         return Err("siteinfo.json PREFIX INDEX:HANDLE KEY-FILE|secret:TEXT all|names".into());
     };
     let root = Root::from_bytes(&std::fs::read(site)?)?;
@@ -29,25 +30,25 @@ fn main() -> Result<(), Box<dyn Error>> {
         None => Identity::with_key_file(reference.index, handle, &std::fs::read(key)?, None)?,
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    for way in ["plain", "signed", "session", "encrypted"] {
-        let name = format!("{prefix}/administer-{way}");
-        let peer = Peer::of(&root, &name).ok_or("no primary site")?;
-        let mut admin = Administrator::new(peer, identity.clone());
-        let done = async {
-            admin = prepared(admin, way).await?;
-            if what == "all" {
-                prefixes(&mut admin, prefix).await?;
+    for mode in ["plain", "signed", "session", "encrypted"] {
+        let name = format!("{prefix}/administer-{mode}");
+        let server = Peer::of(&root, &name).ok_or("no primary site")?;
+        let mut admin = Administrator::new(server, identity.clone());
+        let operations = async {
+            admin = with_mode(admin, mode).await?;
+            if extent == "all" {
+                home_and_unhome(&mut admin, prefix).await?;
             }
-            all(admin, prefix, &name).await
+            all_operations(admin, prefix, &name).await
         };
-        runtime.block_on(done).map_err(|error| format!("{way}: {error}"))?;
-        println!("{way}: all done");
+        runtime.block_on(operations).map_err(|error| format!("{mode}: {error}"))?;
+        println!("{mode}: all done");
     }
     Ok(())
 }
 
-async fn prepared(mut admin: Administrator, way: &str) -> Result<Administrator, Box<dyn Error>> {
-    match way {
+async fn with_mode(mut admin: Administrator, mode: &str) -> Result<Administrator, Box<dyn Error>> {
+    match mode {
         "signed" => admin = admin.certified(),
         "session" => admin.open_session(false).await?,
         "encrypted" => admin.open_session(true).await?,
@@ -56,7 +57,7 @@ async fn prepared(mut admin: Administrator, way: &str) -> Result<Administrator, 
     Ok(admin)
 }
 
-async fn prefixes(admin: &mut Administrator, prefix: &str) -> Result<(), Box<dyn Error>> {
+async fn home_and_unhome(admin: &mut Administrator, prefix: &str) -> Result<(), Box<dyn Error>> {
     let derived = format!("{prefix}.administer");
     admin.home(&derived).await?;
     let mut homed = Vec::new();
@@ -70,14 +71,14 @@ async fn prefixes(admin: &mut Administrator, prefix: &str) -> Result<(), Box<dyn
     Ok(())
 }
 
-async fn all(mut admin: Administrator, prefix: &str, name: &str) -> Result<(), Box<dyn Error>> {
+async fn all_operations(mut admin: Administrator, prefix: &str, name: &str) -> Result<(), Box<dyn Error>> {
     let reference = admin.identity().reference().clone();
     let permissions = AdminPermissions(0x0ff3);
     let owner = Admin { permissions, reference, legacy_byte_length: false }.to_bytes();
     let owner = Value::with_data(100, "HS_ADMIN", owner);
     admin.create(name, &[Value::new(1, "URL", "https://example.org/1"), owner]).await?;
-    let hidden = Value { permissions: Permissions(0x0c), ..Value::new(2, "EMAIL", "x@example.org") };
-    admin.add(name, &[hidden]).await?;
+    let private = Value { permissions: Permissions(0x0c), ..Value::new(2, "EMAIL", "x@example.org") };
+    admin.add(name, &[private]).await?;
     admin.modify(name, &[Value::new(1, "URL", "https://example.org/2")]).await?;
     let values = admin.resolve(name, &Query { indexes: vec![1, 2], ..Query::default() }).await?;
     let texts: Vec<_> = values.iter().map(|value| String::from_utf8_lossy(&value.data)).collect();
@@ -90,7 +91,7 @@ async fn all(mut admin: Administrator, prefix: &str, name: &str) -> Result<(), B
         ControlFlow::Continue(())
     };
     admin.list_handles(prefix, each).await?;
-    assert!(names > 0, "nothing is listed");
+    assert!(names > 0, "the list is empty");
     admin.delete(name).await?;
     admin.close_session().await?;
     Ok(())

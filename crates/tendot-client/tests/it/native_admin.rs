@@ -50,8 +50,8 @@ fn admin_server_at(address: SocketAddr) -> AdminServer {
     AdminServer::of(&Root::at(&[address], None), "10.1000/1").unwrap()
 }
 
-fn admin(peer: &TestHandleServer, identity: Identity) -> Administrator {
-    Administrator::new(admin_server(peer.server(ALL_TRANSPORTS)), identity)
+fn admin(server: &TestHandleServer, identity: Identity) -> Administrator {
+    Administrator::new(admin_server(server.server(ALL_TRANSPORTS)), identity)
 }
 
 fn url_value(text: &'static str) -> [Value<'static>; 1] {
@@ -82,8 +82,8 @@ async fn all_operations() {
 }
 
 async fn check_all(identity: Identity, mode: AdminMode) {
-    let peer = TestHandleServer::start(service()).await;
-    let mut admin = admin(&peer, identity);
+    let server = TestHandleServer::start(service()).await;
+    let mut admin = admin(&server, identity);
     match mode {
         AdminMode::Plain => {}
         AdminMode::Signed => admin = admin.certified(),
@@ -92,7 +92,7 @@ async fn check_all(identity: Identity, mode: AdminMode) {
     }
     let name = "10.1000/182";
     admin.home("10.1000").await.unwrap();
-    assert!(peer.service().homed.contains(PREFIX.as_bytes()));
+    assert!(server.service().homed.contains(PREFIX.as_bytes()));
     assert_eq!(homed(&mut admin).await, [PREFIX]);
 
     admin.create(name, &url_value("https://example.org/1")).await.unwrap();
@@ -106,7 +106,7 @@ async fn check_all(identity: Identity, mode: AdminMode) {
     let texts: Vec<_> = values.iter().map(|value| String::from_utf8_lossy(&value.data)).collect();
     assert_eq!(texts, ["x@example.org", "https://example.org/3"], "private values are included");
     admin.remove(name, &[2]).await.unwrap();
-    assert_eq!(peer.service().records[&b"10.1000/182"[..]].len(), 1);
+    assert_eq!(server.service().records[&b"10.1000/182"[..]].len(), 1);
 
     let minted = admin.mint("10.1000/", &url_value("https://example.org/")).await.unwrap();
     assert_eq!(minted.as_deref(), Some("10.1000/minted"));
@@ -116,7 +116,7 @@ async fn check_all(identity: Identity, mode: AdminMode) {
     admin.unhome("0.NA/10.1000").await.unwrap();
     assert!(homed(&mut admin).await.is_empty());
 
-    let operations = std::mem::take(&mut peer.service().operations);
+    let operations = std::mem::take(&mut server.service().operations);
     let challenge_responses =
         operations.iter().filter(|(opcode, _)| *opcode == Opcode::CHALLENGE_RESPONSE).count();
     let is_session = matches!(mode, AdminMode::Session | AdminMode::EncryptedSession);
@@ -126,9 +126,9 @@ async fn check_all(identity: Identity, mode: AdminMode) {
         *encrypted == (mode == AdminMode::EncryptedSession && *opcode != Opcode::SESSION_SETUP || has_secret)
     };
     assert!(operations.iter().all(is_encrypted), "{mode:?}: {operations:?}");
-    assert_eq!(peer.service().session_count(), usize::from(is_session));
+    assert_eq!(server.service().session_count(), usize::from(is_session));
     admin.close_session().await.unwrap();
-    assert_eq!(peer.service().session_count(), 0);
+    assert_eq!(server.service().session_count(), 0);
 }
 
 async fn homed(admin: &mut Administrator) -> Vec<String> {
@@ -163,9 +163,9 @@ async fn long_lists() {
     for number in 0..1_234 {
         service = service.with_url(&format!("10.1000/{number:04}"), "https://example.org/");
     }
-    let peer = TestHandleServer::start(service).await;
+    let server = TestHandleServer::start(service).await;
     for is_session in [false, true] {
-        let mut admin = admin(&peer, by_secret());
+        let mut admin = admin(&server, by_secret());
         if is_session {
             admin.open_session(true).await.unwrap();
         }
@@ -183,7 +183,7 @@ async fn long_lists() {
 
 #[tokio::test]
 async fn wrong_keys_are_rejected() {
-    let peer = TestHandleServer::start(service()).await;
+    let server = TestHandleServer::start(service()).await;
     for identity in [
         Identity::with_secret_key(301, PREFIX, b"something else"),
         Identity::with_secret_key(300, PREFIX, SECRET),
@@ -192,7 +192,7 @@ async fn wrong_keys_are_rejected() {
         Identity::with_private_key(301, PREFIX, &private_key("admpriv.bin")).unwrap(),
     ] {
         for session in [None, Some(false), Some(true)] {
-            let mut admin = admin(&peer, identity.clone());
+            let mut admin = admin(&server, identity.clone());
             if let Some(is_encrypted) = session {
                 admin.open_session(is_encrypted).await.unwrap();
             }
@@ -200,32 +200,32 @@ async fn wrong_keys_are_rejected() {
             assert_eq!(code(created), ResponseCode::AUTHENTICATION_FAILED, "{identity:?}");
         }
     }
-    assert_eq!(peer.service().records.len(), 1);
+    assert_eq!(server.service().records.len(), 1);
 }
 
 #[tokio::test]
 async fn falls_back_to_http() {
-    let peer = TestHandleServer::start(service()).await;
+    let server = TestHandleServer::start(service()).await;
     let mut admin =
-        Administrator::new(admin_server(peer.server(&[Transport::UDP, Transport::HTTP])), by_key());
+        Administrator::new(admin_server(server.server(&[Transport::UDP, Transport::HTTP])), by_key());
     admin.open_session(true).await.unwrap();
     admin.create("10.1000/182", &url_value("https://example.org/")).await.unwrap();
-    assert!(peer.service().transports().iter().all(|transport| *transport == Transport::HTTP));
+    assert!(server.service().transports().iter().all(|transport| *transport == Transport::HTTP));
     let listed = admin.list_handles("10.1000", |_| ControlFlow::Continue(())).await.unwrap_err();
     assert!(matches!(listed, AdministrationError::NoInterface), "lists need TCP: {listed}");
-    let mut admin = Administrator::new(admin_server(peer.server(&[Transport::UDP])), by_key());
+    let mut admin = Administrator::new(admin_server(server.server(&[Transport::UDP])), by_key());
     let error = admin.delete("10.1000/182").await.unwrap_err();
     assert!(matches!(error, AdministrationError::NoInterface), "UDP is never used: {error}");
 }
 
 #[tokio::test]
 async fn expired_session() {
-    let peer = TestHandleServer::start(service()).await;
-    let mut admin = admin(&peer, by_secret());
+    let server = TestHandleServer::start(service()).await;
+    let mut admin = admin(&server, by_secret());
     for is_encrypted in [false, true] {
         admin.open_session(is_encrypted).await.unwrap();
         admin.create("10.1000/182", &url_value("https://example.org/")).await.unwrap();
-        peer.service().forget_sessions();
+        server.service().forget_sessions();
         assert_eq!(code(admin.delete("10.1000/182").await), ResponseCode::SESSION_TIMEOUT);
         // Later requests are sent without a session.
         admin.delete("10.1000/182").await.unwrap();
@@ -234,17 +234,17 @@ async fn expired_session() {
 
 #[tokio::test]
 async fn attack_wrong_server_key() {
-    let peer = TestHandleServer::start(service()).await;
-    let mut server = peer.server(ALL_TRANSPORTS);
-    server.public_key = public_key("admpub.bin").to_bytes().into();
-    let server = admin_server(server);
-    let mut admin = Administrator::new(server.clone(), by_key());
+    let server = TestHandleServer::start(service()).await;
+    let mut entry = server.server(ALL_TRANSPORTS);
+    entry.public_key = public_key("admpub.bin").to_bytes().into();
+    let with_wrong_key = admin_server(entry);
+    let mut admin = Administrator::new(with_wrong_key.clone(), by_key());
     let error = admin.open_session(true).await.unwrap_err().to_string();
     assert_eq!(error, "the session: the credential does not fit the message and the key");
-    let mut admin = Administrator::new(server, by_key()).certified();
+    let mut admin = Administrator::new(with_wrong_key, by_key()).certified();
     let error = admin.home("10.1000").await.unwrap_err().to_string();
     assert!(error.contains("nothing proves that the answer is the server's"), "{error}");
-    let mut admin = Administrator::new(admin_server_at(peer.address), by_key());
+    let mut admin = Administrator::new(admin_server_at(server.address), by_key());
     assert!(matches!(admin.open_session(true).await, Err(AdministrationError::NoKey)));
     admin.home("10.1000").await.unwrap();
 }
@@ -304,16 +304,16 @@ async fn attack_invalid_responses() {
 
 /// An administrator behind a proxy that changes every response once the returned flag is set.
 async fn with_tampering_proxy(
-    peer: &TestHandleServer,
+    server: &TestHandleServer,
     mut change: impl FnMut(Vec<u8>) -> Vec<u8> + Send + 'static,
 ) -> (Administrator, Arc<AtomicBool>) {
     let is_active = Arc::new(AtomicBool::new(false));
     let active = Arc::clone(&is_active);
-    let address = tampering_proxy(peer.address, move |response| {
+    let address = tampering_proxy(server.address, move |response| {
         if active.load(Ordering::Relaxed) { change(response) } else { response }
     })
     .await;
-    let key = peer.service().public_key();
+    let key = server.service().public_key();
     let server = AdminServer::of(&Root::at(&[address], Some(&key)), "10.1000/1").unwrap();
     (Administrator::new(server, by_secret()), is_active)
 }
@@ -321,8 +321,8 @@ async fn with_tampering_proxy(
 #[tokio::test]
 async fn attack_tampered_responses() {
     let check = async |change: fn(Vec<u8>) -> Vec<u8>, is_encrypted: bool, expected: &str| {
-        let peer = TestHandleServer::start(service()).await;
-        let (mut admin, is_active) = with_tampering_proxy(&peer, change).await;
+        let server = TestHandleServer::start(service()).await;
+        let (mut admin, is_active) = with_tampering_proxy(&server, change).await;
         admin.open_session(is_encrypted).await.unwrap();
         admin.home("10.1000").await.unwrap();
         is_active.store(true, Ordering::Relaxed);
@@ -360,27 +360,27 @@ async fn attack_tampered_responses() {
 /// A challenge is answered only in the session of the request.
 #[tokio::test]
 async fn attack_challenge_of_another_session() {
-    let peer = TestHandleServer::start(service()).await;
+    let server = TestHandleServer::start(service()).await;
     let other = |mut response: Vec<u8>| {
         response[4] ^= 1;
         response
     };
-    let (mut admin, is_active) = with_tampering_proxy(&peer, other).await;
+    let (mut admin, is_active) = with_tampering_proxy(&server, other).await;
     admin.open_session(false).await.unwrap();
     is_active.store(true, Ordering::Relaxed);
     let error = admin.home("10.1000").await.unwrap_err();
     assert!(error.to_string().contains("the challenge is not of the session"), "{error}");
-    let challenge_responses = |peer: &TestHandleServer| {
-        peer.service().operations.iter().filter(|(opcode, _)| *opcode == Opcode::CHALLENGE_RESPONSE).count()
+    let challenge_responses = |server: &TestHandleServer| {
+        server.service().operations.iter().filter(|(opcode, _)| *opcode == Opcode::CHALLENGE_RESPONSE).count()
     };
-    assert_eq!(challenge_responses(&peer), 0);
+    assert_eq!(challenge_responses(&server), 0);
 }
 
 #[tokio::test]
 async fn attack_replayed_responses() {
-    let peer = TestHandleServer::start(service()).await;
-    peer.service().clock_lag_secs = 50_000;
-    let error = admin(&peer, by_secret()).home("10.1000").await.unwrap_err();
+    let server = TestHandleServer::start(service()).await;
+    server.service().clock_lag_secs = 50_000;
+    let error = admin(&server, by_secret()).home("10.1000").await.unwrap_err();
     assert!(error.to_string().contains("the answer ended at"), "{error}");
 }
 

@@ -50,6 +50,7 @@ fn unhome(prefix: &str) -> Write<'_> {
 
 fn response_codes_by_caller(kind: StoreKind) {
     let registry = fixture(kind, Settings::default());
+    let source = HandleFixtureSource::new(kind);
     put_record(registry.store(), "10.1/x", vec![url_value(1, "https://a/"), admin_value(100, 0x0fff, ADMIN)]);
     let new = || vec![url_value(2, "https://b/")];
     for (attempt, anonymous, stranger, authorized_caller) in [
@@ -88,7 +89,7 @@ fn response_codes_by_caller(kind: StoreKind) {
         let expected = if anonymous == 402 && stranger != 400 { 1 } else { stranger };
         assert_eq!(response_code(&authorized), expected, "{attempt:?}");
         if !authorized_caller.is_empty() {
-            let registry = fixture(kind, Settings::default());
+            let registry = source.fixture(Settings::default());
             put_record(
                 registry.store(),
                 "10.1/x",
@@ -104,8 +105,9 @@ fn response_codes_by_caller(kind: StoreKind) {
 /// Timestamps are the server's, and stay for values that do not change; the order is that of the record, then of the request.
 fn dates_and_order(kind: StoreKind) {
     let now = u32::try_from(NOW.unix).unwrap();
+    let source = HandleFixtureSource::new(kind);
     let check = |attempt: &Write<'_>, expected: &[(u32, u32)]| {
-        let registry = fixture(kind, Settings::default());
+        let registry = source.fixture(Settings::default());
         let record =
             vec![url_value(5, "https://a/"), url_value(2, "https://b/"), admin_value(100, 0x0fff, ADMIN)];
         put_record(registry.store(), "10.1/x", record);
@@ -630,27 +632,29 @@ fn derived_values_grant_nothing(kind: StoreKind) {
     let site =
         Site { hash_option: HashOption::WHOLE, servers: vec![Server::default(); 2], ..Site::default() };
     let xml =
-        "<namespace><template delimiter='@'><value type='HS_PUBKEY'>made</value></template></namespace>";
+        "<namespace><template delimiter='@'><value type='HS_PUBKEY'>derived</value></template></namespace>";
+    let sources = [0; 3].map(|_| HandleFixtureSource::new(kind));
     let check = |index: usize, base: &str, is_in_settings: bool| {
-        let server = |index| {
+        let server = |source: &HandleFixtureSource, index| {
             let namespace = is_in_settings.then(|| xml.into());
             let templates = TemplateSettings { namespace, ..TemplateSettings::default() };
             let share = Share::of(&site, index);
-            let registry = fixture(kind, Settings { share, templates, ..Settings::default() });
+            let registry = source.fixture(Settings { share, templates, ..Settings::default() });
             if !is_in_settings {
                 put_record(registry.store(), "0.NA/10.1", vec![Value::new(1, "HS_NAMESPACE", xml)]);
             }
             put_record(registry.store(), base, vec![Value::new(300, "HS_PUBKEY", "stored")]);
             registry
         };
-        let peer = server(1 - index).with_neighbours(Arc::new(PeerRegistry(server(index))));
+        let [first, second, third] = &sources;
+        let peer = server(first, 1 - index).with_neighbours(Arc::new(PeerRegistry(server(second, index))));
         let derived = format!("{base}@x");
         assert_eq!(
             resolve(&peer, "anonymous", &Query::new(Handle::from(&*derived))),
             Ok(vec![1]),
             "{derived}"
         );
-        let here = server(index).with_neighbours(Arc::new(PeerRegistry(peer)));
+        let here = server(third, index).with_neighbours(Arc::new(PeerRegistry(peer)));
         let keys = |name| block_on(here.keys(Handle::from(name), &mut Work::new(1_000))).unwrap().len();
         assert_eq!((keys(base), keys(&derived)), (1, 0), "{derived}");
     };

@@ -137,7 +137,7 @@ mod tests {
     use super::*;
 
     /// The store is looked at while somebody wants to know, and again when somebody does again.
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn looked_at_when_wanted() {
         let followers = Followers::new();
         let registry = Arc::new(Registry::new(Memory::new(), Settings::default()));
@@ -160,7 +160,7 @@ mod tests {
         }
     }
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn ended() {
         let followers = Followers::new();
         assert!(timeout(PAUSE, followers.ending()).await.is_err());

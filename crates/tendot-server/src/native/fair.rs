@@ -210,7 +210,7 @@ mod tests {
     use crate::native::{HARD, OwnSite};
 
     /// All places are taken by those who wait for the other server, which waits for us.
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn neighbours_have_places_of_their_own() {
         let key = OwnSite::make_key().unwrap();
         let server = |address: [u8; 4], public_key: Vec<u8>| Server {

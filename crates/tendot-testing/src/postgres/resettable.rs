@@ -14,8 +14,9 @@ pub struct ResettableDatabase {
 
 /// Runs a statement for each table; `%1$I` is its name.
 const FOR_EACH_TABLE: &str = "do $$ declare it text; begin \
-    for it in select tablename from pg_tables where schemaname = 'public' order by 1 loop \
-    execute format('{}', it); end loop; end $$";
+    for it in select tablename from pg_tables \
+        where schemaname = 'public' and tablename <> all (string_to_array('{except}', ',')) loop \
+    execute format('{statement}', it); end loop; end $$";
 
 impl ResettableDatabase {
     /// A copy of a template as [`database_from_template`] makes it; only the tables of the schema `public` are reset.
@@ -23,16 +24,20 @@ impl ResettableDatabase {
         let url = database_from_template(template, prepare);
         let name = url.rsplit('/').next().expect("a URL ends with its database");
         let client = block_on(shared_server().connect(name));
-        let copy = FOR_EACH_TABLE.replace("{}", "create table original.%1$I as table public.%1$I");
+        let copy = for_each_table("create table original.%1$I as table public.%1$I", &[]);
         block_on(client.batch_execute(&format!("create schema original; {copy}"))).unwrap();
         Self { url, client }
     }
 
-    /// Gives every table its first rows. Whoever has read others must not go on.
-    pub fn reset(&self) {
+    /// Gives the tables their first rows, except those that go on with what they have.
+    pub fn reset(&self, except: &[&str]) {
         let restore = "delete from public.%1$I; insert into public.%1$I table original.%1$I";
-        block_on(self.client.batch_execute(&FOR_EACH_TABLE.replace("{}", restore))).unwrap();
+        block_on(self.client.batch_execute(&for_each_table(restore, except))).unwrap();
     }
+}
+
+fn for_each_table(statement: &str, except: &[&str]) -> String {
+    FOR_EACH_TABLE.replace("{except}", &except.join(",")).replace("{statement}", statement)
 }
 
 impl fmt::Debug for ResettableDatabase {

@@ -7,7 +7,7 @@ use std::io::{Read as _, Write as _};
 use std::os::unix::ffi::OsStrExt as _;
 use std::process::{Output, Stdio};
 
-use tendot_testing::{peak_memory, ram_dir, repetitions};
+use tendot_testing::{peak_memory, repetitions};
 
 use crate::support::{TestDir, output_with_input, tendot};
 
@@ -367,34 +367,36 @@ fn memory_is_bounded_for_stdin() {
     });
 }
 
-/// The results of a file whose parts are searched by several threads are not collected: as objects they would be ten times
-/// the file.
+/// Results are written while a file is searched, not collected: a file with ten times the names needs no more memory.
 #[test]
 fn memory_is_bounded_for_files() {
-    let dir = ram_dir();
-    let path = dir.path().join("names.txt");
-    fs::write(
-        &path,
-        "10.1000/182\n".repeat(repetitions("TENDOT_TEST_MEMORY_LINES", 1_000_000, 3_000_000) as usize),
-    )
-    .unwrap();
-    let check = |arguments: &[&str]| {
+    let dir = TestDir::new();
+    let peak = |arguments: &[&str], lines: usize| {
+        let path = dir.write(&format!("names-{lines}.txt"), "10.1000/182\n".repeat(lines));
         let mut child = tendot().args(arguments).arg(&path).stdout(Stdio::piped()).spawn().unwrap();
         let mut stdout = child.stdout.take().unwrap();
         let (mut buffer, mut peak) = (vec![0; 64 << 10], 0);
         while let 1.. = stdout.read(&mut buffer).unwrap() {
-            // None at the very end, when the process has exited.
+            // Empty at the very end, when the process has exited.
             let status = fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap_or_default();
             let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap_or_default();
             let kibibytes = line.trim().trim_end_matches(" kB").parse::<u64>().unwrap_or_default();
             peak = peak.max(kibibytes << 10);
         }
         assert!(child.wait().unwrap().success());
-        assert!(peak < 48 << 20, "{arguments:?}: {peak} bytes");
+        peak
     };
+    let check = |arguments: &[&str], lines: usize| {
+        let (small, large) = (peak(arguments, lines / 10), peak(arguments, lines));
+        // The names alone have 12 bytes each.
+        assert!(large < small + (2 << 20), "{arguments:?}: {small} bytes, then {large}");
+        assert!(large < 48 << 20, "{arguments:?}: {large} bytes");
+    };
+    let lines = |ordinary: u64| repetitions("TENDOT_TEST_MEMORY_LINES", ordinary, 3_000_000) as usize;
     std::thread::scope(|scope| {
-        scope.spawn(|| check(&["extract", "--threads=2"]));
-        scope.spawn(|| check(&["extract", "--json"]));
-        scope.spawn(|| check(&["extract", "--join-lines", "--json"]));
+        // Two chunks of 8 MiB, searched at the same time.
+        scope.spawn(|| check(&["extract", "--threads=2"], lines(750_000)));
+        scope.spawn(|| check(&["extract", "--json"], lines(240_000)));
+        scope.spawn(|| check(&["extract", "--join-lines", "--json"], lines(250_000)));
     });
 }

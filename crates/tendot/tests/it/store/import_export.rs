@@ -6,7 +6,7 @@ use std::process::Stdio;
 
 use serde_json::{Value as Json, json};
 use tendot_store::{Change, Edit, Embedded, Expect, Store as _};
-use tendot_testing::{block_on, conformance};
+use tendot_testing::{block_on, conformance, repetitions};
 
 use super::{StoreDir, by_name, generate_records, to_lines};
 use crate::support::{stderr, tendot};
@@ -45,12 +45,13 @@ fn recorded_records_round_trip() {
 
 #[test]
 fn all_formats_round_trip() {
-    let records = generate_records(20_000);
+    let count = repetitions("TENDOT_TEST_RECORDS", 5_000, 20_000);
+    let records = generate_records(count);
     let text = to_lines(&records);
     let expected = by_name(text.as_bytes());
     let store = StoreDir::new();
     let file = store.dir.write("records.jsonl", &text);
-    assert_eq!(store.import(&[&file], 0), summary(20_000, 0, 0, 0, 0, 0));
+    assert_eq!(store.import(&[&file], 0), summary(count, 0, 0, 0, 0, 0));
     assert_eq!(store.export(), expected);
     // Exported in the order of keys; a file has the same content as standard output.
     let exported = store.run_ok(&["export"]);
@@ -67,7 +68,7 @@ fn all_formats_round_trip() {
 
     let dump = StoreDir::new();
     let file = dump.dir.write("dump.json", json!({"handleRecords": records}).to_string());
-    assert_eq!(dump.import(&[&file], 0), summary(20_000, 0, 0, 0, 0, 0));
+    assert_eq!(dump.import(&[&file], 0), summary(count, 0, 0, 0, 0, 0));
     assert!(dump.run_ok(&["export"]) == exported);
 
     // Batch files have no timestamps.
@@ -85,7 +86,7 @@ fn all_formats_round_trip() {
     }
     let store = StoreDir::new();
     let file = store.dir.write("create.txt", batch);
-    assert_eq!(store.import(&[&file], 0), summary(20_000, 0, 0, 0, 0, 0));
+    assert_eq!(store.import(&[&file], 0), summary(count, 0, 0, 0, 0, 0));
     assert_eq!(store.export(), untimed);
 
     // CSV files have no timestamps either, and only URLs.
@@ -93,7 +94,7 @@ fn all_formats_round_trip() {
     assert!(table.starts_with(b"10.5000/Rec-0,\"https://example.org/articles/0?a=\"\"b\"\",c\"\r\n"));
     let store = StoreDir::new();
     let file = store.dir.write("table.csv", [b"name,url\n", &table[..]].concat());
-    assert_eq!(store.import(&[&file], 0), summary(20_000, 0, 0, 0, 0, 0));
+    assert_eq!(store.import(&[&file], 0), summary(count, 0, 0, 0, 0, 0));
     assert!(store.run_ok(&["export", "--format", "csv"]) == table);
     for record in untimed.values_mut() {
         record["values"].as_array_mut().unwrap().truncate(1);
@@ -105,9 +106,10 @@ fn all_formats_round_trip() {
 #[test]
 fn parallel_import_round_trip() {
     let store = StoreDir::new();
-    let mut records: Vec<String> = (0..100_000_u64)
+    let count = repetitions("TENDOT_TEST_PARALLEL_RECORDS", 25_000, 100_000);
+    let mut records: Vec<String> = (0..count)
         .map(|number| {
-            let mixed = number.wrapping_mul(2_654_435_761) % 100_000;
+            let mixed = number.wrapping_mul(2_654_435_761) % count;
             format!(
                 r#"{{"handle":"10.{}/Rec-{mixed:06}","values":[{{"index":1,"type":"URL","data":{{"format":"string","value":"https://example.org/{}{mixed}"}},"ttl":86400,"timestamp":"2024-01-02T03:04:05Z"}}]}}"#,
                 5_000 + mixed % 50,
@@ -116,7 +118,7 @@ fn parallel_import_round_trip() {
         })
         .collect();
     let file = store.dir.write("records.jsonl", records.join("\n"));
-    assert_eq!(store.import(&[&file], 0), summary(100_000, 0, 0, 0, 0, 0));
+    assert_eq!(store.import(&[&file], 0), summary(count, 0, 0, 0, 0, 0));
     let exported = String::from_utf8(store.run_ok(&["export"])).unwrap();
     records.sort_unstable();
     // The names have the same letters in the same places, so that lines sort as keys do.
@@ -317,7 +319,7 @@ fn command_errors() {
 #[test]
 fn reads_during_import() {
     let store = StoreDir::new();
-    let records = generate_records(20_000);
+    let records = generate_records(8_000);
     let first = store.dir.write("first.jsonl", to_lines(&records[..1_000]));
     store.import(&[&first], 0);
     let all = store.dir.write("all.jsonl", to_lines(&records));
@@ -325,12 +327,12 @@ fn reads_during_import() {
     let mut rounds = 0;
     while rounds < 3 || writer.try_wait().unwrap().is_none() {
         let count = store.export().len();
-        assert!((1_000..=20_000).contains(&count), "{count}");
+        assert!((1_000..=8_000).contains(&count), "{count}");
         store.run_ok(&["verify"]);
         let backup = store.dir.file("backup");
         store.run_ok(&["backup", backup.to_str().unwrap()]);
         rounds += 1;
     }
     assert!(writer.wait().unwrap().success());
-    assert_eq!(store.export().len(), 20_000);
+    assert_eq!(store.export().len(), 8_000);
 }

@@ -172,7 +172,8 @@ fn resumes_after_kill() {
     let database = TestDatabase::new().url();
     let (first, back) = (embedded(&dir, "a"), embedded(&dir, "b"));
     for (from, to) in [(&first, &database), (&database, &back)] {
-        let (mut kills, mut resumed, mut refused) = (0_u64, 0, 0);
+        let (mut kills, mut resumed, mut refused) = (0, 0, 0);
+        let mut delay = Duration::from_millis(20);
         loop {
             let mut process = dir
                 .tendot(&["migrate", "--from", from, "--to", to])
@@ -180,8 +181,9 @@ fn resumes_after_kill() {
                 .stderr(Stdio::piped())
                 .spawn()
                 .unwrap();
-            // Killed after an arbitrary time, a little longer in each round, so that every step is hit and it ends at last.
-            std::thread::sleep(Duration::from_millis(20 + kills * 13));
+            // Killed after an arbitrary time, a quarter longer in each round, so that every step is hit and it ends at last.
+            std::thread::sleep(delay);
+            delay = delay.mul_f64(1.25);
             let is_killed = process.try_wait().unwrap().is_none();
             process.kill().unwrap();
             let output = process.wait_with_output().unwrap();

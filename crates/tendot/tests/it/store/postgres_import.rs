@@ -5,7 +5,7 @@ use std::process::{Child, Output, Stdio};
 use serde_json::Value as Json;
 use tendot_store::{Before, EditKind, Key, Order, Postgres, PostgresSettings, Store as _};
 use tendot_testing::postgres::shared_server;
-use tendot_testing::{block_on, wait_until};
+use tendot_testing::{block_on, repetitions, wait_until};
 
 use crate::support::{TestDatabase, TestDir, TestServer, stderr};
 
@@ -173,7 +173,7 @@ fn lost_connection_is_reported() {
 #[test]
 fn import_with_running_server() {
     let test = ImportTest::new();
-    let count = 20_000;
+    let count = repetitions("TENDOT_TEST_RECORDS", 8_000, 20_000) as usize;
     let file = test.dir.write("records.jsonl", &generate_lines(count, "imported"));
     let builder = TestServer::builder(&test.dir).set("rate.enabled=false");
     let server = builder.store(&test.database.url()).start();

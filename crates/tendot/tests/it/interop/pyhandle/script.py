@@ -1,4 +1,4 @@
-"""What somebody does with pyhandle: all that is written is read again, and found by what it says."""
+"""Writes handles with pyhandle, reads them again and finds them by their values."""
 
 import json
 import sys
@@ -15,7 +15,7 @@ from pyhandle.handleexceptions import (
 values = json.loads(sys.argv[1])
 server, verify = values["handle_server_url_write"], values["HTTPS_verify"]
 search = {name: values[name] for name in ("reverselookup_username", "reverselookup_password")}
-# A user who writes, and finds as another.
+# One user writes, another one does reverse lookups.
 client = RESTHandleClient.instantiate_with_username_and_password(
     server,
     values["user"],
@@ -41,7 +41,7 @@ equal(found(URL="*dkrz*"), ["21.T14999/DKRZ-1", "21.T14999/DKRZ-2"])
 equal(found(URL="*dkrz*", CHECKSUM="22222"), ["21.T14999/DKRZ-2"])
 equal(found(URL="*dkrz*", prefix="21.T14998"), [])
 equal(found(URL="*DKRZ*"), [])
-# What not everybody may read.
+# Values that are not public are not found.
 equal(found(HS_SECKEY="*"), [])
 equal(found(URL="*hidden*"), [])
 
@@ -74,7 +74,7 @@ equal(found(URL="https://example.org/other"), [])
 made = client.generate_and_register_handle("21.T14999", address)
 equal(found(URL=address), [made])
 
-# Credentials, which its own tests have without the kind of the client.
+# Credentials that name the kind of client, as pyhandle's own tests do not.
 def by_credentials(user, **others):
     credentials = PIDClientCredentials(
         client="rest", handle_server_url=server, username=user, password=values["password"], **others
@@ -95,7 +95,7 @@ for user, others, error in (
     else:
         raise AssertionError(f"{user} is somebody")
 
-# Who may not.
+# Users without the permission.
 for user, password, error in (
     (values["user"], "wrong", HandleAuthenticationError),
     (values["reverselookup_username"], values["reverselookup_password"], GenericHandleError),

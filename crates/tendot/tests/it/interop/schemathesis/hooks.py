@@ -1,4 +1,4 @@
-"""What the description does not say, and requests need in order to be more than refused."""
+"""Changes generated requests so that they are not all refused, by rules that the description does not have."""
 
 from datetime import datetime
 from urllib.parse import quote, unquote
@@ -13,8 +13,8 @@ dates = strategies.datetimes(datetime(1970, 1, 2), datetime(2106, 1, 1))
 schemathesis.openapi.format("date-time", dates.map(lambda date: date.strftime("%Y-%m-%dT%H:%M:%SZ")))
 
 
-def kept(name):
-    """A name that is kept here: names under other prefixes are refused, whatever they are."""
+def homed(name):
+    """A name under the prefix of the server: all others are refused."""
     if name.startswith("10.5555/"):
         return name
     at = len(name) % 5
@@ -23,22 +23,22 @@ def kept(name):
 
 @schemathesis.hook
 def before_call(context, case, kwargs):
-    # The redirect is the answer.
+    # The redirect itself is checked.
     kwargs["allow_redirects"] = False
     is_put = case.method.upper() == "PUT"
     if "name" in case.path_parameters:
-        name = kept(unquote(case.path_parameters["name"]))
-        # New names have only characters that can be seen.
+        name = homed(unquote(case.path_parameters["name"]))
+        # New names contain printable characters only.
         name = "".join(filter(str.isprintable, name)) if is_put else name
         case.path_parameters["name"] = quote(name)
     for place in (case.query, case.body):
         for key in ("id", "rft_id", "hdl"):
             if isinstance(place, dict) and isinstance(place.get(key), str):
-                place[key] = kept(place[key])
+                place[key] = homed(place[key])
     prepare_administration(case)
-    # To a script, every answer has the status 200: a browser would not run it with another one.
+    # JSONP responses always have the status 200, since a browser would not run them otherwise.
     case.query.pop("callback", None)
-    # The query has to name the indexes of the body, or stand for all of them; the body, the name in the path or none.
+    # The index in the query has to be that of the body, or `various`; the name in the body, that of the path.
     if is_put and "index" in case.query:
         case.query["index"] = "various"
     if is_put and isinstance(case.body, dict) and isinstance(case.body.get("handle"), str):
@@ -46,11 +46,11 @@ def before_call(context, case, kwargs):
 
 
 def prepare_administration(case):
-    """What is listed, homed or verified has to be named, and a new session has no name yet."""
+    """Names the prefix that is listed, homed or verified; a new session has no id yet."""
     path, method = case.operation.path, case.method.upper()
     if path == "/api/handles":
         case.query["prefix"] = "10.5555"
-    # Another than that of the demo's records, on which the rest depends.
+    # Another prefix than that of the demo records, which other requests need.
     if path == "/api/prefixes" and method in ("POST", "DELETE"):
         case.query["prefix"] = "10.5556"
     if "prefix" in case.path_parameters:
