@@ -131,7 +131,7 @@ impl Followers {
 #[cfg(test)]
 mod tests {
     use tendot_registry::Settings;
-    use tendot_store::{Change, Edit, Memory};
+    use tendot_store::{Change, Edit, Memory, Store};
     use tokio::time::timeout;
 
     use super::*;

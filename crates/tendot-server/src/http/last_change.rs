@@ -134,31 +134,4 @@ mod tests {
         assert_eq!(end.look(&old).await.unwrap(), (20, false));
         assert_eq!(end.look(&new).await.unwrap(), (31, true));
     }
-    // TEMPORARY
-    #[test]
-    fn sizes() {
-        use tendot_store::{Embedded, Key, Postgres};
-        fn size<T, F>(_: fn(T) -> F) -> usize {
-            std::mem::size_of::<F>()
-        }
-        macro_rules! sizes {
-            ($t:ty) => {
-                println!(
-                    "SIZE {} get {} is_homed {} note {} commit {} list {} history {}",
-                    stringify!($t),
-                    size(|(s, k): (&'static $t, &'static Key)| s.get(k)),
-                    size(|(s, k): (&'static $t, &'static [u8])| s.is_homed(k)),
-                    size(|(s, k): (&'static $t, &'static [u8])| s.note(k)),
-                    size(|(s, k): (&'static $t, Change)| s.commit(k)),
-                    size(|(s, k): (&'static $t, &'static [u8])| s.list(k, None, 1)),
-                    size(|(s, k): (&'static $t, &'static Key)| s.history(k, tendot_store::Order::NewestFirst { before: 1 }, 1)),
-                )
-            };
-        }
-        sizes!(Memory);
-        sizes!(Embedded);
-        sizes!(Postgres);
-        sizes!(AnyStore);
-        println!("SIZE Store {}", std::mem::size_of::<AnyStore>());
-    }
 }

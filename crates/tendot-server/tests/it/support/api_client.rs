@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use serde_json::{Value as Json, json};
-use tendot_server::http::Limits;
+use tendot_server::http::{Http, Limits};
 use tendot_store::AnyStore;
 use tendot_testing::http::{HttpRequest, HttpResponse};
 
