@@ -27,9 +27,14 @@ impl ProxyFixture {
         let store = Postgres::open(&address, settings).await.unwrap();
         // The first one prepares the statements.
         commit_parts(&store, "warm", 0).await.unwrap();
-        proxy.take_byte_counts();
-        commit_parts(&store, "warm", 1).await.unwrap();
-        let bytes = proxy.take_byte_counts();
+        // The least of several: polls of the monitor pass the proxy, too.
+        let mut bytes = [usize::MAX; 2];
+        for number in 1..6 {
+            proxy.take_byte_counts();
+            commit_parts(&store, "warm", number).await.unwrap();
+            let counts = proxy.take_byte_counts();
+            bytes = [bytes[0].min(counts[0]), bytes[1].min(counts[1])];
+        }
         assert!(bytes[0] > 500 && bytes[1] > 100, "{bytes:?}");
         Self { proxy, store, direct, bytes }
     }

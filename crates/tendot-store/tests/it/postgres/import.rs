@@ -11,7 +11,7 @@ use tendot_store::{
     Order, Past, Postgres, State, Store, StoreError,
 };
 
-use tendot_testing::{SeededRng, ram_dir, wait_until, wait_until_async};
+use tendot_testing::{SeededRng, ram_dir, repetitions, wait_until, wait_until_async};
 
 use super::chaos_proxy::{ChaosProxy, CutMode, Direction};
 use super::{
@@ -129,7 +129,7 @@ fn matches_embedded_import() {
     let names: Vec<String> = (0..24).map(name).collect();
     let directory = ram_dir();
     let store = block_on(new_store());
-    for _ in 0..20 {
+    for _ in 0..repetitions("TENDOT_TEST_IMPORTS", 6, 40) {
         let embedded = Embedded::open(directory.path()).unwrap();
         for _ in 0..random(12) {
             let name: Box<str> = names[random(24) as usize].as_str().into();
