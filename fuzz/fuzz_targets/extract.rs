@@ -1,4 +1,4 @@
-//! Extraction: no text panics, what is found is in order and a name, and text in pieces gives the same.
+//! Extraction: no input panics, results are ordered and valid, and incremental extraction gives the same.
 
 #![no_main]
 
@@ -22,10 +22,10 @@ fuzz_target!(|bytes: &[u8]| {
         whole.push((found.name.to_string(), found.span));
     }
     let size = usize::from(settings >> 4) * 7 + 1;
-    assert_eq!(in_pieces(extractor.scan(), text, size), whole, "in pieces of {size}");
+    assert_eq!(extract_incrementally(extractor.scan(), text, size), whole, "in chunks of {size}");
 });
 
-fn in_pieces(mut scan: Scan, text: &[u8], size: usize) -> Vec<(String, std::ops::Range<usize>)> {
+fn extract_incrementally(mut scan: Scan, text: &[u8], size: usize) -> Vec<(String, std::ops::Range<usize>)> {
     let mut found_names = Vec::new();
     let (mut buffer, mut base, mut taken) = (Vec::new(), 0, 0);
     loop {

@@ -1,4 +1,4 @@
-//! The asking side against servers that say anything: it ends within its bounds, whatever comes.
+//! Lookup state machine against arbitrary responses: terminates within its limits.
 
 #![no_main]
 
@@ -11,9 +11,10 @@ use tendot_proto::lookup::{Config, ConnectionError, Event, Lookup, Question};
 use tendot_proto::record::{Interface, InterfaceKind, Server, Site, Transport};
 use tendot_proto::{Envelope, Handle, Now};
 
-struct Counter(u8);
+/// Seeded pseudo-random bytes.
+struct SeededRandom(u8);
 
-impl Random for Counter {
+impl Random for SeededRandom {
     fn fill(&mut self, out: &mut [u8]) {
         for byte in out {
             self.0 = self.0.wrapping_mul(5).wrapping_add(1);
@@ -32,49 +33,49 @@ fn site(last: u8) -> Arc<Site<'static>> {
 fuzz_target!(|bytes: &[u8]| {
     let config = Arc::new(Config::new(vec![site(1), site(2)]));
     let mut now = Now { elapsed: Duration::ZERO, unix: 1_700_000_000 };
-    let question = Question::resolve(Handle::from("10.1000/1"), &[], &[]);
-    let mut lookup = Lookup::new(config, question, now);
-    let mut random = Counter(1);
-    let (mut rest, mut sent, mut over) = (bytes, Vec::new(), false);
+    let lookup_request = Question::resolve(Handle::from("10.1000/1"), &[], &[]);
+    let mut lookup = Lookup::new(config, lookup_request, now);
+    let mut random = SeededRandom(1);
+    let (mut rest, mut sent, mut is_over) = (bytes, Vec::new(), false);
     for _ in 0..2_000 {
         while let Some(transmit) = lookup.poll_transmit(now, &mut random) {
-            assert!(!over, "nothing is sent after the end");
+            assert!(!is_over, "no message after the end");
             sent.push(transmit);
         }
         while let Some(event) = lookup.poll() {
             match event {
-                Event::Finished(_) | Event::Failed(_) => over = true,
+                Event::Finished(_) | Event::Failed(_) => is_over = true,
                 Event::Resolve { domain } => lookup.handle_addresses(&domain, &[[192, 0, 2, 3].into()]),
                 _ => {}
             }
         }
-        if over {
+        if is_over {
             break;
         }
-        let Some(([what, which, length], after)) = rest.split_first_chunk() else {
-            now.elapsed = lookup.poll_timeout().expect("it waits for something").max(now.elapsed);
+        let Some(([action, operand, length], after)) = rest.split_first_chunk() else {
+            now.elapsed = lookup.poll_timeout().expect("a timeout is pending").max(now.elapsed);
             lookup.handle_timeout(now);
             continue;
         };
-        let (said, after) = after.split_at((usize::from(*length) * 2).min(after.len()));
+        let (payload, after) = after.split_at((usize::from(*length) * 2).min(after.len()));
         rest = after;
-        let Some(to) = sent.get(usize::from(*which) % sent.len().max(1)) else { continue };
-        // An answer with the right number, or bytes as they are.
-        let mut answer = said.to_vec();
-        if what & 1 == 0
-            && let (Ok(asked), Some(start)) =
-                (Envelope::from_bytes(&to.bytes), answer.first_chunk_mut::<20>())
+        let Some(to) = sent.get(usize::from(*operand) % sent.len().max(1)) else { continue };
+        // A response with the correct request id, or raw bytes.
+        let mut response = payload.to_vec();
+        if action & 1 == 0
+            && let (Ok(request_envelope), Some(start)) =
+                (Envelope::from_bytes(&to.bytes), response.first_chunk_mut::<20>())
         {
-            let length = (said.len() - 20) as u32;
-            *start = Envelope { length, sequence: 0, ..asked }.to_bytes();
+            let length = (payload.len() - 20) as u32;
+            *start = Envelope { length, sequence: 0, ..request_envelope }.to_bytes();
         }
-        now.elapsed += Duration::from_millis(u64::from(what >> 4) * 20);
-        match what >> 1 & 3 {
-            0 | 1 if to.transport == Transport::UDP => lookup.handle_datagram(now, to.to, &answer),
+        now.elapsed += Duration::from_millis(u64::from(action >> 4) * 20);
+        match action >> 1 & 3 {
+            0 | 1 if to.transport == Transport::UDP => lookup.handle_datagram(now, to.to, &response),
             3 => lookup.handle_failure(now, to.attempt, ConnectionError::Unreachable),
-            _ => lookup.handle_stream(now, to.attempt, &answer),
+            _ => lookup.handle_stream(now, to.attempt, &response),
         }
     }
-    assert!(over, "it ends");
+    assert!(is_over, "the lookup terminates");
     assert!(sent.len() <= 64);
 });

@@ -1,5 +1,5 @@
-//! Messages: no bytes panic, errors point into them, and what is understood is encoded to the same bytes. The answering
-//! side takes or refuses them, and what it answers is understood.
+//! Messages: no input panics, error offsets are in bounds, decoded messages encode to the same bytes, and the endpoint's responses
+//! decode.
 
 #![no_main]
 
@@ -10,8 +10,8 @@ use tendot_proto::{Body, Message, Now, Outcome, Parts, Request, Response, Respon
 fuzz_target!(|bytes: &[u8]| {
     match Message::from_bytes(bytes) {
         Ok(message) => {
-            assert_eq!(message.to_bytes().expect("it came in one piece"), bytes);
-            walk(&message);
+            assert_eq!(message.to_bytes().expect("decoded message re-encodes"), bytes);
+            iterate_lists(&message);
         }
         Err(error) => assert!(error.at() <= bytes.len()),
     }
@@ -24,20 +24,20 @@ fuzz_target!(|bytes: &[u8]| {
         match endpoint.read(bytes, transport, now) {
             Ok(incoming) => {
                 let response = incoming.respond(ResponseCode::ERROR, Outcome::Failed { message: Some(b"") });
-                let response = response.to_bytes().expect("it is short");
-                Message::from_bytes(&response).expect("our own answer");
+                let response = response.to_bytes().expect("short response");
+                Message::from_bytes(&response).expect("own response decodes");
             }
             Err(refusal) => {
                 if let Some(response) = refusal.response() {
-                    Message::from_bytes(response).expect("our own answer");
+                    Message::from_bytes(response).expect("own response decodes");
                 }
             }
         }
     }
 });
 
-/// Looks at every item of every list.
-fn walk(message: &Message<'_>) {
+/// Decodes every item of every list.
+fn iterate_lists(message: &Message<'_>) {
     match message.body {
         Body::Request(Request::Resolve { indexes, types, .. }) => {
             assert_eq!(indexes.iter().count(), indexes.len());

@@ -1,5 +1,4 @@
-//! Datagrams in any order, from several sources, at any time: never more memory than allowed, never a message that was
-//! not sent.
+//! Reassembly and framing of arbitrary datagrams: memory stays within the budget, and messages have their announced length.
 
 #![no_main]
 
@@ -9,10 +8,10 @@ use std::time::Duration;
 use libfuzzer_sys::fuzz_target;
 use tendot_proto::{Envelope, Fragments, Framer, Now, Reassembly, Version};
 
-const BUDGET: usize = 20_000;
+const BUDGET_BYTES: usize = 20_000;
 
 fuzz_target!(|bytes: &[u8]| {
-    let mut reassembly = Reassembly::with_budget(BUDGET);
+    let mut reassembly = Reassembly::with_budget(BUDGET_BYTES);
     let mut framer = Framer::new();
     let mut elapsed = Duration::ZERO;
     // Four messages that differ in every byte.
@@ -26,40 +25,40 @@ fuzz_target!(|bytes: &[u8]| {
         })
         .collect();
     let mut rest = bytes;
-    while let Some(([what, which, how], after)) = rest.split_first_chunk() {
+    while let Some(([action, operand, amount], after)) = rest.split_first_chunk() {
         rest = after;
-        elapsed += Duration::from_millis(u64::from(*how) * 8);
+        elapsed += Duration::from_millis(u64::from(*amount) * 8);
         let now = Now { elapsed, unix: 1_700_000_000 };
-        let from = SocketAddr::from((Ipv4Addr::new(192, 0, 2, what >> 4), 2641));
-        let datagrams: Vec<_> = Fragments::new(&messages[usize::from(which % 4)])
-            .expect("whole")
+        let from = SocketAddr::from((Ipv4Addr::new(192, 0, 2, action >> 4), 2641));
+        let datagrams: Vec<_> = Fragments::new(&messages[usize::from(operand % 4)])
+            .expect("complete message")
             .map(|datagram| datagram.to_vec())
             .collect();
-        let mut datagram = datagrams[usize::from(which >> 2) % datagrams.len()].clone();
-        match what % 8 {
-            // Damaged in one place, or cut.
+        let mut datagram = datagrams[usize::from(operand >> 2) % datagrams.len()].clone();
+        match action % 8 {
+            // One byte changed, or cut.
             0 => {
-                let at = usize::from(*how) * 2 % datagram.len();
-                datagram[at] ^= which;
+                let at = usize::from(*amount) * 2 % datagram.len();
+                datagram[at] ^= operand;
             }
-            1 => datagram.truncate(usize::from(*how) * 2),
-            // Bytes as they are.
-            2 => datagram = rest.iter().take(usize::from(*how)).copied().collect(),
+            1 => datagram.truncate(usize::from(*amount) * 2),
+            // Raw bytes.
+            2 => datagram = rest.iter().take(usize::from(*amount)).copied().collect(),
             _ => {}
         }
         if let Ok(Some(message)) = reassembly.insert(now, from, &datagram) {
-            let envelope = Envelope::from_bytes(&message).expect("it has one");
+            let envelope = Envelope::from_bytes(&message).expect("envelope decodes");
             let length = envelope.length as usize;
             if length > 492 {
                 assert_eq!(message.len(), 20 + length);
             }
         }
-        assert!(reassembly.used() <= BUDGET);
+        assert!(reassembly.used() <= BUDGET_BYTES);
         framer.push(&datagram);
         loop {
             match framer.next_message() {
                 Ok(Some(message)) => {
-                    let envelope = Envelope::from_bytes(message).expect("it has one");
+                    let envelope = Envelope::from_bytes(message).expect("envelope decodes");
                     assert_eq!(message.len(), 20 + envelope.length as usize);
                 }
                 Ok(None) => break,

@@ -1,5 +1,5 @@
-//! Replication streams in any pieces: the same records as in one piece, written as they came; an error is within the
-//! stream. And the texts in which a mirror keeps its state.
+//! Replication streams: records do not depend on chunking and encode to the same bytes, error offsets are in bounds; text formats of
+//! the mirror state round-trip.
 
 #![no_main]
 
@@ -15,16 +15,16 @@ use tendot_proto::replication::{
 };
 
 fuzz_target!(|bytes: &[u8]| {
-    texts(bytes);
+    check_text_formats(bytes);
     let Some((settings, stream)) = bytes.split_first() else { return };
-    let piece = 1 + usize::from(settings >> 3);
+    let chunk_len = 1 + usize::from(settings >> 3);
     match settings % 2 {
-        0 => streams::<Transactions>(stream, settings >> 1 & 3, piece),
-        _ => streams::<Dump>(stream, settings >> 1 & 3, piece),
+        0 => check_stream::<Transactions>(stream, settings >> 1 & 3, chunk_len),
+        _ => check_stream::<Dump>(stream, settings >> 1 & 3, chunk_len),
     }
 });
 
-fn streams<S: Stream>(stream: &[u8], kind: u8, piece: usize)
+fn check_stream<S: Stream>(stream: &[u8], kind: u8, chunk_len: usize)
 where
     for<'a> S::Record<'a>: Debug,
 {
@@ -39,7 +39,7 @@ where
     };
     let (whole, written, end) = read(reader(), stream, stream.len().max(1));
     assert_eq!((whole, &written, end), {
-        let (records, again, end) = read(reader(), stream, piece);
+        let (records, again, end) = read(reader(), stream, chunk_len);
         assert_eq!(again, written);
         (records, &written, end)
     });
@@ -51,26 +51,28 @@ where
     }
 }
 
-/// The records, what they are written as, and how the stream ended.
+/// The records, their encoding, and the end of the stream.
 fn read<S: Stream>(
     mut reader: StreamReader<'_, S>,
     stream: &[u8],
-    piece: usize,
+    chunk_len: usize,
 ) -> (Vec<String>, Vec<u8>, Result<(), StreamError>)
 where
     for<'a> S::Record<'a>: Debug,
 {
     let (mut records, mut out) = (Vec::new(), Vec::new());
     let mut writer = StreamWriter::<S>::inside_tls();
-    for piece in stream.chunks(piece) {
-        reader.push(piece);
+    for chunk in stream.chunks(chunk_len) {
+        reader.push(chunk);
         loop {
             let event = reader.next_event(&mut { Work::REQUEST }).map(|event| {
                 event.map(|event| match event {
                     Event::StartTls => false,
                     Event::Record(record) => {
                         records.push(format!("{record:?}"));
-                        writer.write(&record, &mut out, &mut { Work::REQUEST }).expect("it was read");
+                        writer
+                            .write(&record, &mut out, &mut { Work::REQUEST })
+                            .expect("decoded record encodes");
                         true
                     }
                 })
@@ -86,7 +88,7 @@ where
     (records, out, reader.finish())
 }
 
-fn texts(bytes: &[u8]) {
+fn check_text_formats(bytes: &[u8]) {
     if let Ok(states) = States::from_json(bytes) {
         assert_eq!(States::from_json(states.to_json().as_bytes()).as_ref(), Ok(&states));
     }
@@ -95,7 +97,7 @@ fn texts(bytes: &[u8]) {
         assert_eq!(table.to_string().parse(), Ok(table));
     }
     if let Ok(states) = States::from_stream_table(text, None) {
-        let again = states.to_stream_table().expect("it was read");
+        let again = states.to_stream_table().expect("parsed states serialize");
         assert_eq!(States::from_stream_table(&again, None), Ok(states));
     }
 }

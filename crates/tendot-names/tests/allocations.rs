@@ -1,4 +1,4 @@
-//! Reading a plain name allocates nothing.
+//! Own program, because it replaces the global allocator. Plain DOIs are parsed, formatted and extracted without allocating.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -6,7 +6,8 @@ use std::fmt::{self, Write as _};
 
 use tendot_names::{Form, Reader, find_iter};
 
-struct Counting;
+/// Global allocator that counts allocations per thread.
+struct CountingAllocator;
 
 thread_local! {
     static COUNT: Cell<usize> = const { Cell::new(0) };
@@ -14,7 +15,7 @@ thread_local! {
 
 #[allow(unsafe_code, reason = "an allocator can't be written without it")]
 // SAFETY: every call is passed on to the system's allocator unchanged.
-unsafe impl GlobalAlloc for Counting {
+unsafe impl GlobalAlloc for CountingAllocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         COUNT.with(|count| count.set(count.get() + 1));
         // SAFETY: the caller keeps the contract of `GlobalAlloc::alloc`.
@@ -28,7 +29,7 @@ unsafe impl GlobalAlloc for Counting {
 }
 
 #[global_allocator]
-static ALLOCATOR: Counting = Counting;
+static ALLOCATOR: CountingAllocator = CountingAllocator;
 
 fn allocations(work: impl FnOnce()) -> usize {
     let before = COUNT.with(Cell::get);
@@ -36,17 +37,17 @@ fn allocations(work: impl FnOnce()) -> usize {
     COUNT.with(Cell::get) - before
 }
 
-/// Takes text and forgets it.
-struct Nowhere;
+/// Discards all text.
+struct DiscardWriter;
 
-impl fmt::Write for Nowhere {
+impl fmt::Write for DiscardWriter {
     fn write_str(&mut self, _: &str) -> fmt::Result {
         Ok(())
     }
 }
 
 #[test]
-fn plain_names_are_read_without_allocating() {
+fn parses_plain_dois_without_allocating() {
     for text in [
         "10.1000/182",
         "doi:10.1000/182",
@@ -64,24 +65,24 @@ fn plain_names_are_read_without_allocating() {
 }
 
 #[test]
-fn the_counter_counts() {
+fn allocator_counts_allocations() {
     assert!(allocations(|| drop(Reader::strict().read("doi:10.1000/a%20b"))) > 0);
 }
 
 #[test]
-fn forms_are_written_without_allocating() {
+fn formats_dois_without_allocating() {
     let reading =
         Reader::strict().read("10.1002/(SICI)1097-4571(199806)49:8<693::AID-ASI4>3.0.CO;2-0").unwrap();
     let name = reading.name().unwrap();
     for form in Form::ALL {
         if let Some(written) = name.written_as(form) {
-            assert_eq!(allocations(|| write!(Nowhere, "{written}").unwrap()), 0, "{form:?}");
+            assert_eq!(allocations(|| write!(DiscardWriter, "{written}").unwrap()), 0, "{form:?}");
         }
     }
 }
 
 #[test]
-fn plain_names_are_found_without_allocating() {
+fn extracts_plain_dois_without_allocating() {
     let text = b"see 10.1000/182, (10.1016/S0378-4754(00)00270-6) and https://doi.org/10.1000/183.";
     let mut count = 0;
     assert_eq!(allocations(|| count = find_iter(text).count()), 0);

@@ -1,14 +1,14 @@
-//! Reading a message allocates nothing, and writing one nothing but its buffer.
-
-mod recorded;
+//! Own program, because it replaces the global allocator. Messages are decoded and encoded without allocating.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::hint::black_box;
 
 use tendot_proto::{Body, Message, Outcome, Request, Response};
+use tendot_testing::recordings::{encoding, recordings};
 
-struct Counting;
+/// Global allocator that counts allocations per thread.
+struct CountingAllocator;
 
 thread_local! {
     static COUNT: Cell<usize> = const { Cell::new(0) };
@@ -16,7 +16,7 @@ thread_local! {
 
 #[allow(unsafe_code, reason = "an allocator can't be written without it")]
 // SAFETY: every call is passed on to the system's allocator unchanged.
-unsafe impl GlobalAlloc for Counting {
+unsafe impl GlobalAlloc for CountingAllocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         COUNT.with(|count| count.set(count.get() + 1));
         // SAFETY: the caller keeps the contract of `GlobalAlloc::alloc`.
@@ -30,7 +30,7 @@ unsafe impl GlobalAlloc for Counting {
 }
 
 #[global_allocator]
-static ALLOCATOR: Counting = Counting;
+static ALLOCATOR: CountingAllocator = CountingAllocator;
 
 fn allocations(work: impl FnOnce()) -> usize {
     let before = COUNT.with(Cell::get);
@@ -39,10 +39,10 @@ fn allocations(work: impl FnOnce()) -> usize {
 }
 
 #[test]
-fn messages_are_read_and_written_without_allocating() {
+fn decodes_and_encodes_messages_without_allocating() {
     let mut out = Vec::with_capacity(4096);
     let mut seen = 0;
-    for recording in recorded::recordings() {
+    for recording in recordings() {
         let Ok(message) = Message::from_bytes(&recording.bytes) else { continue };
         seen += 1;
         assert_eq!(
@@ -59,8 +59,8 @@ fn messages_are_read_and_written_without_allocating() {
 }
 
 #[test]
-fn lists_are_walked_without_allocating() {
-    let bytes = recorded::encoding("req_res_sel");
+fn iterates_lists_without_allocating() {
+    let bytes = encoding("req_res_sel");
     let Body::Request(Request::Resolve { indexes, types, .. }) = Message::from_bytes(&bytes).unwrap().body
     else {
         panic!()
@@ -68,7 +68,7 @@ fn lists_are_walked_without_allocating() {
     let mut counted = 0;
     assert_eq!(allocations(|| counted = indexes.iter().count() + types.iter().count()), 0);
     assert_eq!(counted, 4);
-    let bytes = recorded::encoding("resp_res");
+    let bytes = encoding("resp_res");
     let Body::Response(Response { outcome: Outcome::Resolved { values, .. }, .. }) =
         Message::from_bytes(&bytes).unwrap().body
     else {
@@ -79,6 +79,6 @@ fn lists_are_walked_without_allocating() {
 }
 
 #[test]
-fn the_counter_counts() {
+fn allocator_counts() {
     assert!(allocations(|| drop(black_box(vec![1]))) > 0);
 }

@@ -1,4 +1,5 @@
-//! A name that is kept here costs the same whether or not others could be asked for names that are not.
+//! A program of its own because it replaces the global allocator: a local name costs as many allocations with an upstream
+//! resolver as without one.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -8,9 +9,9 @@ use tendot_client::{CacheSettings, HttpUpstream};
 use tendot_proto::Value;
 use tendot_registry::{Registry, Settings};
 use tendot_server::http::{Http, Outcome, Upstream};
-use tendot_store::{Change, Edit, Expect, Memory, Store as _};
+use tendot_store::{AnyStore, Change, Edit, Expect, Memory, Store as _};
 
-struct Counting;
+struct CountingAllocator;
 
 thread_local! {
     static COUNT: Cell<(usize, usize)> = const { Cell::new((0, 0)) };
@@ -18,7 +19,7 @@ thread_local! {
 
 #[allow(unsafe_code, reason = "an allocator can't be written without it")]
 // SAFETY: every call is passed on to the system's allocator unchanged.
-unsafe impl GlobalAlloc for Counting {
+unsafe impl GlobalAlloc for CountingAllocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         COUNT.with(|count| {
             let (number, bytes) = count.get();
@@ -35,10 +36,10 @@ unsafe impl GlobalAlloc for Counting {
 }
 
 #[global_allocator]
-static ALLOCATOR: Counting = Counting;
+static ALLOCATOR: CountingAllocator = CountingAllocator;
 
-fn http() -> Http<Memory> {
-    let http = Http::new(Arc::new(Registry::new(Memory::new(), Settings::default())));
+fn http() -> Http {
+    let http = Http::new(Arc::new(Registry::new(AnyStore::from(Memory::new()), Settings::default())));
     let values = vec![Value::new(1, "URL", "https://example.org/one")];
     let edits = vec![
         Edit::Put { name: "10.5555/ONE".into(), values, expect: Expect::Absent },
@@ -48,20 +49,20 @@ fn http() -> Http<Memory> {
     http
 }
 
-/// The number of allocations and their bytes, once all that is made once has been made.
-fn cost(http: &Http<Memory>) -> (usize, usize) {
-    let ask = || {
-        let explained = pollster::block_on(http.diagnose("10.5555/ONE"));
-        assert_eq!(explained.outcome(), Outcome::Resolves);
+/// The number of allocations and their bytes, after a first call that initializes what is initialized once.
+fn cost(http: &Http) -> (usize, usize) {
+    let trace = || {
+        let traced = pollster::block_on(http.diagnose("10.5555/ONE"));
+        assert_eq!(traced.outcome(), Outcome::Resolves);
     };
-    ask();
+    trace();
     COUNT.with(|count| count.set((0, 0)));
-    ask();
+    trace();
     COUNT.with(Cell::get)
 }
 
 #[test]
-fn names_that_are_kept_here() {
+fn upstream_adds_no_allocations() {
     let alone = http();
     let upstream = Upstream::Http(Box::new(HttpUpstream::new("http://127.0.0.1:9").unwrap()));
     let with_upstream = http().upstream(upstream, CacheSettings::default());

@@ -16,7 +16,7 @@ mod postgres;
 mod prepare;
 mod recent;
 #[cfg(any(test, feature = "suite"))]
-pub mod suite;
+pub mod test_suite;
 mod versions;
 
 use std::future::Future;

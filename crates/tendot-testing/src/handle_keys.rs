@@ -3,12 +3,18 @@
 use tendot_proto::Work;
 use tendot_proto::auth::PrivateKey;
 use tendot_proto::crypto::AwsLc;
+use tendot_proto::record::PublicKey;
 
 use crate::conformance;
 
 /// A private key: `privkey.bin` of the server, `admpriv.bin` of its administrator `300:0.NA/10.5555`.
 pub fn private_key(file: &str) -> PrivateKey {
     PrivateKey::from_file(&handle_net_file(file), None, &AwsLc, &mut { Work::REQUEST }).unwrap()
+}
+
+/// A public key: `pubkey.bin` of the server, `admpub.bin` of its administrator.
+pub fn public_key(file: &str) -> PublicKey<'static> {
+    PublicKey::from_bytes(&handle_net_file(file)).unwrap().into_owned()
 }
 
 /// The content of a file of the recorded server.

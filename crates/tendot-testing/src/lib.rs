@@ -12,17 +12,23 @@
 //! - [`wait_until`], [`wait_for`]: wait for a condition instead of sleeping
 //! - [`http`]: an HTTP/1.1 client that sends exactly what a test writes
 //! - [`ServerProcess`]: a server program, killed on drop
+//! - [`child_test`], [`emit`]: a test of the same program in a process of its own
 //! - [`postgres`]: PostgreSQL servers, clusters and databases
+//! - `handle_keys`, `recordings`: keys and messages that were recorded from Handle.Net
+//! - `handle_server`: Handle servers in the test process
 //!
 //! Every failure panics, because it ends the test.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod child;
 mod conformance_files;
 mod directory;
 mod extent;
 #[cfg(feature = "handle")]
 pub mod handle_keys;
+#[cfg(feature = "handle")]
+pub mod handle_server;
 pub mod hex;
 pub mod http;
 mod packages;
@@ -36,6 +42,7 @@ mod rng;
 mod runtime;
 mod wait;
 
+pub use child::{child_test, emit, emitted_lines};
 pub use conformance_files::{conformance, workspace_root};
 pub use directory::ram_dir;
 pub use extent::{is_full_run, repetitions};

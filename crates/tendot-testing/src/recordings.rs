@@ -1,49 +1,51 @@
-//! Conversations recorded from a Handle.Net server, in `conformance/vectors/handle-net/native.jsonl`.
+//! Recorded messages of Handle.Net 9.3.1 and its client, in `conformance/vectors/handle-net`.
 
 use std::collections::HashMap;
+
+use serde_json::Value as Json;
 
 use crate::handle_keys::handle_net_file;
 use crate::hex;
 
-/// A recorded message, or a datagram that is part of one.
+/// A recorded message of Handle.Net, or one datagram of it.
 #[derive(Clone, Debug)]
 pub struct Recording {
-    /// The conversation and the number in it, `resolve_one#2`.
+    /// The conversation and the position in it, such as `create_handle#2`.
     pub name: String,
-    /// `udp` or `tcp`.
+    /// `udp`, `tcp` or `http`.
     pub transport: String,
-    /// Whether the client sent it.
-    pub request: bool,
-    /// The message with its envelope.
+    /// True if the client sent it.
+    pub is_request: bool,
+    /// The bytes as they were sent.
     pub bytes: Vec<u8>,
-    /// What the recording is about, the decoded message, and what the client made of it.
+    /// What the recorder decoded, as text.
     pub note: String,
-    /// The datagrams of this message up to this one, if this is the last of several.
-    earlier: Vec<Vec<u8>>,
+    /// The datagrams of this message including this one, if this is the last of several.
+    datagrams: Vec<Vec<u8>>,
 }
 
-/// All recorded messages, in their order.
+/// All recordings, in the order in which they were made.
 pub fn recordings() -> Vec<Recording> {
-    let file = String::from_utf8(handle_net_file("native.jsonl")).unwrap();
     let mut fragments: HashMap<(String, Vec<u8>), Vec<Vec<u8>>> = HashMap::new();
     let mut all = Vec::new();
-    for line in file.lines() {
-        let row: serde_json::Value = serde_json::from_str(line).unwrap();
+    for line in text_file("native.jsonl").lines() {
+        let row: Json = serde_json::from_str(line).unwrap();
         let field = |name: &str| row[name].as_str().unwrap().to_owned();
         let mut recording = Recording {
             name: field("name"),
             transport: field("transport"),
-            request: field("direction") == "request",
+            is_request: field("direction") == "request",
             bytes: hex::decode(&field("hex")),
             note: field("note"),
-            earlier: Vec::new(),
+            datagrams: Vec::new(),
         };
         if recording.note.contains("| fragment: ") {
-            let conversation = recording.name.split('#').next().unwrap().to_owned() + &field("direction");
-            let datagrams = fragments.entry((conversation, recording.bytes[8..12].to_vec())).or_default();
+            let sender = recording.conversation().to_owned() + &field("direction");
+            let request_id = recording.bytes[8..12].to_vec();
+            let datagrams = fragments.entry((sender, request_id)).or_default();
             datagrams.push(recording.bytes.clone());
             if recording.note.contains("| last of ") {
-                recording.earlier = std::mem::take(datagrams);
+                recording.datagrams = std::mem::take(datagrams);
             }
         }
         all.push(recording);
@@ -52,9 +54,39 @@ pub fn recordings() -> Vec<Recording> {
 }
 
 impl Recording {
+    /// The name of the conversation.
+    pub fn conversation(&self) -> &str {
+        self.name.split('#').next().unwrap()
+    }
+
     /// The number of fragments and their joined payload, if this is the last of several datagrams.
     pub fn reassembled(&self) -> Option<(usize, Vec<u8>)> {
-        let payload = self.earlier.iter().flat_map(|datagram| &datagram[20..]).copied().collect();
-        (!self.earlier.is_empty()).then_some((self.earlier.len(), payload))
+        let payload = self.datagrams.iter().flat_map(|datagram| &datagram[20..]).copied().collect();
+        (!self.datagrams.is_empty()).then_some((self.datagrams.len(), payload))
     }
+
+    /// The decoded message in the note, without the purpose of the recording and the client's interpretation.
+    pub fn decoded_note(&self) -> &str {
+        let decoded = &self.note[self.note.find("envelope{").unwrap()..];
+        decoded.split(" | client library saw").next().unwrap()
+    }
+}
+
+/// The names and bytes of all encodings in `encodings.txt`.
+pub fn encodings() -> Vec<(String, Vec<u8>)> {
+    let file = text_file("encodings.txt");
+    let lines = file.lines().filter(|line| !line.starts_with('#'));
+    let pairs = lines.map(|line| line.split_once(' ').unwrap());
+    pairs.map(|(name, digits)| (name.to_owned(), hex::decode(digits))).collect()
+}
+
+/// The encoding with this name.
+#[track_caller]
+pub fn encoding(name: &str) -> Vec<u8> {
+    let found = encodings().into_iter().find(|(other, _)| other == name);
+    found.unwrap_or_else(|| panic!("no encoding `{name}`")).1
+}
+
+fn text_file(name: &str) -> String {
+    String::from_utf8(handle_net_file(name)).unwrap()
 }

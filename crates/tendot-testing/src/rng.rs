@@ -28,6 +28,11 @@ impl SeededRng {
         self.next_u64() & 1 == 1
     }
 
+    /// True in so many of 100 calls.
+    pub fn percent(&mut self, percent: usize) -> bool {
+        self.below(100) < percent
+    }
+
     /// Overwrites `buffer` with random bytes.
     pub fn fill(&mut self, buffer: &mut [u8]) {
         for chunk in buffer.chunks_mut(8) {
@@ -45,6 +50,13 @@ impl SeededRng {
     /// One of the items.
     pub fn pick<'a, T>(&mut self, items: &'a [T]) -> &'a T {
         &items[self.below(items.len())]
+    }
+}
+
+#[cfg(feature = "handle")]
+impl tendot_proto::crypto::Random for SeededRng {
+    fn fill(&mut self, out: &mut [u8]) {
+        Self::fill(self, out);
     }
 }
 

@@ -67,21 +67,26 @@ pub(crate) fn in_order<J: Send, R: Send, E>(
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
     use super::*;
 
     #[test]
     fn results_come_in_order() {
         let mut results = Vec::new();
-        let slow_at_first = |job: u64, pieces: &Results<u64>| {
-            thread::sleep(std::time::Duration::from_micros(500 / (job + 1)));
+        let begun = AtomicU64::new(0);
+        let work = |job: u64, pieces: &Results<u64>| {
+            begun.fetch_max(job, Ordering::Relaxed);
+            // Every fourth job sends nothing until the three after it have begun.
+            while job % 4 == 0 && begun.load(Ordering::Relaxed) < job + 3 {
+                thread::yield_now();
+            }
             for piece in 0..10 {
                 pieces.send(job * 10 + piece).unwrap();
             }
         };
         let threads = NonZero::new(4).unwrap();
-        in_order(threads, 0..100, slow_at_first, |result| {
+        in_order(threads, 0..100, work, |result| {
             results.push(result);
             Ok::<(), ()>(())
         })

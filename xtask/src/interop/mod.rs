@@ -26,7 +26,7 @@ use crate::root;
 const SERVER_ADMIN: &str = "300:0.NA/10.5555";
 
 /// The example of `tendot-client` that does everything that an administrator can do.
-const ADMIN_EXAMPLE: &str = "administer";
+const ADMIN_EXAMPLE: &str = "admin_operations";
 
 /// How many processes of our client run at the same time: they mostly wait for each other and for the servers.
 const RESOLVE_WORKERS: usize = 4;

@@ -166,7 +166,7 @@ mod tests {
             let json = serde_json::json!({"name": "10.1/a", "metadata": xml}).to_string();
             Draft::from_json(json.as_bytes())
         };
-        let kernel = include_str!("../../tests/metadata/place.xml");
+        let kernel = include_str!("../../tests/fixtures/metadata/place.xml");
         let kept = draft(kernel).unwrap().metadata.unwrap().unwrap();
         assert_eq!(kept.get(), Kernel::from_xml(kernel).unwrap().to_json());
         let bomb =

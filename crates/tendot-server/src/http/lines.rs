@@ -455,7 +455,7 @@ mod tests {
         );
     }
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn attack_h10_a_body_that_does_not_come() {
         for (begin, expected) in [("", ""), ("a\nb\n", "1 1\n")] {
             let mut client = serve(LineLimits::default(), Duration::from_millis(200));
@@ -468,7 +468,7 @@ mod tests {
     }
 
     /// A byte now and then keeps nothing open for ever.
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn attack_h10_a_body_that_trickles() {
         let mut client = serve(LineLimits::default(), Duration::from_millis(500));
         client.write_all(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 100000\r\n\r\n").await.unwrap();
@@ -520,7 +520,7 @@ mod tests {
 
     /// Who reads nothing before all is sent, as most do, is not cut off, though it takes longer than an answer may wait; and
     /// then gets all.
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn answered_when_all_was_sent() {
         const LINES: usize = 100_000;
         let (mut client, server) = duplex(4 << 10);

@@ -200,7 +200,7 @@ mod tests {
         assert!(matches!(neighbours.values("10.1/y", &mut work).await, Err(Error::Exhausted(_))));
     }
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn so_many_at_once() {
         let neighbours = neighbours();
         let asked = neighbours.records.upstream();

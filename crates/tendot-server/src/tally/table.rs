@@ -132,6 +132,8 @@ mod tests {
     use std::sync::atomic::AtomicBool;
     use std::time::Instant;
 
+    use tendot_testing::repetitions;
+
     use super::*;
 
     fn name(fingerprint: u64) -> Counted {
@@ -210,20 +212,20 @@ mod tests {
         assert_eq!(table.take(), [(name(1), 6)]);
     }
 
-    /// `cargo test --release -p tendot-server --lib -- --nocapture what_a_count_costs`
+    /// `TENDOT_TEST_FULL=1 cargo test --release -p tendot-server --lib -- --nocapture what_a_count_costs`
     #[test]
     #[allow(clippy::print_stdout, reason = "it is what the test is for")]
     fn what_a_count_costs() {
-        const COUNTS: u64 = 1_000_000;
+        let counts = repetitions("TENDOT_TEST_COUNTS", 30_000, 1_000_000);
         let (table, plain) = (Table::new(), AtomicU64::new(0));
         let measure = |threads: u64, count: &(dyn Fn(u64) + Sync)| {
             let begun = Instant::now();
             std::thread::scope(|scope| {
                 for thread in 0..threads {
-                    scope.spawn(move || (0..COUNTS).for_each(|number| count((thread << 32) | number)));
+                    scope.spawn(move || (0..counts).for_each(|number| count((thread << 32) | number)));
                 }
             });
-            begun.elapsed().as_nanos() as f64 / COUNTS as f64
+            begun.elapsed().as_nanos() as f64 / counts as f64
         };
         for threads in [1, 2] {
             let addition = measure(threads, &|_| _ = plain.fetch_add(1, Ordering::Relaxed));
@@ -234,6 +236,6 @@ mod tests {
             );
         }
         let sum: u64 = table.take().iter().map(|(_, count)| count).sum();
-        assert_eq!((sum, plain.into_inner()), (6 * COUNTS, 3 * COUNTS));
+        assert_eq!((sum, plain.into_inner()), (6 * counts, 3 * counts));
     }
 }

@@ -16,8 +16,9 @@ use tendot_server::native::OwnSite;
 use tendot_testing::handle_keys::private_key;
 
 use crate::support::native_server::*;
+use crate::support::stores::{StoreKind, over_stores};
 
-over_memory_and_postgres!(
+over_stores!(
     attack_a1_a2_challenges_are_single_use,
     attack_a3_nonces,
     attack_a4_a5_a6_a9_a10_proofs,

@@ -22,8 +22,9 @@ use tendot_testing::hex;
 use tendot_testing::recordings::{Recording, recordings};
 
 use crate::support::native_server::*;
+use crate::support::stores::{StoreKind, over_stores};
 
-over_memory_and_postgres!(
+over_stores!(
     replay_over_the_recorded_transports,
     replay_over_tcp,
     replay_inside_http,
@@ -408,7 +409,7 @@ fn replay(store: StoreKind, transport: Option<Transport>, skips: impl Fn(&str) -
             apply_unrecorded_changes(&replay.server, conversation);
             last = conversation.to_owned();
         }
-        if recording.request {
+        if recording.is_request {
             if !replay.responses.is_empty() {
                 wrong.push(format!("before {}: more responses than recorded", recording.name));
             }

@@ -6,8 +6,9 @@ use tendot_proto::{Body, Message, OpFlags, Request, Version};
 use tendot_store::{Edit, Expect};
 
 use crate::support::native_server::*;
+use crate::support::stores::{StoreKind, over_stores};
 
-over_memory_and_postgres!(
+over_stores!(
     cached_responses_are_identical,
     digests_are_of_the_own_request,
     changes_are_visible_at_once,

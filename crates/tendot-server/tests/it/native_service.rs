@@ -22,8 +22,9 @@ use tendot_testing::handle_keys::{handle_net_file, private_key};
 use tendot_testing::{WAIT_TIMEOUT, wait_until};
 
 use crate::support::native_server::*;
+use crate::support::stores::{StoreKind, over_stores};
 
-over_memory_and_postgres!(
+over_stores!(
     lists_of_several_messages,
     requests_of_several_datagrams,
     names_made_by_templates,

@@ -16,12 +16,12 @@ const SYNCHRONOUS_STANDBYS: &str = "synchronous_standby_names = 'any 1 (one, two
 impl PostgresCluster {
     /// Starts all three servers.
     pub fn start() -> Self {
-        let primary = PostgresServer::start("");
-        let standbys = STANDBY_NAMES.map(|name| primary.start_standby(name));
-        primary.psql(&format!("alter system set {SYNCHRONOUS_STANDBYS}"));
-        primary.psql("select pg_reload_conf()");
-        primary.wait_for_standbys(2);
-        Self { primary, standbys }
+        let mut servers = PostgresServer::start_replicated(&STANDBY_NAMES).into_iter();
+        let mut next = || servers.next().expect("one server per name");
+        let cluster = Self { primary: next(), standbys: [next(), next()] };
+        cluster.primary.alter_system(SYNCHRONOUS_STANDBYS);
+        cluster.primary.wait_for_standbys(2);
+        cluster
     }
 
     /// The URL of a database with all three hosts.
@@ -42,8 +42,7 @@ impl PostgresCluster {
         let [first, second] = STANDBY_NAMES;
         let (best, other, name) =
             if received(one) >= received(two) { (one, two, second) } else { (two, one, first) };
-        best.psql(&format!("alter system set {SYNCHRONOUS_STANDBYS}"));
-        best.psql("select pg_reload_conf()");
+        best.alter_system(SYNCHRONOUS_STANDBYS);
         best.promote();
         other.set_primary(best, name);
         best.wait_for_standbys(1);

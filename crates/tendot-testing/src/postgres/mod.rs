@@ -5,16 +5,21 @@
 //!
 //! - [`shared_server`]: one server for all tests that leave it as it is; `cargo xtask test` starts it once for a whole run
 //! - [`create_database_url`], [`database_from_template`]: an own database for one test
+//! - `ResettableDatabase`: a database whose first content is restored for each of many cases
 //! - [`PostgresServer`]: a server that a test may stop, kill or promote
 //! - [`PostgresCluster`]: a primary with two synchronous standbys
 //! - [`pg_command`]: a program of PostgreSQL
 
 mod cluster;
 mod install;
+#[cfg(feature = "async")]
+mod resettable;
 mod server;
 mod shared;
 
 pub use cluster::PostgresCluster;
 pub use install::{chown_dir, chown_private_file, ensure_installed, is_installed, pg_command};
+#[cfg(feature = "async")]
+pub use resettable::ResettableDatabase;
 pub use server::PostgresServer;
 pub use shared::{SHARED_SERVER, create_database_url, database_from_template, shared_server};

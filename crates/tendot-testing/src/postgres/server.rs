@@ -25,38 +25,53 @@ struct Processes {
     supervisor: Child,
 }
 
-const SUPERVISOR: &str = "read line; pid=$(head -1 data/postmaster.pid 2>/dev/null) && kill -INT $pid; \
-    while [ -e data/postmaster.pid ] && kill -0 $pid 2>/dev/null; do sleep 0.1; done; rm -rf \"$PWD\"";
+/// An immediate shutdown: nothing in the directory is needed any more. A server that was stopped by a signal goes on first.
+const SUPERVISOR: &str = "read line; pid=$(head -1 data/postmaster.pid 2>/dev/null) && kill -QUIT $pid && kill -CONT $pid; \
+    while [ -e data/postmaster.pid ] && kill -0 $pid 2>/dev/null; do sleep 0.02; done; rm -rf \"$PWD\"";
+
+/// Settings of servers that lose nothing when they are killed, only when the machine fails: they never wait for the disk.
+const VOLATILE: &str = "fsync = off\nfull_page_writes = off\n";
 
 impl PostgresServer {
     /// Initializes and starts a server. The user `postgres` needs no password, `locked` does. Each line of `settings` is one of
     /// postgresql.conf.
     pub fn start(settings: &str) -> Self {
-        let dir = tempfile::tempdir().unwrap().keep();
-        let data = dir.join("data");
-        chown_dir(&dir);
-        run_checked(pg_command("initdb").arg("-D").arg(&data).args([
-            "-A",
-            "trust",
-            "-U",
-            "postgres",
-            "-E",
-            "UTF8",
-            "--locale=C",
-            "--no-sync",
-        ]));
-        let hba =
-            "host all locked all scram-sha-256\nhost all,replication all all trust\nlocal all all trust\n";
-        std::fs::write(data.join("pg_hba.conf"), hba).unwrap();
-        let common = "listen_addresses = '127.0.0.1'\nshared_buffers = 32MB\nmax_connections = 200\n";
-        let port = free_port();
-        append_config(&dir, port, &format!("{common}{settings}"));
-        Self::spawn(dir, port)
+        let (dir, port) = (new_data_dir(), free_port());
+        append_config(&dir, port, settings);
+        let server = Self::spawn(dir, port);
+        server.wait_ready();
+        server
     }
 
-    /// Starts a server for many tests side by side. It never waits for the disk, because nothing in it has to survive.
+    /// [`PostgresServer::start`] for tests: the server survives being killed, but never waits for the disk.
+    pub fn start_volatile(settings: &str) -> Self {
+        Self::start(&format!("{VOLATILE}{settings}"))
+    }
+
+    /// Starts a server for many tests side by side.
     pub fn start_shared() -> Self {
-        Self::start("fsync = off\nfull_page_writes = off\nmax_connections = 1000")
+        Self::start_volatile("max_connections = 1000")
+    }
+
+    /// Starts a primary and its standbys, which `synchronous_standby_names` knows by these names, all at the same time: they
+    /// begin with the same files.
+    pub(super) fn start_replicated(standby_names: &[&str]) -> Vec<Self> {
+        let primary_port = free_port();
+        let start = |name: Option<&str>| {
+            let (dir, mut port) = (new_data_dir(), primary_port);
+            let mut settings = VOLATILE.to_owned();
+            if let Some(name) = name {
+                port = free_port();
+                settings += &primary_conninfo(primary_port, name);
+                create_standby_signal(&dir);
+            }
+            append_config(&dir, port, &settings);
+            Self::spawn(dir, port)
+        };
+        let names = std::iter::once(None).chain(standby_names.iter().copied().map(Some));
+        let servers: Vec<Self> = names.map(start).collect();
+        servers.iter().for_each(Self::wait_ready);
+        servers
     }
 
     /// A server of another process, at this port. It can't be stopped or restarted.
@@ -70,7 +85,9 @@ impl PostgresServer {
         chown_dir(&dir);
         let port = free_port();
         self.base_backup_to(&dir, port, name);
-        Self::spawn(dir, port)
+        let server = Self::spawn(dir, port);
+        server.wait_ready();
+        server
     }
 
     fn base_backup_to(&self, dir: &Path, port: u16, name: &str) {
@@ -83,8 +100,7 @@ impl PostgresServer {
         );
         // Its settings would override ours.
         std::fs::write(dir.join("data/postgresql.auto.conf"), "").unwrap();
-        let primary = format!("host=127.0.0.1 port={} user=postgres application_name={name}", self.port);
-        append_config(dir, port, &format!("primary_conninfo = '{primary}'"));
+        append_config(dir, port, &primary_conninfo(self.port, name));
     }
 
     fn spawn(dir: PathBuf, port: u16) -> Self {
@@ -98,9 +114,7 @@ impl PostgresServer {
             .spawn()
             .unwrap();
         let postmaster = Mutex::new(spawn_postmaster(&dir));
-        let server = Self { dir, port, processes: Some(Processes { postmaster, supervisor }) };
-        server.wait_ready();
-        server
+        Self { dir, port, processes: Some(Processes { postmaster, supervisor }) }
     }
 
     /// The URL of a database, as the user `postgres`.
@@ -145,6 +159,27 @@ impl PostgresServer {
         run_checked(command.args(["-p", &self.port.to_string()])).trim().to_owned()
     }
 
+    /// Creates a role, such as `guest login`, unless it exists: roles belong to the whole server, which tests share.
+    pub fn create_role(&self, definition: &str) {
+        self.psql(&format!(
+            "do $$ begin create role {definition}; exception when duplicate_object or unique_violation then null; end $$"
+        ));
+    }
+
+    /// Changes a setting such as `name = 'value'` and waits until new sessions have it.
+    pub fn alter_system(&self, setting: &str) {
+        self.psql(&format!("alter system set {setting}"));
+        self.reload();
+    }
+
+    /// Reads the configuration files again and waits until new sessions have the new settings.
+    pub fn reload(&self) {
+        let loaded = || self.psql("select pg_conf_load_time()");
+        let before = loaded();
+        self.psql("select pg_reload_conf()");
+        wait_until("the settings are read", || loaded() != before);
+    }
+
     /// Kills all of its processes at once, as a crash of the machine would.
     pub fn kill(&self) {
         let children = self.signal("KILL");
@@ -158,10 +193,9 @@ impl PostgresServer {
     pub fn signal(&self, name: &str) -> Vec<u32> {
         let postmaster = self.postmaster().lock().unwrap().id();
         let children = child_pids(postmaster);
-        for pid in [postmaster].into_iter().chain(children.iter().copied()) {
-            let signal = format!("-{name}");
-            let _ = Command::new("kill").args([&signal, &pid.to_string()]).stderr(Stdio::null()).status();
-        }
+        let pids = [postmaster].into_iter().chain(children.iter().copied()).map(|pid| pid.to_string());
+        // A child may have ended by itself.
+        let _ = Command::new("kill").arg(format!("-{name}")).args(pids).stderr(Stdio::null()).status();
         children
     }
 
@@ -172,9 +206,7 @@ impl PostgresServer {
 
     /// Lets a standby follow another primary, under a name.
     pub fn set_primary(&self, primary: &Self, name: &str) {
-        let primary = format!("host=127.0.0.1 port={} user=postgres application_name={name}", primary.port);
-        self.psql(&format!("alter system set primary_conninfo = '{primary}'"));
-        self.psql("select pg_reload_conf()");
+        self.alter_system(&primary_conninfo(primary.port, name));
     }
 
     /// Waits until this many synchronous standbys are connected.
@@ -193,11 +225,8 @@ impl PostgresServer {
     /// Starts a killed primary as a standby of another server with everything that only it had: it cannot follow, but answers
     /// queries.
     pub fn restart_diverged(&self, primary: &Self) {
-        let primary = format!("host=127.0.0.1 port={} user=postgres application_name=diverged", primary.port);
-        append_config(&self.dir, self.port, &format!("primary_conninfo = '{primary}'"));
-        let signal = self.dir.join("data/standby.signal");
-        std::fs::write(&signal, "").unwrap();
-        chown_private_file(&signal);
+        append_config(&self.dir, self.port, &primary_conninfo(primary.port, "diverged"));
+        create_standby_signal(&self.dir);
         self.restart();
     }
 
@@ -216,11 +245,14 @@ impl PostgresServer {
         &self.processes.as_ref().expect("a server that this process started").postmaster
     }
 
+    /// Waits for the state `ready` in postmaster.pid, as `pg_ctl start` does.
     fn wait_ready(&self) {
-        let port = self.port.to_string();
+        let pid = self.postmaster().lock().unwrap().id().to_string();
+        let path = self.dir.join("data/postmaster.pid");
         wait_until(&format!("PostgreSQL is ready; its log is {}/log", self.dir.display()), || {
-            let status = pg_command("pg_isready").args(["-q", "-h", "127.0.0.1", "-p", &port]).status();
-            status.unwrap().success()
+            let file = std::fs::read_to_string(&path).unwrap_or_default();
+            let lines: Vec<&str> = file.lines().map(str::trim).collect();
+            lines.first() == Some(&&*pid) && lines.get(7) == Some(&"ready")
         });
     }
 }
@@ -259,6 +291,47 @@ impl Drop for PostgresServer {
             let _ = supervisor.wait();
         }
     }
+}
+
+/// A new directory with an initialized `data` inside, copied from one that all test programs of this machine share, because
+/// `initdb` takes longer than starting the server.
+fn new_data_dir() -> PathBuf {
+    let version = run_checked(pg_command("postgres").arg("--version"));
+    let version: String = version.chars().filter(char::is_ascii_alphanumeric).collect();
+    let template = std::env::temp_dir().join(format!("tendot-test-initdb-{version}"));
+    let lock = std::fs::File::create(template.with_extension("lock")).unwrap();
+    lock.lock().unwrap();
+    if !template.exists() {
+        let draft = tempfile::tempdir().unwrap().keep();
+        chown_dir(&draft);
+        initialize(&draft.join("data"));
+        std::fs::rename(draft, &template).unwrap();
+    }
+    drop(lock);
+    let dir = tempfile::tempdir().unwrap().keep();
+    run_checked(Command::new("cp").arg("-a").arg(template.join("data")).arg(&dir));
+    chown_dir(&dir);
+    dir
+}
+
+fn initialize(data: &Path) {
+    let options = ["-A", "trust", "-U", "postgres", "-E", "UTF8", "--locale=C", "--no-sync"];
+    run_checked(pg_command("initdb").args(options).arg("-D").arg(data));
+    let hba = "host all locked all scram-sha-256\nhost all,replication all all trust\nlocal all all trust\n";
+    std::fs::write(data.join("pg_hba.conf"), hba).unwrap();
+    let settings = "listen_addresses = '127.0.0.1'\nshared_buffers = 32MB\nmax_connections = 200\n";
+    let mut file = std::fs::File::options().append(true).open(data.join("postgresql.conf")).unwrap();
+    file.write_all(settings.as_bytes()).unwrap();
+}
+
+fn primary_conninfo(port: u16, name: &str) -> String {
+    format!("primary_conninfo = 'host=127.0.0.1 port={port} user=postgres application_name={name}'")
+}
+
+fn create_standby_signal(dir: &Path) {
+    let signal = dir.join("data/standby.signal");
+    std::fs::write(&signal, "").unwrap();
+    chown_private_file(&signal);
 }
 
 /// Appends to postgresql.conf, where the last line of a setting counts.

@@ -1,7 +1,9 @@
+use std::collections::BTreeSet;
 use std::fs::File;
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use super::PostgresServer;
+use crate::wait_until;
 
 /// Names the port of a running server that all test programs of a run share; set by `cargo xtask test`.
 pub const SHARED_SERVER: &str = "TENDOT_TEST_POSTGRES_PORT";
@@ -23,20 +25,26 @@ pub fn create_database_url() -> String {
 
 /// The URL of a database that is a copy of a template, which `prepare` fills once in a run, given its URL.
 ///
-/// `prepare` must close its connections: PostgreSQL copies no database that is in use.
+/// `prepare` must close its connections, at least soon: PostgreSQL copies no database that is in use.
 pub fn database_from_template(template: &str, prepare: impl FnOnce(&str)) -> String {
     let server = shared_server();
-    let lock_path = std::env::temp_dir().join(format!("tendot-test-template-{}.lock", server.port));
-    let lock = File::create(lock_path).unwrap();
-    lock.lock().unwrap();
-    if server.psql(&format!("select 1 from pg_database where datname = '{template}'")).is_empty() {
-        let draft = format!("{template}_draft");
-        server.psql(&format!("drop database if exists {draft}"));
-        server.psql(&format!("create database {draft}"));
-        prepare(&server.url(&draft));
-        server.psql(&format!("alter database {draft} rename to {template}"));
+    static READY: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+    let mut ready = READY.lock().unwrap_or_else(PoisonError::into_inner);
+    if !ready.contains(template) {
+        let lock_path = std::env::temp_dir().join(format!("tendot-test-template-{}.lock", server.port));
+        let lock = File::create(lock_path).unwrap();
+        lock.lock().unwrap();
+        if server.psql(&format!("select 1 from pg_database where datname = '{template}'")).is_empty() {
+            let draft = format!("{template}_draft");
+            server.psql(&format!("drop database if exists {draft}"));
+            server.psql(&format!("create database {draft}"));
+            prepare(&server.url(&draft));
+            let sessions = format!("select count(*) from pg_stat_activity where datname = '{draft}'");
+            wait_until("the template has no sessions", || server.psql(&sessions) == "0");
+            server.psql(&format!("alter database {draft} rename to {template}"));
+        }
+        ready.insert(template.to_owned());
     }
-    let copy = server.clone_database(template);
-    drop(lock);
-    server.url(&copy)
+    drop(ready);
+    server.url(&server.clone_database(template))
 }

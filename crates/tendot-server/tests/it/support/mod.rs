@@ -1,3 +1,9 @@
-//! Servers and clients for the tests of this crate.
+//! Servers, clients, stores and fixtures that several modules of this program use.
 
+pub(crate) mod api_client;
+pub(crate) mod fixtures;
+pub(crate) mod http_server;
+pub(crate) mod http_session;
 pub(crate) mod native_server;
+pub(crate) mod records_server;
+pub(crate) mod stores;

@@ -13,79 +13,23 @@ use tendot_proto::{
     Body, Envelope, Fragments, Framer, Handle, Message, Now, Opcode, Outcome, Parts, Reassembly, Reference,
     Request, Response, ResponseCode, Value, Work, tunnel,
 };
-use tendot_registry::Settings;
+use tendot_registry::{Registry, Settings};
 use tendot_server::Tally;
-use tendot_server::http::listen;
-use tendot_server::native::{self, Limits, NativeSockets, OwnSite, Rates};
-use tendot_store::{AnyStore, Change, Edit, Expect, Key, Memory, Postgres, PostgresSettings, Store as _};
+use tendot_server::http::{Http, listen};
+use tendot_server::native::{self, Limits, Native, NativeSockets, OwnSite, Rates};
+use tendot_store::{AnyStore, Change, Edit, Expect, Key, Memory, Store as _};
 use tendot_testing::handle_keys::{handle_net_file, private_key};
 use tendot_testing::http::{HttpRequest, HttpResponse, read_to_close};
-use tendot_testing::postgres::{database_from_template, shared_server};
-use tendot_testing::{WAIT_TIMEOUT, block_on, wait_until};
+use tendot_testing::{WAIT_TIMEOUT, block_on};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
-
-type Registry = tendot_registry::Registry<AnyStore>;
-type Native = native::Native<AnyStore>;
-type Http = tendot_server::http::Http<AnyStore>;
 
 /// Token of the operator in the HTTP API.
 pub(crate) const OPERATOR_TOKEN: &str = "the-operator-s-token";
 
 /// Server administrator; `admpriv.bin` has the key.
 pub(crate) const SERVER_ADMIN: &str = "300:0.NA/10.5555";
-
-/// The kind of store that a test uses.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum StoreKind {
-    Memory,
-    Postgres,
-}
-
-impl StoreKind {
-    /// Opens an empty store.
-    pub(crate) fn open(self) -> AnyStore {
-        match self {
-            Self::Memory => Memory::new().into(),
-            Self::Postgres => {
-                let url = database_from_template("tendot_native_tests", |url| {
-                    drop(open_postgres(url));
-                    let connections = "select count(*) from pg_stat_activity where datname like '%_draft'";
-                    wait_until("the template has no connections", || {
-                        shared_server().psql(connections) == "0"
-                    });
-                });
-                open_postgres(&url).into()
-            }
-        }
-    }
-}
-
-fn open_postgres(url: &str) -> Postgres {
-    let settings = PostgresSettings { connections: 4, ..PostgresSettings::default() };
-    block_on(Postgres::open(url, &settings)).unwrap_or_else(|error| panic!("{error}"))
-}
-
-/// Declares each function as a test over the memory store and over PostgreSQL: `memory::name` and `postgres::name`.
-macro_rules! over_memory_and_postgres {
-    ($($test:ident),+ $(,)?) => {
-        mod memory {
-            $(#[test]
-            fn $test() {
-                super::$test($crate::support::native_server::StoreKind::Memory);
-            })+
-        }
-
-        mod postgres {
-            $(#[test]
-            fn $test() {
-                super::$test($crate::support::native_server::StoreKind::Postgres);
-            })+
-        }
-    };
-}
-pub(crate) use over_memory_and_postgres;
 
 /// Site record and key of the recorded Handle.Net server.
 pub(crate) fn recorded_site() -> OwnSite {

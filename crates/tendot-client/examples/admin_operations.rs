@@ -1,0 +1,98 @@
+//! Performs every administration operation at a server, with and without signatures and sessions.
+//!
+//! ```console
+//! $ cargo run -p tendot-client --example admin_operations -- siteinfo.json 10.5555 300:0.NA/10.5555 admpriv.bin all
+//! $ cargo run -p tendot-client --example admin_operations -- siteinfo.json 10.5555 301:0.NA/10.5555 secret:… names
+//! ```
+//!
+//! The identity needs all permissions under the prefix; for `all`, it must also be allowed to home prefixes. Handles that the
+//! example creates are deleted again.
+
+#![expect(clippy::print_stdout, reason = "the result of the example")]
+
+use std::error::Error;
+use std::ops::ControlFlow;
+
+use tendot_client::native::{Administrator, Identity, Peer, Query, Root};
+use tendot_proto::record::{Admin, AdminPermissions};
+use tendot_proto::{Permissions, Reference, Value};
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let [site, prefix, identity, key, extent] = &arguments[..] else {
+        return Err("siteinfo.json PREFIX INDEX:HANDLE KEY-FILE|secret:TEXT all|names".into());
+    };
+    let root = Root::from_bytes(&std::fs::read(site)?)?;
+    let reference = Reference::parse(identity);
+    let handle = str::from_utf8(&reference.handle)?;
+    let identity = match key.strip_prefix("secret:") {
+        Some(secret) => Identity::with_secret_key(reference.index, handle, secret.as_bytes()),
+        None => Identity::with_key_file(reference.index, handle, &std::fs::read(key)?, None)?,
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    for mode in ["plain", "signed", "session", "encrypted"] {
+        let name = format!("{prefix}/administer-{mode}");
+        let server = Peer::of(&root, &name).ok_or("no primary site")?;
+        let mut admin = Administrator::new(server, identity.clone());
+        let operations = async {
+            admin = with_mode(admin, mode).await?;
+            if extent == "all" {
+                home_and_unhome(&mut admin, prefix).await?;
+            }
+            all_operations(admin, prefix, &name).await
+        };
+        runtime.block_on(operations).map_err(|error| format!("{mode}: {error}"))?;
+        println!("{mode}: all done");
+    }
+    Ok(())
+}
+
+async fn with_mode(mut admin: Administrator, mode: &str) -> Result<Administrator, Box<dyn Error>> {
+    match mode {
+        "signed" => admin = admin.certified(),
+        "session" => admin.open_session(false).await?,
+        "encrypted" => admin.open_session(true).await?,
+        _ => {}
+    }
+    Ok(admin)
+}
+
+async fn home_and_unhome(admin: &mut Administrator, prefix: &str) -> Result<(), Box<dyn Error>> {
+    let derived = format!("{prefix}.administer");
+    admin.home(&derived).await?;
+    let mut homed = Vec::new();
+    let each = |name: tendot_proto::Handle<'_>| {
+        homed.push(name.to_string().to_ascii_uppercase());
+        ControlFlow::Continue(())
+    };
+    admin.list_homed(each).await?;
+    assert!(homed.contains(&format!("0.NA/{}", derived.to_ascii_uppercase())), "{homed:?}");
+    admin.unhome(&derived).await?;
+    Ok(())
+}
+
+async fn all_operations(mut admin: Administrator, prefix: &str, name: &str) -> Result<(), Box<dyn Error>> {
+    let reference = admin.identity().reference().clone();
+    let permissions = AdminPermissions(0x0ff3);
+    let owner = Admin { permissions, reference, legacy_byte_length: false }.to_bytes();
+    let owner = Value::with_data(100, "HS_ADMIN", owner);
+    admin.create(name, &[Value::new(1, "URL", "https://example.org/1"), owner]).await?;
+    let private = Value { permissions: Permissions(0x0c), ..Value::new(2, "EMAIL", "x@example.org") };
+    admin.add(name, &[private]).await?;
+    admin.modify(name, &[Value::new(1, "URL", "https://example.org/2")]).await?;
+    let values = admin.resolve(name, &Query { indexes: vec![1, 2], ..Query::default() }).await?;
+    let texts: Vec<_> = values.iter().map(|value| String::from_utf8_lossy(&value.data)).collect();
+    assert!(texts.iter().any(|text| text == "https://example.org/2"), "{texts:?}");
+    assert!(texts.iter().any(|text| text == "x@example.org"), "{texts:?}");
+    admin.remove(name, &[2]).await?;
+    let mut names = 0;
+    let each = |_: tendot_proto::Handle<'_>| {
+        names += 1;
+        ControlFlow::Continue(())
+    };
+    admin.list_handles(prefix, each).await?;
+    assert!(names > 0, "the list is empty");
+    admin.delete(name).await?;
+    admin.close_session().await?;
+    Ok(())
+}

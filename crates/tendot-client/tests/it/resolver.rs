@@ -1,0 +1,261 @@
+//! Caching resolver: TTL, negative caching, staleness, coalescing.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::Duration;
+
+use tendot_client::{Answer, CacheSettings, Found, Question, Reply, Resolver, Source, Upstream};
+use tendot_proto::{Ttl, Value};
+use tokio::time::{advance, sleep};
+
+/// Replies to a name according to its last segment, and counts requests.
+#[derive(Default)]
+struct FakeUpstream {
+    request_count: AtomicU32,
+    is_failing: AtomicBool,
+    /// Age of its replies in seconds.
+    age: AtomicU32,
+}
+
+impl Upstream for &FakeUpstream {
+    type Error = io::Error;
+
+    async fn ask(&self, name: &str) -> Result<Found, io::Error> {
+        let number = self.request_count.fetch_add(1, Ordering::Relaxed) + 1;
+        sleep(Duration::from_millis(100)).await;
+        if self.is_failing.load(Ordering::Relaxed) {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        let value =
+            |ttl| vec![Value { ttl, ..Value::new(1, "URL", format!("https://example.org/{number}")) }];
+        Ok(match name.rsplit('/').next().unwrap() {
+            "none" => Found::Nothing,
+            "never" => Found::Values(value(Ttl::Relative(0))),
+            "big" => Found::Values(vec![Value::with_data(1, "DESC", vec![0; 100_000])]),
+            _ => Found::Values(value(Ttl::Relative(600))),
+        })
+    }
+
+    async fn reply(&self, question: &Question<'_>) -> Result<Reply, io::Error> {
+        let age = Duration::from_secs(self.age.load(Ordering::Relaxed).into());
+        Ok(Reply { found: self.ask(&question.name).await?, age })
+    }
+}
+
+impl FakeUpstream {
+    fn take_request_count(&self) -> u32 {
+        self.request_count.swap(0, Ordering::Relaxed)
+    }
+}
+
+/// The upstream lives as long as the test program, so that tasks can refer to it.
+fn new_resolver() -> (&'static FakeUpstream, Resolver<&'static FakeUpstream>) {
+    let upstream = Box::leak(Box::default());
+    (upstream, Resolver::new(upstream, CacheSettings::default()))
+}
+
+#[tokio::test(start_paused = true)]
+async fn cached_until_ttl_expires() {
+    let (upstream, resolver) = new_resolver();
+    for name in ["10.1000/x", "10.1000/X", "10.1000/x"] {
+        assert!(matches!(&*resolver.resolve(name).await.unwrap().found, Found::Values(_)));
+    }
+    assert_eq!(upstream.take_request_count(), 1);
+    advance(Duration::from_secs(599)).await;
+    let reply = resolver.resolve("10.1000/x").await.unwrap();
+    assert!(reply.age >= Duration::from_secs(599) && reply.fresh <= Duration::from_secs(1));
+    assert_eq!(upstream.take_request_count(), 0);
+    advance(Duration::from_secs(2)).await;
+    let reply = resolver.resolve("10.1000/x").await.unwrap();
+    assert!(reply.age < Duration::from_secs(1));
+    assert_eq!(upstream.take_request_count(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn negative_ttl_and_zero_ttl() {
+    let (upstream, resolver) = new_resolver();
+    for _ in 0..3 {
+        assert_eq!(*resolver.resolve("10.1000/none").await.unwrap().found, Found::Nothing);
+    }
+    assert_eq!(upstream.take_request_count(), 1);
+    advance(Duration::from_secs(61)).await;
+    resolver.resolve("10.1000/none").await.unwrap();
+    assert_eq!(upstream.take_request_count(), 1);
+    for _ in 0..3 {
+        resolver.resolve("10.1000/never").await.unwrap();
+    }
+    assert_eq!(upstream.take_request_count(), 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn concurrent_requests_are_coalesced() {
+    let (upstream, resolver) = new_resolver();
+    for round in 0..2 {
+        let all = (0..50).map(|_| resolver.resolve("10.1000/x"));
+        let mut all: Vec<_> = all.map(Box::pin).collect();
+        // All of them start before the first reply.
+        let start_all = std::future::poll_fn(|context| {
+            let pending = all.iter_mut().map(|one| one.as_mut().poll(context).is_pending());
+            let pending = pending.filter(|pending| *pending).count();
+            assert_eq!(pending, 50);
+            std::task::Poll::Ready(())
+        });
+        start_all.await;
+        for one in all {
+            one.await.unwrap();
+        }
+        assert_eq!(upstream.take_request_count(), 1, "round {round}");
+        advance(Duration::from_secs(601)).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn serves_stale_on_upstream_error() {
+    let (upstream, resolver) = new_resolver();
+    resolver.resolve("10.1000/x").await.unwrap();
+    upstream.is_failing.store(true, Ordering::Relaxed);
+    upstream.take_request_count();
+    assert!(resolver.resolve("10.1000/y").await.is_err());
+    advance(Duration::from_secs(700)).await;
+    let reply = resolver.resolve("10.1000/x").await.unwrap();
+    assert!(reply.stale >= Some(Duration::from_secs(100)) && reply.age >= Duration::from_secs(700));
+    // A failing upstream is not queried again at once.
+    upstream.take_request_count();
+    assert!(resolver.resolve("10.1000/x").await.unwrap().stale.is_some());
+    assert_eq!(upstream.take_request_count(), 0);
+    advance(Duration::from_secs(11)).await;
+    assert!(resolver.resolve("10.1000/x").await.unwrap().stale.is_some());
+    assert_eq!(upstream.take_request_count(), 1);
+    // Staleness is limited.
+    advance(Duration::from_secs(86_400 + 600)).await;
+    assert!(resolver.resolve("10.1000/x").await.is_err());
+    upstream.is_failing.store(false, Ordering::Relaxed);
+    advance(Duration::from_secs(6)).await;
+    assert_eq!(resolver.resolve("10.1000/x").await.unwrap().stale, None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn memory_is_bounded() {
+    let (upstream, _) = new_resolver();
+    let settings = CacheSettings { bytes: 1 << 20, ..CacheSettings::default() };
+    let resolver = Resolver::new(upstream, settings);
+    for number in 0..200 {
+        resolver.resolve(&*format!("10.1000/{number}/big")).await.unwrap();
+    }
+    upstream.take_request_count();
+    for number in 0..200 {
+        resolver.resolve(&*format!("10.1000/{number}/big")).await.unwrap();
+    }
+    assert!(upstream.take_request_count() >= 190, "20 MB do not fit into 1 MB");
+    assert!(resolver.bytes() <= 1 << 20 && resolver.entries() < 12, "{}", resolver.bytes());
+    // Many small entries and negative entries count as well.
+    for number in 0..10_000 {
+        resolver.resolve(&*format!("10.1000/{number}/none")).await.unwrap();
+    }
+    assert!(resolver.bytes() <= 1 << 20 && resolver.entries() < 5_000, "{}", resolver.entries());
+}
+
+#[tokio::test(start_paused = true)]
+async fn not_found_is_never_served_stale() {
+    let (upstream, resolver) = new_resolver();
+    resolver.resolve("10.1000/none").await.unwrap();
+    upstream.is_failing.store(true, Ordering::Relaxed);
+    assert!(resolver.resolve("10.1000/none").await.is_ok());
+    advance(Duration::from_secs(61)).await;
+    assert!(resolver.resolve("10.1000/none").await.is_err());
+}
+
+/// All waiting callers get the same failure, and later ones too until it expires.
+#[tokio::test(start_paused = true)]
+async fn failures_are_coalesced_and_cached() {
+    let (upstream, resolver) = new_resolver();
+    upstream.is_failing.store(true, Ordering::Relaxed);
+    let all: Vec<_> = (0..50).map(|_| spawn(&resolver, "10.1000/x".into())).collect();
+    for one in all {
+        assert!(one.await.unwrap().is_err());
+    }
+    assert!(resolver.resolve("10.1000/x").await.is_err());
+    assert_eq!(upstream.take_request_count(), 1);
+    advance(Duration::from_secs(6)).await;
+    upstream.is_failing.store(false, Ordering::Relaxed);
+    assert!(resolver.resolve("10.1000/x").await.is_ok());
+}
+
+/// A reply with TTL 0 still serves all callers that wait for it.
+#[tokio::test(start_paused = true)]
+async fn zero_ttl_is_coalesced() {
+    let (upstream, resolver) = new_resolver();
+    let all: Vec<_> = (0..50).map(|_| spawn(&resolver, "10.1000/never".into())).collect();
+    for one in all {
+        let reply = one.await.unwrap().unwrap();
+        assert_eq!((reply.stale, reply.fresh), (None, Duration::ZERO));
+    }
+    assert_eq!(upstream.take_request_count(), 1);
+}
+
+/// The stale reply stays available, too.
+#[tokio::test(start_paused = true)]
+async fn cancelled_caller_does_not_cancel_request() {
+    let (upstream, resolver) = new_resolver();
+    resolver.resolve("10.1000/x").await.unwrap();
+    advance(Duration::from_secs(700)).await;
+    upstream.is_failing.store(true, Ordering::Relaxed);
+    let one = spawn(&resolver, "10.1000/x".into());
+    sleep(Duration::from_millis(50)).await;
+    one.abort();
+    sleep(Duration::from_millis(10)).await;
+    assert!(resolver.resolve("10.1000/x").await.unwrap().stale.is_some());
+    assert_eq!(upstream.take_request_count(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn authoritative_bypasses_cache() {
+    let (upstream, resolver) = new_resolver();
+    let authoritative = || Question { is_authoritative: true, ..Question::from("10.1000/x") };
+    assert_eq!(resolver.resolve(authoritative()).await.unwrap().source, Source::Asked);
+    assert_eq!(resolver.resolve("10.1000/x").await.unwrap().source, Source::Kept);
+    assert_eq!(resolver.resolve(authoritative()).await.unwrap().source, Source::Asked);
+    assert_eq!(upstream.take_request_count(), 2);
+    // The authoritative reply replaces the cached one.
+    let cached = resolver.resolve("10.1000/x").await.unwrap();
+    assert!(format!("{:?}", cached.found).contains("example.org/2"), "{cached:?}");
+    // Stale replies are not authoritative.
+    upstream.is_failing.store(true, Ordering::Relaxed);
+    assert!(resolver.resolve(authoritative()).await.is_err());
+    assert_eq!(resolver.resolve("10.1000/x").await.unwrap().source, Source::Kept);
+}
+
+/// Two services that forward the same request to each other do not wait for each other.
+#[tokio::test(start_paused = true)]
+async fn forwarded_requests_are_not_coalesced() {
+    let (upstream, resolver) = new_resolver();
+    let one = spawn(&resolver, "10.1000/x".into());
+    sleep(Duration::from_millis(50)).await;
+    let forwarded = Question { way: "a, b".into(), ..Question::from("10.1000/x") };
+    let two = spawn(&resolver, forwarded.clone());
+    assert_eq!(one.await.unwrap().unwrap().source, Source::Asked);
+    assert_eq!(two.await.unwrap().unwrap().source, Source::Asked);
+    assert_eq!(upstream.take_request_count(), 2);
+    assert_eq!(resolver.resolve(forwarded).await.unwrap().source, Source::Kept);
+}
+
+/// A reply that another cache has stored is cached for the rest of its TTL.
+#[tokio::test(start_paused = true)]
+async fn age_reduces_ttl() {
+    let (upstream, resolver) = new_resolver();
+    upstream.age.store(500, Ordering::Relaxed);
+    let reply = resolver.resolve("10.1000/x").await.unwrap();
+    assert_eq!((reply.age.as_secs(), reply.fresh.as_secs()), (500, 100));
+    advance(Duration::from_secs(101)).await;
+    resolver.resolve("10.1000/x").await.unwrap();
+    assert_eq!(upstream.take_request_count(), 2);
+}
+
+fn spawn(
+    resolver: &Resolver<&'static FakeUpstream>,
+    question: Question<'static>,
+) -> tokio::task::JoinHandle<Result<Answer, Arc<io::Error>>> {
+    let resolver = resolver.clone();
+    tokio::spawn(async move { resolver.resolve(question).await })
+}

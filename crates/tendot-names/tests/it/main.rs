@@ -1,0 +1,4 @@
+//! Tests of names: properties and conformance vectors.
+
+mod properties;
+mod vectors;

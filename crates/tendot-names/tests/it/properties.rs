@@ -1,0 +1,440 @@
+//! Property tests: parsing, formatting, comparison, extraction.
+
+use std::collections::hash_map::DefaultHasher;
+use std::hash::{Hash as _, Hasher as _};
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+use tendot_names::{Doi, Extractor, Flag, Form, Name, Next, Reader, Rules, find_iter, repair};
+
+/// Characters that a DOI may have; awkward ones are frequent.
+fn character() -> impl Strategy<Value = char> {
+    prop_oneof![
+        6 => prop::char::range('a', 'z'),
+        3 => prop::char::range('A', 'Z'),
+        4 => prop::char::range('0', '9'),
+        8 => prop::char::range(' ', '~'),
+        2 => prop::sample::select(vec!['é', 'É', '\u{301}', '日', '\u{3000}', '\u{212A}', '🐔', 'Ａ', '–', '’']),
+        1 => any::<char>().prop_filter("graphic", |&c| Name::new(&format!("10.1/{c}")).is_ok()),
+    ]
+}
+
+fn prefix() -> impl Strategy<Value = String> {
+    prop_oneof![4 => "10\\.[0-9]{4,6}", 1 => "10\\.[0-9]{1,3}(\\.[0-9]{1,7}){0,2}"]
+}
+
+fn name() -> impl Strategy<Value = Doi> {
+    (prefix(), vec(character(), 1..40)).prop_map(|(prefix, suffix)| {
+        let suffix: String = suffix.into_iter().collect();
+        Doi::with_rules(format!("{prefix}/{suffix}"), Rules::Current).unwrap()
+    })
+}
+
+/// The same DOI with the case of some ASCII letters flipped.
+fn with_case_flipped(name: &Name, flips: u64) -> Doi {
+    let flip = |(at, c): (usize, char)| {
+        if flips >> (at % 64) & 1 == 0 {
+            c
+        } else if c.is_ascii_lowercase() {
+            c.to_ascii_uppercase()
+        } else {
+            c.to_ascii_lowercase()
+        }
+    };
+    Doi::with_rules(name.as_str().chars().enumerate().map(flip).collect::<String>(), Rules::Current).unwrap()
+}
+
+fn hash(name: &Name) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    name.hash(&mut hasher);
+    hasher.finish()
+}
+
+fn key(name: &Name) -> Vec<u8> {
+    let mut key = Vec::new();
+    name.write_key(&mut key);
+    key
+}
+
+/// How many inputs each property is tried on; four times as many in a full run (`TENDOT_TEST_FULL`).
+fn cases() -> u32 {
+    let is_full_run = std::env::var_os("TENDOT_TEST_FULL").is_some_and(|value| value != "0");
+    if is_full_run { 4000 } else { 1000 }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: cases(), failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn formatted_dois_parse_back(name in name()) {
+        for form in [Form::Uri, Form::Uri202411, Form::Urn, Form::Url, Form::UrlMinimal, Form::UrlFull, Form::Info] {
+            let written = name.written_as(form).unwrap().to_string();
+            for reader in [Reader::strict(), Reader::lenient()] {
+                let reading = reader.read(&written).unwrap();
+                prop_assert!(reading.name().unwrap().eq_exact(&name), "{}", written);
+            }
+        }
+        for form in [Form::Canonical, Form::Uri2003] {
+            let written = name.written_as(form).unwrap().to_string();
+            let reading = Reader::strict().read(&written).unwrap();
+            prop_assert_eq!(reading.name().unwrap(), &*name);
+            // Canonical forms do not depend on the spelling, and formatting them again changes nothing.
+            let again = reading.name().unwrap().written_as(form).unwrap().to_string();
+            prop_assert_eq!(again, written);
+        }
+        let bare = Reader::strict().read(name.as_str()).unwrap();
+        prop_assert!(bare.name().unwrap().eq_exact(&name));
+    }
+
+    #[test]
+    fn urls_have_no_dot_segments(name in name()) {
+        for form in [Form::Url, Form::UrlFull] {
+            let written = name.written_as(form).unwrap().to_string();
+            let path = written.strip_prefix("https://doi.org/").unwrap();
+            prop_assert!(path.split('/').all(|segment| !matches!(segment, "." | "..")), "{}", written);
+            prop_assert!(path.bytes().all(|byte| byte.is_ascii_graphic() && !b"?#\"<>".contains(&byte)), "{}", written);
+        }
+    }
+
+    #[test]
+    fn equality_is_an_equivalence(name in name(), other in name(), flips: u64, more: u64) {
+        let (second, third) = (with_case_flipped(&name, flips), with_case_flipped(&name, more));
+        prop_assert_eq!(&name, &name);
+        prop_assert_eq!(&name, &second);
+        prop_assert_eq!(&second, &name);
+        prop_assert_eq!(&second, &third);
+        prop_assert_eq!(hash(&name), hash(&second));
+        prop_assert_eq!(key(&name), key(&third));
+        prop_assert_eq!(name.cmp(&second), std::cmp::Ordering::Equal);
+        prop_assert_eq!(name == other, key(&name) == key(&other));
+        prop_assert_eq!(name.cmp(&other), key(&name).cmp(&key(&other)));
+    }
+
+    #[test]
+    fn strict_and_lenient_agree_without_adjustments(text in input_form_text()) {
+        // Only strict parsing keeps white space at the end.
+        prop_assume!(!text.ends_with(char::is_whitespace));
+        if let Ok(strict) = Reader::strict().read(&text) {
+            let lenient = Reader::lenient().read(&text);
+            prop_assert!(lenient.is_ok(), "{:?}", text);
+            let lenient = lenient.unwrap();
+            if lenient.notes().is_empty() {
+                prop_assert_eq!(strict.target().as_str(), lenient.target().as_str());
+                prop_assert_eq!(strict.form(), lenient.form());
+            }
+        }
+    }
+
+    #[test]
+    fn lenient_parsing_ignores_surrounding_space(text in input_form_text()) {
+        // The space also bypasses the fast path for plain input.
+        let spaced = format!(" {text} ");
+        match (Reader::lenient().read(&text), Reader::lenient().read(&spaced)) {
+            (Ok(plain), Ok(spaced)) => {
+                prop_assert_eq!(plain.target().as_str(), spaced.target().as_str());
+                prop_assert_eq!(plain.form(), spaced.form());
+            }
+            (Err(plain), Err(spaced)) => {
+                prop_assert_eq!(plain.kind(), spaced.kind(), "{:?}", text);
+            }
+            (plain, spaced) => prop_assert!(false, "{:?}: {:?}, {:?}", text, plain, spaced),
+        }
+    }
+
+    #[test]
+    fn error_offsets_are_in_bounds(text in input_form_text()) {
+        for reader in [Reader::strict(), Reader::lenient(), Reader::lenient().rules(Rules::Z3984)] {
+            if let Err(error) = reader.read(&text) {
+                prop_assert!(error.at() <= text.len(), "{:?} {}", text, error);
+                prop_assert!(text.is_char_boundary(error.at()), "{:?} {}", text, error);
+            }
+        }
+    }
+
+    #[test]
+    fn extracts_in_any_context(prefix in "10\\.[0-9]{4,6}", suffix in unambiguous_suffix(), context in 0..CONTEXTS.len()) {
+        let name = format!("{prefix}/{suffix}");
+        let (before, after) = CONTEXTS[context];
+        let text = format!("{before}{name}{after}");
+        check_extracts(&text, &name)?;
+    }
+
+    #[test]
+    fn extracts_escaped_dois(prefix in "10\\.[0-9]{4,6}", suffix in unambiguous_suffix(), page in 1..999u32) {
+        let name = format!("{prefix}/(SICI){suffix}:8<{page}::AID-X{page}>3.0.CO;2-{suffix}");
+        let entities = name.replace('<', "&lt;").replace('>', "&gt;");
+        check_extracts(&format!("<pub-id pub-id-type=\"doi\">{entities}</pub-id>"), &name)?;
+        let unicode = name.replace('<', "\\u003c").replace('>', "\\u003e").replace('/', "\\/");
+        check_extracts(&format!("{{\"DOI\":\"{unicode}\",\"volume\":1}}"), &name)?;
+        let tex = name.replace('_', "\\_").replace('<', "{\\textless}").replace('>', "{\\textgreater}");
+        check_extracts(&format!("  doi = {{{tex}}},\n"), &name)?;
+        let parsed = Name::new(&name).unwrap();
+        for form in [Form::Url, Form::UrlFull, Form::Uri, Form::Urn] {
+            check_extracts(&format!("see {}, or not.", parsed.written_as(form).unwrap()), &name)?;
+        }
+        let nested = parsed.written_as(Form::UrlFull).unwrap().to_string().replace(':', "%3A").replace('/', "%2F");
+        prop_assume!(!nested.contains("%25"));
+        let nested = nested.replace("%28", "(").replace("%29", ")");
+        check_extracts(&format!("https://login.example.edu/login?url={nested}&x=1"), &name)?;
+    }
+
+    #[test]
+    fn extraction_is_ordered_and_valid(text in adversarial_text(), join in any::<bool>(), keep in any::<bool>()) {
+        let text = text.as_bytes();
+        let extractor = Extractor::new().join_lines(join).keep_tails(keep);
+        let mut last_end = 0;
+        for found in extractor.find_iter(text) {
+            prop_assert!(found.span.start >= last_end && found.span.end <= text.len());
+            prop_assert!(text[found.span.clone()].starts_with(b"10."));
+            let unassigned = Name::new(found.name.as_str());
+            prop_assert!(unassigned.is_ok() || unassigned.unwrap_err().kind().code() == "unassigned-character");
+            if !found.flags.iter().any(|flag| matches!(flag, Flag::Decoded | Flag::Joined)) {
+                let raw = String::from_utf8(text[found.span.clone()].to_vec()).unwrap();
+                prop_assert_eq!(raw.replace(['\u{200B}', '\u{AD}'], ""), found.name.as_str());
+            }
+            last_end = found.span.end;
+        }
+    }
+
+    #[test]
+    fn incremental_extraction_matches_whole(text in adversarial_text(), cuts in vec(0..400usize, 0..12), join in any::<bool>()) {
+        let text = text.as_bytes();
+        let extractor = Extractor::new().join_lines(join);
+        let whole: Vec<_> = extractor.find_iter(text).map(|found| (found.name.to_string(), found.span)).collect();
+        let mut cuts: Vec<usize> = cuts.into_iter().map(|cut| cut.min(text.len())).collect();
+        cuts.push(text.len());
+        cuts.sort_unstable();
+
+        let mut scan = extractor.scan();
+        let (mut buffer, mut base, mut taken) = (Vec::new(), 0, 0);
+        let mut chunks = Vec::new();
+        for (index, cut) in cuts.iter().enumerate() {
+            buffer.extend_from_slice(&text[taken..*cut]);
+            taken = *cut;
+            loop {
+                match scan.next(&buffer, index + 1 == cuts.len()) {
+                    Next::Found(found) => {
+                        let span = found.span.start + base..found.span.end + base;
+                        chunks.push((found.name.to_string(), span));
+                    }
+                    Next::NeedMore(keep_from) => {
+                        buffer.drain(..keep_from);
+                        scan.forget(keep_from);
+                        base += keep_from;
+                        break;
+                    }
+                    Next::End => break,
+                }
+            }
+        }
+        prop_assert_eq!(chunks, whole);
+    }
+
+    #[test]
+    fn repair_keeps_valid_dois(prefix in "10\\.[0-9]{1,6}", suffix in "[a-z]{1,8}[0-9]{2,6}") {
+        let name = format!("{prefix}/{suffix}");
+        let repaired = repair(&name).unwrap();
+        prop_assert_eq!(repaired.target.as_str(), &name);
+        prop_assert_eq!((&*repaired.before, &*repaired.after), ("", ""));
+    }
+}
+
+/// A suffix without characters that could be punctuation of the surrounding text.
+fn unambiguous_suffix() -> impl Strategy<Value = String> {
+    "[a-zé]{1,6}[0-9]{1,4}(\\([0-9]{2}\\))?([.:_-][A-Z]{1,3}[0-9]{1,5}){0,3}".prop_filter(
+        "no label or annotation",
+        |suffix| {
+            let lower = suffix.to_lowercase();
+            !["pub", "eco", "doi", "www", "http", "pmid"].iter().any(|word| lower.contains(word))
+        },
+    )
+}
+
+const CONTEXTS: [(&str, &str); 34] = [
+    ("", ""),
+    ("see ", ". Next"),
+    ("(", ")."),
+    ("(This is a name: ", ")"),
+    ("[", "]"),
+    ("\"", "\","),
+    ("'", "', "),
+    ("“", "” said"),
+    ("«", "»"),
+    ("doi:", ";"),
+    ("DOI: ", ","),
+    ("DOI", " x"),
+    ("urn:doi:", " "),
+    ("info:doi/", " "),
+    ("hdl:", " "),
+    ("https://doi.org/", "."),
+    ("http://dx.doi.org/", "?x=1#y"),
+    ("https://www.example.org/doi/full/", "?src=recsys&y=1"),
+    ("https://example.org/doi/", "/full"),
+    ("https://example.org/doi/pdf/", ".pdf"),
+    ("https://example.org/find?id=", "&x=1"),
+    ("<a href=\"https://doi.org/", "\">x</a>"),
+    ("<pub-id pub-id-type=\"doi\">", "</pub-id><year>2010</year>"),
+    ("[paper](https://doi.org/", ")."),
+    ("**", "** and"),
+    ("`", "`"),
+    ("  doi = {", "},\n  year = {2010}"),
+    ("DO  - ", "\nER  - "),
+    ("{\"DOI\":\"", "\",\"x\":[1]}"),
+    ("{{cite journal |doi=", "|pmid=1}}"),
+    ("请参阅", "的文章"),
+    ("「", "」を参照。"),
+    ("DOI：", "。"),
+    ("see ", "[CrossRef] and"),
+];
+
+fn check_extracts(text: &str, name: &str) -> Result<(), TestCaseError> {
+    let found: Vec<_> = find_iter(text.as_bytes()).map(|found| found.name.to_string()).collect();
+    prop_assert_eq!(found, [name], "{}", text);
+    Ok(())
+}
+
+/// Text made of parts of input forms.
+fn input_form_text() -> impl Strategy<Value = String> {
+    let parts = prop::sample::select(vec![
+        "10.1000/182",
+        "10.1000",
+        "10/abc",
+        "10.",
+        "/",
+        "doi:",
+        "DOI ",
+        "urn:doi:",
+        "urn:eidr:10.5240:",
+        "urn:",
+        "https://doi.org/",
+        "http://dx.doi.org",
+        "doi.org/",
+        "info:doi/",
+        "hdl:",
+        "https://hdl.handle.net/",
+        "https://example.org/",
+        "api/handles/",
+        "%2F",
+        "%23",
+        "%E6%97%A5",
+        "%zz",
+        "%",
+        "?",
+        "#",
+        "?+x",
+        "?=y",
+        " ",
+        "\n",
+        "\u{200B}",
+        "\u{378}",
+        "é",
+        "日",
+        "<",
+        ">",
+        "\"",
+        ":",
+        ":443",
+        "a",
+        "(1)",
+        "\u{202E}",
+        "\u{3000}",
+        ".",
+        "..",
+    ]);
+    vec(parts, 0..6).prop_map(|parts| parts.concat())
+}
+
+/// Text made of everything that extraction handles specially.
+fn adversarial_text() -> impl Strategy<Value = String> {
+    let parts = prop::sample::select(vec![
+        "10.1000/182",
+        "10.1000/",
+        "10.",
+        "10.12/x",
+        "10.10.10.10/24",
+        "1",
+        "/",
+        "a",
+        "b2",
+        " ",
+        "\n",
+        "\r\n",
+        ".",
+        ",",
+        ";",
+        ":",
+        "?",
+        "!",
+        "*",
+        "'",
+        "\"",
+        "`",
+        "(",
+        ")",
+        "[",
+        "]",
+        "{",
+        "}",
+        "<",
+        ">",
+        "<br/>",
+        "</p>",
+        "<1::A>2.0",
+        "&lt;",
+        "&gt;",
+        "&amp;",
+        "&quot;",
+        "&#60;",
+        "&",
+        "\\",
+        "\\/",
+        "\\_",
+        "\\n",
+        "\\u003c",
+        "{\\_}",
+        "$<$",
+        "%2F",
+        "%3C",
+        "%",
+        "%C3%A9",
+        "#",
+        "#sthash",
+        "|",
+        "doi:",
+        "DOI",
+        "https://doi.org/",
+        "http://x.org/?doi=",
+        "www.",
+        "urn:doi:",
+        "urn:eidr:10.5240:",
+        "pmid:",
+        ".pdf",
+        "/full",
+        "[CrossRef]",
+        "(epubaheadofprint)",
+        ".....",
+        "é",
+        "的",
+        "。",
+        "—",
+        "–",
+        "…",
+        "’",
+        "\u{200B}",
+        "\u{AD}",
+        "\u{202E}",
+        "\u{A0}",
+        "\u{FFFD}",
+        "\u{378}",
+        "🐔",
+        "-",
+        "_",
+        "~",
+        "=",
+        "+",
+        "CO;2-#",
+        "v2",
+        "\t",
+    ]);
+    vec(parts, 0..40).prop_map(|parts| parts.concat())
+}

@@ -1,0 +1,153 @@
+//! Conformance vectors, with an exact list of expected failures.
+//!
+//! A case of `conformance/vectors/names*.jsonl` that begins to pass must be removed from `expected_failures.txt`.
+
+use std::collections::BTreeSet;
+use std::fmt::Display;
+use std::path::Path;
+
+use serde_json::Value;
+use tendot_names::{Extractor, Form, Name, Reader, Rules, Target, repair};
+
+#[test]
+fn vectors() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../conformance");
+    let cases = ["names.jsonl", "names-more.jsonl"]
+        .map(|file| std::fs::read_to_string(folder.join("vectors").join(file)).unwrap())
+        .concat();
+    let expected = std::fs::read_to_string(folder.join("expected_failures.txt")).unwrap();
+    let expected: BTreeSet<&str> =
+        expected.lines().filter(|line| !line.is_empty() && !line.starts_with('#')).collect();
+
+    let mut failed = BTreeSet::new();
+    let mut report = String::new();
+    let mut count = 0;
+    for line in cases.lines() {
+        let case: Value = serde_json::from_str(line).unwrap();
+        let differences = check(&case);
+        count += 1;
+        if !differences.is_empty() {
+            let name = case["case"].as_str().unwrap();
+            failed.insert(name.to_owned());
+            report.push_str(&format!("{name} {}: {}\n", case["input"], differences.join("; ")));
+        }
+    }
+    assert!(count >= 340, "only {count} cases were read");
+    let failed: BTreeSet<&str> = failed.iter().map(String::as_str).collect();
+    assert_eq!(failed, expected, "failing cases differ from expected_failures.txt\n{report}");
+}
+
+/// The differences from the expectation.
+fn check(case: &Value) -> Vec<String> {
+    let expect = &case["expect"];
+    let input = case["input"].as_str().unwrap_or_default();
+    let mut differences = Vec::new();
+    let mut compare = |what: &str, expected: &Value, actual: Value| {
+        if *expected != actual {
+            differences.push(format!("{what}: expected {expected}, got {actual}"));
+        }
+    };
+    match case["class"].as_str().unwrap() {
+        "name-valid" | "name-invalid" => {
+            for rules in Rules::ALL {
+                let actual = match Name::with_rules(input, rules) {
+                    Ok(_) => "ok".to_owned(),
+                    Err(error) => format!("{:?}", error.kind()),
+                };
+                compare(rules.as_str(), &expect[rules.as_str()], actual.into());
+            }
+            if let Some(prefix) = expect.get("prefix") {
+                let name = Name::with_rules(input, Rules::Minimal2002).unwrap();
+                compare("prefix", prefix, name.prefix().into());
+                compare("suffix", &expect["suffix"], name.suffix().into());
+            }
+        }
+        "bytes-invalid" => {
+            let bytes = decode_hex(case["input_hex"].as_str().unwrap());
+            let error = Name::from_bytes(&bytes).unwrap_err();
+            compare("from_bytes", &expect["from_bytes"], format!("{:?}", error.kind()).into());
+        }
+        "form" => {
+            for (policy, reader) in [("strict", Reader::strict()), ("lenient", Reader::lenient())] {
+                compare(policy, &expect[policy], parse_to_json(reader, input));
+            }
+        }
+        "encode" => {
+            let name = Name::new(input).unwrap();
+            for (key, form) in [
+                ("doi_uri", Form::Uri),
+                ("urn", Form::Urn),
+                ("url_mandatory", Form::UrlMinimal),
+                ("url_recommended", Form::Url),
+                ("canonical2003", Form::Uri2003),
+            ] {
+                compare(key, &expect[key], to_json_string(name.written_as(form).unwrap()));
+            }
+            for form in [
+                Form::Uri,
+                Form::Uri202411,
+                Form::Urn,
+                Form::Url,
+                Form::UrlMinimal,
+                Form::UrlFull,
+                Form::Info,
+            ] {
+                let written = name.written_as(form).unwrap().to_string();
+                let back = parse_to_json(Reader::strict(), &written);
+                compare(form.as_str(), &back["name"], input.into());
+            }
+        }
+        "canonical2003" => {
+            let reading = Reader::strict().rules(Rules::Minimal2002).read(input).unwrap();
+            let written = reading.name().unwrap().written_as(Form::Uri2003).unwrap();
+            compare("canonical2003", &expect["canonical2003"], to_json_string(written));
+        }
+        "equivalence" => {
+            let names: Vec<Target<'_>> = case["input"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(|input| Reader::lenient().read(input.as_str().unwrap()).unwrap().into_target())
+                .collect();
+            compare("equal", &expect["equal"], (names[0] == names[1]).into());
+        }
+        "extract" => {
+            for (mode, extractor) in [
+                ("text-default", Extractor::new()),
+                ("join-lines", Extractor::new().join_lines(true)),
+                ("keep-tails", Extractor::new().keep_tails(true)),
+            ] {
+                if let Some(expected) = expect.get(mode) {
+                    let found: Vec<String> =
+                        extractor.find_iter(input.as_bytes()).map(|found| found.name.to_string()).collect();
+                    compare(mode, expected, found.into());
+                }
+            }
+        }
+        "repair" => {
+            let repaired = repair(input).map(|repaired| repaired.target.as_str().to_owned());
+            compare("repair", &expect["repair"], repaired.into());
+        }
+        class => panic!("unknown class {class}"),
+    }
+    differences
+}
+
+fn parse_to_json(reader: Reader, input: &str) -> Value {
+    match reader.read(input) {
+        Ok(reading) => {
+            let kind = if reading.name().is_some() { "doi" } else { "short" };
+            let (name, form) = (reading.target().as_str(), reading.form().as_str());
+            serde_json::json!({"kind": kind, "name": name, "form": form})
+        }
+        Err(error) => serde_json::json!({"error": format!("{:?}", error.kind())}),
+    }
+}
+
+fn to_json_string(text: impl Display) -> Value {
+    text.to_string().into()
+}
+
+fn decode_hex(hex: &str) -> Vec<u8> {
+    (0..hex.len()).step_by(2).map(|at| u8::from_str_radix(&hex[at..at + 2], 16).unwrap()).collect()
+}

@@ -1,0 +1,576 @@
+//! Attacks on challenges and keys: replay, confusion, weak or expensive algorithms, forged signatures, exhaustion.
+
+use std::collections::HashSet;
+use std::num::NonZeroU32;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use tendot_proto::auth::{
+    Answer, AuthError, Challenge, ChallengeLimits, ChallengeTable, Credentials, KeyError, Pending, Policy,
+    PublicKeyAnswer, SecretKeyAnswer, SecretKeyMac, check_key,
+};
+use tendot_proto::crypto::{AwsLc, Crypto, CryptoError, Digest, Hash, Random, SigningKey, SystemRandom};
+use tendot_proto::endpoint::{Endpoint, Transport};
+use tendot_proto::record::{KeyKind, PublicKey};
+use tendot_proto::{
+    Body, Envelope, Handle, Message, Now, OpFlags, Outcome, Parts, ResponseCode, Value, Version, Work,
+};
+use tendot_testing::handle_keys::{handle_net_file, private_key};
+use tendot_testing::{SeededRng, conformance, hex, repetitions};
+
+use super::{at, delete_request, no_ids_in_use};
+use crate::support::budget;
+
+fn table() -> ChallengeTable {
+    ChallengeTable::new(ChallengeLimits::default(), Policy::default())
+}
+
+fn issue<'t>(table: &'t mut ChallengeTable, request: &[u8], now: Now) -> &'t Pending {
+    table.issue(request, now, &AwsLc, &mut SystemRandom, &mut budget(), no_ids_in_use).unwrap()
+}
+
+/// The challenge as it is sent.
+fn challenge_bytes(pending: &Pending) -> Vec<u8> {
+    let endpoint = Endpoint { site_serial: 5, primary: true };
+    let incoming = endpoint.read(pending.request(), Transport::Tcp, at(0)).unwrap();
+    incoming.challenge(pending).to_bytes().unwrap()
+}
+
+/// The challenge response of a client that knows the secret.
+fn respond_with_secret(secret: &[u8], request: &[u8], challenge: &[u8]) -> Vec<u8> {
+    let (parts, challenge) = (Parts::split(request).unwrap(), Message::from_bytes(challenge).unwrap());
+    let policy = Policy::default();
+    Credentials::SecretKey(secret)
+        .answer(&parts, &challenge, &policy, &AwsLc, &mut SystemRandom, &mut budget())
+        .unwrap()
+}
+
+fn secret_key_response(answer: &[u8]) -> Answer<'_> {
+    Answer { auth_type: b"HS_SECKEY", key_handle: Handle::from("0.NA/10"), key_index: 300, answer }
+}
+
+fn public_key_response(answer: &[u8]) -> Answer<'_> {
+    Answer { auth_type: b"HS_PUBKEY", ..secret_key_response(answer) }
+}
+
+fn verify(pending: &Pending, answer: &Answer<'_>, values: &[Value<'_>]) -> Result<u32, AuthError> {
+    pending.verify(answer, values, &Policy::default(), &AwsLc, &mut budget())
+}
+
+fn secret_value() -> Value<'static> {
+    Value::new(300, "HS_SECKEY", "secret")
+}
+
+/// The bytes with this name in `conformance/vectors/signatures.txt`.
+fn signature_vector(name: &str) -> Vec<u8> {
+    let file = std::fs::read_to_string(conformance("vectors/signatures.txt")).unwrap();
+    let digits = file.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')).unwrap();
+    hex::decode(digits)
+}
+
+#[test]
+fn attack_a1_response_is_accepted_once() {
+    let (mut table, request) = (table(), delete_request("10.1000/1", 7));
+    let pending = issue(&mut table, &request, at(0));
+    let (id, challenge) = (pending.id(), challenge_bytes(pending));
+    let answer = respond_with_secret(b"secret", &request, &challenge);
+
+    let pending = table.take(id, at(1)).unwrap();
+    assert_eq!(verify(&pending, &secret_key_response(&answer), &[secret_value()]), Ok(300));
+    assert_eq!(pending.request(), request, "the request that is executed");
+    let again = table.take(id, at(1)).unwrap_err();
+    assert_eq!((again, again.response_code()), (AuthError::NoChallenge, ResponseCode(405)));
+
+    // A wrong response uses up the challenge, too.
+    let id = issue(&mut table, &request, at(2)).id();
+    let wrong = table.take(id, at(2)).unwrap();
+    let failed = verify(&wrong, &secret_key_response(&answer), &[secret_value()]).unwrap_err();
+    assert_eq!((failed, failed.response_code()), (AuthError::Failed, ResponseCode(403)));
+    assert!(table.take(id, at(2)).is_err());
+
+    // A challenge expires.
+    let id = issue(&mut table, &request, at(10)).id();
+    assert!(table.take(id, at(31)).is_err());
+    assert_eq!((table.len(), table.bytes()), (0, 0));
+}
+
+#[test]
+fn attack_a2_response_fits_one_challenge() {
+    let (mut table, request) = (table(), delete_request("10.1000/1", 7));
+    let first = issue(&mut table, &request, at(0));
+    let (first_id, challenge) = (first.id(), challenge_bytes(first));
+    let answer = respond_with_secret(b"secret", &request, &challenge);
+
+    let other_id = issue(&mut table, &delete_request("10.1000/2", 8), at(0)).id();
+    let same_id = issue(&mut table, &request, at(0)).id();
+    assert_eq!(HashSet::from([first_id, other_id, same_id]).len(), 3);
+    for id in [other_id, same_id] {
+        let pending = table.take(id, at(0)).unwrap();
+        assert_eq!(
+            verify(&pending, &secret_key_response(&answer), &[secret_value()]),
+            Err(AuthError::Failed)
+        );
+    }
+    let pending = table.take(first_id, at(0)).unwrap();
+    assert_eq!(verify(&pending, &secret_key_response(&answer), &[secret_value()]), Ok(300));
+}
+
+/// A client responds only to challenges of its own request, with nonces of a limited length.
+#[test]
+fn attack_a2_client_responds_to_own_request_only() {
+    let (mut table, request) = (table(), delete_request("10.1000/1", 7));
+    let wanted = delete_request("10.1000/OTHER", 7);
+    let challenge = challenge_bytes(issue(&mut table, &wanted, at(0)));
+    let mut challenge = Message::from_bytes(&challenge).unwrap();
+    let answer = |request: &[u8], challenge: &Message<'_>| {
+        let parts = Parts::split(request).unwrap();
+        let policy = Policy::default();
+        Credentials::SecretKey(b"s").answer(
+            &parts,
+            challenge,
+            &policy,
+            &AwsLc,
+            &mut SystemRandom,
+            &mut budget(),
+        )
+    };
+    assert_eq!(answer(&request, &challenge), Err(AuthError::OtherRequest));
+    assert!(answer(&wanted, &challenge).is_ok());
+    challenge.envelope.request_id = 8;
+    assert_eq!(answer(&wanted, &challenge), Err(AuthError::OtherRequest));
+    challenge.envelope.request_id = 7;
+    let Body::Response(response) = &mut challenge.body else { unreachable!() };
+    response.outcome = Outcome::Challenge { nonce: &[0; 33], old_digest: None };
+    assert_eq!(answer(&wanted, &challenge), Err(AuthError::Nonce { length: 33, limit: 32 }));
+}
+
+#[test]
+fn attack_a3_nonces_are_unique() {
+    let limits = ChallengeLimits { capacity: 100, ..ChallengeLimits::default() };
+    let mut table = ChallengeTable::new(limits, Policy::default());
+    let request = delete_request("10.1000/1", 7);
+    let (mut nonces, mut ids) = (HashSet::new(), HashSet::new());
+    let challenges = repetitions("TENDOT_TEST_CHALLENGES", 10_000, 100_000) as usize;
+    for _ in 0..challenges {
+        let pending = issue(&mut table, &request, at(0));
+        assert!(nonces.insert(pending.challenge().nonce.to_vec()));
+        assert!((1..=i32::MAX as u32).contains(&pending.id()));
+        ids.insert(pending.id());
+    }
+    assert!(
+        ids.len() > challenges - 20,
+        "random ids of 31 bits: {} of {challenges} are different",
+        ids.len()
+    );
+
+    // Nonces depend on the random source of the caller alone.
+    let nonce = |seed| {
+        let mut table = ChallengeTable::new(limits, Policy::default());
+        let pending = table
+            .issue(&request, at(0), &AwsLc, &mut SeededRng::new(seed), &mut budget(), no_ids_in_use)
+            .unwrap();
+        pending.challenge().nonce.to_vec()
+    };
+    assert_eq!(nonce(1), nonce(1));
+    assert_ne!(nonce(1), nonce(2));
+}
+
+#[test]
+fn ids_in_use_are_skipped() {
+    /// Random source that repeats each value.
+    struct RepeatingRandom(u8);
+    impl Random for RepeatingRandom {
+        fn fill(&mut self, out: &mut [u8]) {
+            self.0 += 1;
+            out.fill(self.0 / 4);
+        }
+    }
+    let mut table = table();
+    let mut random = RepeatingRandom(3);
+    let request = delete_request("10.1000/1", 7);
+    let mut next = |taken: u32| {
+        table.issue(&request, at(0), &AwsLc, &mut random, &mut budget(), |id| id == taken).unwrap().id()
+    };
+    let (first, second) = (next(0), next(0));
+    assert_ne!(first, second);
+    let refused = 0x0202_0202;
+    assert_ne!(next(refused), refused);
+}
+
+#[test]
+fn attack_a4_key_type_confusion() {
+    let (mut table, request) = (table(), delete_request("10.1000/1", 7));
+    let public = private_key("admpriv.bin").public_key().unwrap().to_bytes();
+    let key = Value::with_data(300, "HS_PUBKEY", public.clone());
+
+    // The public key as a secret key.
+    let id = issue(&mut table, &request, at(0)).id();
+    let pending = table.take(id, at(0)).unwrap();
+    let challenge = pending.challenge();
+    let answer = SecretKeyAnswer::make(
+        SecretKeyMac::HmacSha256,
+        &public,
+        challenge,
+        &AwsLc,
+        &mut SystemRandom,
+        &mut budget(),
+    )
+    .unwrap();
+    assert_eq!(
+        verify(&pending, &secret_key_response(&answer), std::slice::from_ref(&key)),
+        Err(AuthError::Failed)
+    );
+
+    // A secret key as a public key.
+    let secret = Value::with_data(300, "HS_SECKEY", public.clone());
+    let signing_key = private_key("admpriv.bin").signing_key(&AwsLc).unwrap();
+    let signed =
+        PublicKeyAnswer::make(&*signing_key, challenge, Version::OURS, &Policy::default(), &mut budget())
+            .unwrap();
+    assert_eq!(verify(&pending, &public_key_response(&signed), &[secret]), Err(AuthError::Failed));
+    assert_eq!(verify(&pending, &public_key_response(&signed), std::slice::from_ref(&key)), Ok(300));
+
+    // No algorithm, algorithms of other kinds of keys, an unknown authentication type.
+    let signature = PublicKeyAnswer::from_bytes(&signed).unwrap().signature;
+    for (hash, expected) in [
+        (&b"none"[..], AuthError::UnknownAlgorithm),
+        (b"", AuthError::UnknownAlgorithm),
+        (b"HMAC-SHA256", AuthError::UnknownAlgorithm),
+        (b"SHA256withDSA", AuthError::UnknownAlgorithm),
+    ] {
+        let answer = PublicKeyAnswer { hash, signature }.to_bytes();
+        assert_eq!(
+            verify(&pending, &public_key_response(&answer), std::slice::from_ref(&key)),
+            Err(expected)
+        );
+    }
+    let answer = Answer { auth_type: b"HS_PUBKEY.x", ..public_key_response(&signed) };
+    let error = verify(&pending, &answer, std::slice::from_ref(&key)).unwrap_err();
+    assert_eq!((error, error.response_code()), (AuthError::UnknownType, ResponseCode(404)));
+
+    // Another index, and a subtype.
+    let elsewhere = Value { index: 301, ..key.clone() };
+    assert_eq!(
+        verify(&pending, &public_key_response(&signed), std::slice::from_ref(&elsewhere)),
+        Err(AuthError::Failed)
+    );
+    let any = Answer { key_index: 0, ..public_key_response(&signed) };
+    assert_eq!(verify(&pending, &any, &[elsewhere]), Ok(301), "index 0 matches any value");
+    let below = Value::with_data(300, "HS_PUBKEY.old", public);
+    assert_eq!(verify(&pending, &public_key_response(&signed), &[below]), Err(AuthError::Failed));
+}
+
+#[test]
+fn attack_a5_weak_algorithms_need_a_policy() {
+    let challenge = Challenge { nonce: &[1; 16], digest: &[2; 32] };
+    for (byte, length) in [(0x01, 16), (0x02, 20), (0x03, 32), (0x12, 20)] {
+        let answer = [&[byte][..], &vec![0; length]].concat();
+        let answer = SecretKeyAnswer::from_bytes(&answer, Version::OURS).unwrap();
+        let error = answer
+            .verify(b"secret", challenge, Policy::default().secret_keys, &AwsLc, &mut budget())
+            .unwrap_err();
+        assert!(matches!(error, AuthError::NotAllowed { .. }), "{byte:#x}: {error}");
+        assert_eq!(error.response_code(), ResponseCode::INVALID_CREDENTIAL);
+    }
+
+    // An old client gets no challenge, because its response would use a weak hash.
+    let mut table = table();
+    for minor in 0..7 {
+        let mut request = delete_request("10.1000/1", 7);
+        request[1] = minor;
+        request[3] = minor;
+        let issued = table.issue(&request, at(0), &AwsLc, &mut SystemRandom, &mut budget(), no_ids_in_use);
+        assert_eq!(issued.unwrap_err(), AuthError::TooOld, "2.{minor}");
+    }
+    // A message of an old version that suggests a new one gets a challenge of the new version.
+    let mut request = delete_request("10.1000/1", 7);
+    request[1] = 3;
+    let pending = issue(&mut table, &request, at(0));
+    assert_eq!(pending.challenge().digest.len(), 32);
+    let challenge = challenge_bytes(pending);
+    assert_eq!(Envelope::from_bytes(&challenge).unwrap().version, Version::OURS);
+
+    // Our client does not respond to an old challenge.
+    let request = delete_request("10.1000/1", 7);
+    let challenge = challenge_bytes(issue(&mut table, &request, at(0)));
+    let mut challenge = Message::from_bytes(&challenge).unwrap();
+    challenge.envelope.suggestion = Version::new(2, 3);
+    let parts = Parts::split(&request).unwrap();
+    let policy = Policy::default();
+    let answer = Credentials::SecretKey(b"s").answer(
+        &parts,
+        &challenge,
+        &policy,
+        &AwsLc,
+        &mut SystemRandom,
+        &mut budget(),
+    );
+    assert_eq!(answer, Err(AuthError::NotAllowed { algorithm: "SHA-1" }));
+}
+
+#[test]
+fn attack_a6_pbkdf2_cost_is_limited() {
+    let challenge = Challenge { nonce: &[1; 16], digest: &[2; 32] };
+    let check = |salt: &[u8], iterations, key_bits, is_refused| {
+        let answer = SecretKeyAnswer::Pbkdf2 { salt, iterations, key_bits, mac: &[0; 20] };
+        let bytes = answer.to_bytes();
+        let (provider, mut left) = (CountingProvider::default(), budget());
+        let answer = SecretKeyAnswer::from_bytes(&bytes, Version::OURS).unwrap();
+        let error = answer
+            .verify(b"secret", challenge, Policy::default().secret_keys, &provider, &mut left)
+            .unwrap_err();
+        if is_refused {
+            assert!(matches!(error, AuthError::OutOfBounds { .. }), "{error}");
+            assert_eq!((error.response_code(), left), (ResponseCode::INVALID_CREDENTIAL, budget()));
+            assert_eq!(provider.pbkdf2_iterations.into_inner(), 0);
+        } else {
+            assert_eq!(error, AuthError::Failed);
+            assert!(left.left() + iterations / 4 <= budget().left(), "the budget is charged");
+            assert!(provider.pbkdf2_iterations.into_inner() >= iterations);
+        }
+    };
+    check(&[0; 16], i32::MAX as u32, 160, true);
+    check(&[0; 16], u32::MAX, 160, true);
+    check(&[0; 16], 0, 160, true);
+    check(&[0; 16], 999, 160, true);
+    check(&[0; 16], 200_001, 160, true);
+    check(&[0; 16], 10_000, 0, true);
+    check(&[0; 16], 10_000, 159, true);
+    check(&[0; 16], 10_000, 520, true);
+    check(&[0; 16], 10_000, u32::MAX, true);
+    check(&[0; 65], 10_000, 160, true);
+    check(&vec![0; 1 << 20], 10_000, 160, true);
+    check(&[0; 16], 1_000, 8, false);
+    check(&[0; 64], 10_000, 512, false);
+    check(&[], 200_000, 160, false);
+
+    // Permitted parameters are still limited by the budget of the request.
+    let answer =
+        SecretKeyAnswer::Pbkdf2 { salt: &[0; 16], iterations: 200_000, key_bits: 160, mac: &[0; 20] };
+    let poor = answer.verify(b"s", challenge, Policy::default().secret_keys, &AwsLc, &mut Work::new(40_000));
+    assert!(matches!(poor, Err(AuthError::Exhausted(_))));
+}
+
+/// Provider that counts expensive operations.
+#[derive(Debug, Default)]
+struct CountingProvider {
+    pbkdf2_iterations: AtomicU32,
+    verifications: AtomicU32,
+}
+
+impl Crypto for CountingProvider {
+    fn hash(&self, hash: Hash, parts: &[&[u8]]) -> Result<Digest, CryptoError> {
+        AwsLc.hash(hash, parts)
+    }
+
+    fn hmac(&self, hash: Hash, key: &[u8], parts: &[&[u8]]) -> Result<Digest, CryptoError> {
+        AwsLc.hmac(hash, key, parts)
+    }
+
+    fn pbkdf2_sha1(
+        &self,
+        password: &[u8],
+        salt: &[u8],
+        iterations: NonZeroU32,
+        out: &mut [u8],
+    ) -> Result<(), CryptoError> {
+        self.pbkdf2_iterations.fetch_add(iterations.get(), Ordering::Relaxed);
+        AwsLc.pbkdf2_sha1(password, salt, iterations, out)
+    }
+
+    fn verify(
+        &self,
+        key: &PublicKey<'_>,
+        hash: Hash,
+        message: &[u8],
+        signature: &[u8],
+    ) -> Result<(), CryptoError> {
+        self.verifications.fetch_add(1, Ordering::Relaxed);
+        AwsLc.verify(key, hash, message, signature)
+    }
+
+    fn signing_key(&self, der: &[u8]) -> Result<Box<dyn SigningKey>, CryptoError> {
+        AwsLc.signing_key(der)
+    }
+
+    fn encrypt(&self, key: &[u8; 16], iv: &[u8; 16], plain: &[u8]) -> Result<Vec<u8>, CryptoError> {
+        AwsLc.encrypt(key, iv, plain)
+    }
+
+    fn decrypt(&self, key: &[u8; 16], iv: &[u8; 16], cipher: &[u8]) -> Result<Vec<u8>, CryptoError> {
+        AwsLc.decrypt(key, iv, cipher)
+    }
+
+    fn power(&self, base: &[u8], exponent: &[u8], modulus: &[u8]) -> Result<Vec<u8>, CryptoError> {
+        AwsLc.power(base, exponent, modulus)
+    }
+}
+
+#[test]
+fn attack_a8_missing_and_wrong_key_indistinguishable() {
+    let (mut table, request) = (table(), delete_request("10.1000/1", 7));
+    let pending = issue(&mut table, &request, at(0));
+    let (id, challenge) = (pending.id(), challenge_bytes(pending));
+    let answer = respond_with_secret(b"guess", &request, &challenge);
+    let pending = table.take(id, at(0)).unwrap();
+    let signing_key = private_key("admpriv.bin").signing_key(&AwsLc).unwrap();
+    let signed = PublicKeyAnswer::make(
+        &*signing_key,
+        pending.challenge(),
+        Version::OURS,
+        &Policy::default(),
+        &mut budget(),
+    )
+    .unwrap();
+    let other = Value::with_data(300, "HS_PUBKEY", handle_net_file("pubkey.bin"));
+
+    let try_with = |answer: &Answer<'_>, values: &[Value<'_>]| {
+        let (crypto, mut left) = (CountingProvider::default(), budget());
+        let error = pending.verify(answer, values, &Policy::default(), &crypto, &mut left).unwrap_err();
+        let cost = (crypto.pbkdf2_iterations.into_inner(), crypto.verifications.into_inner(), left);
+        (error, error.response_code(), error.to_string(), cost)
+    };
+    let wrong_secret =
+        try_with(&secret_key_response(&answer), &[Value::new(300, "HS_SECKEY", "sixteen letters.")]);
+    assert_eq!((wrong_secret.1, wrong_secret.3.0), (ResponseCode::AUTHENTICATION_FAILED, 10_000));
+    assert_eq!(try_with(&secret_key_response(&answer), &[]), wrong_secret, "no record");
+    assert_eq!(
+        try_with(&secret_key_response(&answer), std::slice::from_ref(&other)),
+        wrong_secret,
+        "no secret key"
+    );
+
+    let wrong_key = try_with(&public_key_response(&signed), &[other]);
+    assert_eq!((wrong_key.1, wrong_key.3.1), (ResponseCode::AUTHENTICATION_FAILED, 1));
+    assert_eq!(try_with(&public_key_response(&signed), &[]), wrong_key, "no record");
+    let malformed = Value::with_data(300, "HS_PUBKEY", &b"\0\0\0\x03xyz"[..]);
+    assert_eq!(try_with(&public_key_response(&signed), &[malformed]), wrong_key, "malformed key");
+    let short = Value::with_data(300, "HS_PUBKEY", signature_vector("rsa_1024_key"));
+    assert_eq!(try_with(&public_key_response(&signed), &[short]).1, ResponseCode::AUTHENTICATION_FAILED);
+}
+
+#[test]
+fn attack_a9_forged_signatures() {
+    let message = signature_vector("message");
+    let check = |key: &str, signature: &[u8], expected| {
+        let key = signature_vector(key);
+        let key = PublicKey::from_bytes(&key).unwrap();
+        assert_eq!(AwsLc.verify(&key, Hash::Sha256, &message, signature), expected, "{signature:x?}");
+    };
+    // The cube of the forged signature begins like the padded hash of the message, followed by garbage (exponent 3).
+    check("rsa_2048_key", &signature_vector("rsa_2048_sha256"), Ok(()));
+    check("rsa_2048_key", &signature_vector("rsa_2048_forged_sha256"), Err(CryptoError::Signature));
+    for signature in [vec![], vec![0; 256], vec![0xff; 256], vec![0; 257], [&[0; 255][..], &[1]].concat()] {
+        check("rsa_2048_key", &signature, Err(CryptoError::Signature));
+    }
+    let long = [&[0][..], &signature_vector("rsa_2048_sha256")].concat();
+    check("rsa_2048_key", &long, Err(CryptoError::Signature));
+
+    let integer = |bytes: &[u8]| [&[2, bytes.len() as u8][..], bytes].concat();
+    let pair = |r: &[u8], s: &[u8]| {
+        let both = [integer(r), integer(s)].concat();
+        [&[0x30, both.len() as u8][..], &both].concat()
+    };
+    for key in ["dsa_1024_key", "dsa_2048_key"] {
+        let bytes = signature_vector(key);
+        let public = PublicKey::from_bytes(&bytes).unwrap();
+        let KeyKind::Dsa { q, .. } = public.kind() else { unreachable!() };
+        let q = [&[0][..], q].concat();
+        let good = signature_vector(&key.replace("key", "sha256"));
+        check(key, &good, Ok(()));
+        let mut above = q.clone();
+        *above.last_mut().unwrap() += 1;
+        for (r, s) in [
+            (&[0][..], &[0][..]),
+            (&[0], &[1]),
+            (&[1], &[0]),
+            (&q, &[1]),
+            (&[1], &q),
+            (&[1], &above),
+            (&[1], &[1]),
+            (&[0xff], &[1]),
+            (&[], &[]),
+        ] {
+            check(key, &pair(r, s), Err(CryptoError::Signature));
+        }
+        check(key, &[&good[..], &[0]].concat(), Err(CryptoError::Signature));
+        check(key, &[0x30; 100_000], Err(CryptoError::Signature));
+    }
+}
+
+#[test]
+fn attack_a10_key_sizes() {
+    let rsa = |bytes: usize| check_key(&PublicKey::rsa(&vec![0xc1; bytes], &[1, 0, 1]));
+    let refused = |bits| Err(KeyError::Size { bits, least: 2048, most: 8192 });
+    assert_eq!(rsa(64), refused(512));
+    assert_eq!(rsa(128), refused(1024));
+    assert_eq!(rsa(8192), refused(65_536));
+    assert_eq!(rsa(256), Ok(()));
+    assert_eq!(rsa(1024), Ok(()));
+
+    // If a record has such a key nevertheless, it is rejected before anything is computed.
+    let message = [0; 40];
+    for bytes in [0, 1, 8, 64, 1025, 8192, 131_072] {
+        let key = PublicKey::rsa(&vec![0xc1; bytes], &[1, 0, 1]);
+        let error = AwsLc.verify(&key, Hash::Sha256, &message, &vec![1; bytes]).unwrap_err();
+        assert_eq!(error, CryptoError::Key, "{bytes}");
+    }
+    let short = signature_vector("rsa_1024_key");
+    let answer = PublicKeyAnswer { hash: b"SHA-256", signature: &signature_vector("rsa_1024_sha256") };
+    let challenge = Challenge { nonce: &signature_vector("message"), digest: &[] };
+    let key = PublicKey::from_bytes(&short).unwrap();
+    let verify = |policy: &Policy| answer.verify(&key, challenge, policy, &AwsLc, &mut budget());
+    assert!(matches!(verify(&Policy::default()), Err(AuthError::NotAllowed { .. })));
+    #[cfg(feature = "legacy")]
+    assert_eq!(verify(&Policy { short_rsa_keys: true, ..Policy::default() }), Ok(()));
+}
+
+#[test]
+fn attack_u7_no_amplification() {
+    let mut table = table();
+    let request = delete_request("10.1000/1", 7);
+    let bytes = challenge_bytes(issue(&mut table, &request, at(0)));
+    let challenge = Message::from_bytes(&bytes).unwrap();
+    assert_eq!(challenge.header.response_code, ResponseCode::AUTHENTICATION_NEEDED);
+    assert!(challenge.header.flags.has(OpFlags::REQUEST_DIGEST));
+    assert!(bytes.len() <= 3 * request.len());
+}
+
+#[test]
+fn attack_u8_challenge_table_is_bounded() {
+    let limits = ChallengeLimits { capacity: 1_000, bytes: 100_000, life: Duration::from_secs(20) };
+    let mut table = ChallengeTable::new(limits, Policy::default());
+    let (mut random, small, large) =
+        (SeededRng::new(7), delete_request("10.1000/1", 7), delete_request(&"x".repeat(40_000), 8));
+    let mut last = 0;
+    for n in 0..repetitions("TENDOT_TEST_CHALLENGES", 10_000, 200_000) {
+        let request = if n % 1_000 == 999 { &large } else { &small };
+        last = table.issue(request, at(0), &AwsLc, &mut random, &mut budget(), no_ids_in_use).unwrap().id();
+        assert!(table.len() <= 1_000 && table.bytes() <= 100_000);
+    }
+    assert!(table.take(last, at(1)).is_ok(), "the newest challenge is stored");
+    let huge = delete_request(&"x".repeat(100_000), 9);
+    let refused = table.issue(&huge, at(0), &AwsLc, &mut random, &mut budget(), no_ids_in_use).unwrap_err();
+    assert_eq!(refused.response_code(), ResponseCode::SERVER_TOO_BUSY);
+}
+
+#[test]
+fn repeated_request_gets_the_same_challenge() {
+    let mut table = table();
+    let in_session = |handle, request_id| {
+        let mut request = delete_request(handle, request_id);
+        request[4..8].copy_from_slice(&77_u32.to_be_bytes());
+        request
+    };
+    let mut nonce = |request: &[u8]| {
+        let pending = issue(&mut table, request, at(0));
+        assert_eq!(pending.id(), 77, "the session id");
+        pending.challenge().nonce.to_vec()
+    };
+    let first = nonce(&in_session("10.1000/1", 7));
+    assert_eq!(nonce(&in_session("10.1000/1", 7)), first);
+    let other = nonce(&in_session("10.1000/2", 7));
+    assert_ne!(other, first, "same request id, other request");
+    assert_ne!(nonce(&in_session("10.1000/2", 8)), other);
+    assert_eq!(table.len(), 1);
+}

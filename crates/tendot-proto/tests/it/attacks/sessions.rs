@@ -1,0 +1,330 @@
+//! Attacks on sessions: replay, tampering, reflection, weak groups, exhaustion.
+
+use std::time::Duration;
+
+use tendot_proto::auth::{
+    Group, Policy, Session, SessionAnswer, SessionError, SessionLimits, SessionProposal, SessionTable,
+    mac_message,
+};
+use tendot_proto::crypto::{AwsLc, SystemRandom};
+use tendot_proto::endpoint::{Endpoint, Sealing, Transport};
+use tendot_proto::message::{KeyExchangeMode, SessionKeyPart, SessionSetup};
+use tendot_proto::record::PublicKey;
+use tendot_proto::{
+    Envelope, EnvelopeFlags, Message, Now, OpFlags, Opcode, Outcome, Parts, Reference, Request, ResponseCode,
+    Version,
+};
+use tendot_testing::handle_keys::private_key;
+
+use super::{at, delete_request, no_ids_in_use};
+use crate::support::budget;
+
+/// A session request and the signed response of a server, which stores the session in the table.
+fn set_up_session(
+    table: &mut SessionTable,
+    proposal: &SessionProposal,
+    flags: OpFlags,
+    now: Now,
+) -> (Vec<u8>, Vec<u8>) {
+    let identity = Reference::new(300, &b"0.NA/10"[..]);
+    let setup = proposal.setup(Some(&identity), 100);
+    let mut request = Message::request(Opcode::SESSION_SETUP, Request::SessionSetup(setup), 7, now);
+    request.header.flags = request.header.flags.with(flags);
+    let request = request.to_bytes().unwrap();
+    let endpoint = Endpoint { site_serial: 5, primary: true };
+    let mut incoming = endpoint.read(&request, Transport::Udp, now).unwrap();
+    let (envelope, policy) = (incoming.message.envelope, Policy::default());
+    let answer =
+        SessionAnswer::new(&setup, &envelope, &policy, &AwsLc, &mut SystemRandom, &mut budget()).unwrap();
+    let data = answer.data().to_vec();
+    let id = table.insert(answer, now, &mut SystemRandom, no_ids_in_use);
+    let outcome = Outcome::Session { mode: KeyExchangeMode::DIFFIE_HELLMAN, data: &data };
+    let mut response = incoming.respond(ResponseCode::SUCCESS, outcome);
+    response.envelope.session_id = id;
+    let key = private_key("admpriv.bin").signing_key(&AwsLc).unwrap();
+    let mut sealing = Sealing {
+        crypto: &AwsLc,
+        random: &mut SystemRandom,
+        policy: &policy,
+        key: Some(&*key),
+        session: None,
+    };
+    let response = incoming.seal(response, &mut sealing).unwrap();
+    (request, response)
+}
+
+fn accept(proposal: SessionProposal, request: &[u8], response: &[u8]) -> Result<Session, SessionError> {
+    let (request, response) = (Parts::split(request).unwrap(), Parts::split(response).unwrap());
+    let key = private_key("admpriv.bin").public_key().unwrap();
+    proposal.accept(&request, &response, &key, &Policy::default(), &AwsLc, &mut budget())
+}
+
+const SIGNED_WITH_DIGEST: OpFlags = OpFlags::CERTIFY.with(OpFlags::REQUEST_DIGEST);
+
+/// Sets up a session: returns the client's side; the server's is in the table.
+fn session(table: &mut SessionTable, now: Now) -> Session {
+    let proposal = SessionProposal::new(Group::Modp1024, &AwsLc, &mut SystemRandom, &mut budget()).unwrap();
+    let (request, response) = set_up_session(table, &proposal, SIGNED_WITH_DIGEST, now);
+    accept(proposal, &request, &response).unwrap()
+}
+
+/// A request of the session, with its MAC.
+fn authenticated_request(session: &mut Session, handle: &str) -> Vec<u8> {
+    let mut request = delete_request(handle, 7);
+    request[4..8].copy_from_slice(&session.id().to_be_bytes());
+    session.authenticate(&mut request, &AwsLc, &mut budget()).unwrap();
+    request
+}
+
+/// An on-path attacker replaces the client's key exchange by its own.
+#[test]
+fn session_is_bound_to_request_and_server() {
+    let mut table = SessionTable::new(SessionLimits::default());
+    let propose = || SessionProposal::new(Group::Modp1024, &AwsLc, &mut SystemRandom, &mut budget()).unwrap();
+    let refused = |result: Result<Session, SessionError>| result.unwrap_err().to_string();
+    let (client, attacker) = (propose(), propose());
+    let (request, _) = set_up_session(&mut table, &client, SIGNED_WITH_DIGEST, at(0));
+    let (_, response) = set_up_session(&mut table, &attacker, SIGNED_WITH_DIGEST, at(0));
+    assert_eq!(refused(accept(client, &request, &response)), "no session with an answer to another request");
+    // No digest, no signature, tampered with.
+    let check = |flags, change: fn(&mut Vec<u8>), expected: &str| {
+        let client = propose();
+        let mut table = SessionTable::new(SessionLimits::default());
+        let (request, mut response) = set_up_session(&mut table, &client, flags, at(0));
+        change(&mut response);
+        assert_eq!(refused(accept(client, &request, &response)), expected);
+    };
+    check(OpFlags::CERTIFY, |_| {}, "no session with an answer that is not bound to the request");
+    check(OpFlags::REQUEST_DIGEST, |_| {}, "the message has no credential of this kind");
+    check(
+        SIGNED_WITH_DIGEST,
+        |response| response[7] ^= 1,
+        "the credential does not fit the message and the key",
+    );
+    check(
+        SIGNED_WITH_DIGEST,
+        |response| response[100] ^= 1,
+        "the credential does not fit the message and the key",
+    );
+}
+
+/// A reflected message is not accepted by its sender.
+#[test]
+fn session_messages_have_a_direction() {
+    let mut table = SessionTable::new(SessionLimits::default());
+    let mut client = session(&mut table, at(0));
+    let message = authenticated_request(&mut client, "10.1000/1");
+    let parts = Parts::split(&message).unwrap();
+    assert_eq!(client.verify(&parts, &AwsLc, &mut budget()), Err(SessionError::WrongSide));
+    let mut response = message[..message.len() - 81].to_vec();
+    response[27] = 1;
+    let length = response.len() as u32 - 20;
+    response[16..20].copy_from_slice(&length.to_be_bytes());
+    let server = table.get_mut(client.id()).unwrap().session();
+    server.authenticate(&mut response, &AwsLc, &mut budget()).unwrap();
+    let parts = Parts::split(&response).unwrap();
+    assert_eq!(server.verify(&parts, &AwsLc, &mut budget()), Err(SessionError::WrongSide));
+    assert_eq!(client.verify(&parts, &AwsLc, &mut budget()), Ok(()));
+    // A session does not authenticate a message without its id.
+    let mut other = delete_request("10.1000/1", 7);
+    assert_eq!(client.authenticate(&mut other, &AwsLc, &mut budget()), Err(SessionError::Unknown));
+}
+
+/// A challenge response needs no MAC, so tampered ciphertexts that decrypt to one could be a padding oracle. They are accepted only
+/// while a challenge is pending, and each attempt uses it up.
+#[test]
+fn attack_a13_no_decryption_oracle() {
+    let mut table = SessionTable::new(SessionLimits::default());
+    let client = session(&mut table, at(0));
+    let mut answer = delete_request("10.1000/1", 7);
+    answer[4..8].copy_from_slice(&client.id().to_be_bytes());
+    answer[20..24].copy_from_slice(&200_u32.to_be_bytes());
+    let cipher = client.key().encrypt(&answer, &AwsLc, &mut SystemRandom, &mut budget()).unwrap();
+    let opened = table.open(&cipher, false, at(0), &AwsLc, &mut budget()).map(|_| ());
+    assert_eq!(opened, Err(SessionError::Undecipherable));
+    let opened = table.open(&cipher, true, at(0), &AwsLc, &mut budget()).map(|(plain, _)| plain);
+    assert_eq!(opened, Ok(answer));
+    // A session ends after many such messages.
+    for _ in 0..16 {
+        assert!(table.open(&cipher, false, at(0), &AwsLc, &mut budget()).is_err());
+    }
+    assert!(!table.contains(client.id()));
+}
+
+#[test]
+fn attack_a13_session_replay() {
+    let mut table = SessionTable::new(SessionLimits::default());
+    let mut client = session(&mut table, at(0));
+    let mut take = |message: &[u8], now| {
+        let parts = Parts::split(message).unwrap();
+        table.verify(&parts, false, now, &AwsLc, &mut budget()).map(|_| ())
+    };
+    let messages: Vec<_> = (0..300).map(|_| authenticated_request(&mut client, "10.1000/1")).collect();
+    let replayed = |counter| Err(SessionError::Replayed { counter });
+    assert_eq!(take(&messages[0], at(1)), Ok(()));
+    assert_eq!(take(&messages[0], at(1)), replayed(1));
+    assert_eq!(take(&messages[299], at(1)), Ok(()));
+    assert_eq!(take(&messages[99], at(1)), replayed(100), "behind the replay window");
+    assert_eq!(take(&messages[100], at(1)), Ok(()), "late, but within the window");
+    assert_eq!(take(&messages[100], at(1)), replayed(101));
+    assert_eq!(take(&messages[100], at(1)).unwrap_err().response_code(), ResponseCode(505));
+
+    // A forged message does not use up a counter.
+    let mut forged = messages[150].clone();
+    *forged.last_mut().unwrap() ^= 1;
+    let error = take(&forged, at(1)).unwrap_err();
+    assert_eq!(error.response_code(), ResponseCode::INVALID_SESSION_KEY);
+    assert_eq!(take(&messages[150], at(1)), Ok(()));
+
+    // Counter 0, a changed counter, no MAC, an unknown session.
+    let counter_at = messages[150].len() - 77 + 8;
+    let mut zero = messages[151].clone();
+    zero[counter_at..counter_at + 4].fill(0);
+    assert_eq!(take(&zero, at(1)).unwrap_err().response_code(), ResponseCode(502));
+    let mut request = delete_request("10.1000/1", 7);
+    request[4..8].copy_from_slice(&client.id().to_be_bytes());
+    let mut counted_zero = request.clone();
+    mac_message(&mut counted_zero, client.key(), 0, &AwsLc, &mut budget()).unwrap();
+    assert_eq!(take(&counted_zero, at(1)), replayed(0));
+    assert_eq!(take(&request, at(1)).unwrap_err().response_code(), ResponseCode(404));
+    request[7] ^= 1;
+    assert_eq!(take(&request, at(1)), Err(SessionError::Unknown));
+
+    // Idle for longer than the requested timeout.
+    assert_eq!(take(&messages[152], at(101)), Ok(()));
+    assert_eq!(take(&messages[153], at(202)), Err(SessionError::Unknown));
+    assert_eq!(take(&messages[154], at(102)).unwrap_err().response_code(), ResponseCode(500));
+}
+
+#[test]
+fn attack_a13_tampered_ciphertext() {
+    let mut table = SessionTable::new(SessionLimits::default());
+    let mut client = session(&mut table, at(0));
+    let plain = authenticated_request(&mut client, "10.1000/1");
+    let cipher = client.key().encrypt(&plain, &AwsLc, &mut SystemRandom, &mut budget()).unwrap();
+    assert!(Envelope::from_bytes(&cipher).unwrap().flags.has(EnvelopeFlags::ENCRYPTED));
+    // Each byte after the envelope changed, and the message cut at each offset: one error for all.
+    for at_byte in 20..cipher.len() {
+        let mut changed = cipher.clone();
+        changed[at_byte] ^= 1;
+        let mut cut = cipher[..at_byte].to_vec();
+        cut[16..20].copy_from_slice(&(at_byte as u32 - 20).to_be_bytes());
+        for hostile in [changed, cut] {
+            // Directly on the session, since the table drops it after some failures.
+            let server = table.get_mut(client.id()).unwrap().session();
+            let opened = server.open(&hostile, false, &AwsLc, &mut budget()).map(|_| ());
+            assert_eq!(opened, Err(SessionError::Undecipherable), "byte {at_byte}");
+        }
+    }
+    assert_eq!(SessionError::Undecipherable.response_code(), ResponseCode(501));
+    assert_eq!(table.open(&cipher, false, at(1), &AwsLc, &mut budget()).unwrap().0, plain);
+    assert!(matches!(
+        table.open(&cipher, false, at(1), &AwsLc, &mut budget()),
+        Err(SessionError::Replayed { counter: 1 })
+    ));
+}
+
+#[test]
+fn session_table_evicts_unauthenticated_first() {
+    let mut table = SessionTable::new(SessionLimits { capacity: 3, timeout: Duration::from_secs(50) });
+    let mut first = session(&mut table, at(0));
+    let identity = Reference::new(300, &b"0.na/10"[..]);
+    assert!(!table.authenticate(first.id(), &Reference::new(301, &b"0.NA/10"[..])), "other identity");
+    assert!(table.authenticate(first.id(), &identity));
+    let clients: Vec<_> = (1..6).map(|second| session(&mut table, at(second))).collect();
+    assert_eq!(table.len(), 3);
+    let stored: Vec<_> = clients.iter().map(|client| table.contains(client.id())).collect();
+    assert_eq!(stored, [false, false, false, true, true]);
+    let message = authenticated_request(&mut first, "10.1000/1");
+    let parts = Parts::split(&message).unwrap();
+    let stored = table.verify(&parts, false, at(10), &AwsLc, &mut budget()).unwrap();
+    assert_eq!(stored.authenticated().unwrap().to_string(), "300:0.NA/10");
+    table.expire(at(56));
+    assert_eq!(table.len(), 1, "all but the used one expired");
+    assert!(table.remove(first.id()) && !table.remove(first.id()) && table.is_empty());
+
+    // The client verifies a response of the server.
+    let mut client = session(&mut table, at(100));
+    let message = authenticated_request(&mut client, "10.1000/1");
+    let server =
+        table.verify(&Parts::split(&message).unwrap(), false, at(100), &AwsLc, &mut budget()).unwrap();
+    assert_eq!((server.identity().is_some(), server.authenticated()), (true, None));
+    let mut response = delete_request("10.1000/1", 7);
+    response[27] = 1;
+    response[4..8].copy_from_slice(&client.id().to_be_bytes());
+    server.session().authenticate(&mut response, &AwsLc, &mut budget()).unwrap();
+    let parts = Parts::split(&response).unwrap();
+    assert_eq!(client.verify(&parts, &AwsLc, &mut budget()), Ok(()));
+    assert!(client.verify(&parts, &AwsLc, &mut budget()).is_err(), "replayed response");
+
+    // A challenge response needs no MAC; a response message with the same opcode does.
+    let mut answer = delete_request("10.1000/1", 7);
+    answer[4..8].copy_from_slice(&client.id().to_be_bytes());
+    answer[20..24].copy_from_slice(&200_u32.to_be_bytes());
+    let parts = Parts::split(&answer).unwrap();
+    assert!(table.verify(&parts, true, at(100), &AwsLc, &mut budget()).is_ok());
+    assert!(table.verify(&parts, false, at(100), &AwsLc, &mut budget()).is_err(), "no pending challenge");
+    answer[27] = 1;
+    let forged = client.verify(&Parts::split(&answer).unwrap(), &AwsLc, &mut budget());
+    assert_eq!(forged.unwrap_err().response_code(), ResponseCode::INVALID_CREDENTIAL);
+}
+
+#[test]
+fn attack_a15_dh_groups_and_public_values() {
+    let proposal = SessionProposal::new(Group::Modp2048, &AwsLc, &mut SystemRandom, &mut budget()).unwrap();
+    let setup = proposal.setup(None, 60);
+    let envelope = Envelope::new(Version::OURS);
+    let check = |y: &[u8], p: &[u8], g: &[u8]| {
+        let key = PublicKey::diffie_hellman(y, p, g).to_bytes();
+        let setup = SessionSetup { key: SessionKeyPart::PublicKey(&key), ..setup };
+        let mut left = budget();
+        let policy = Policy { group_1024: false, ..Policy::default() };
+        let answer = SessionAnswer::new(&setup, &envelope, &policy, &AwsLc, &mut SystemRandom, &mut left);
+        let answer = answer.map(|_| ()).map_err(|error| error.response_code());
+        assert!(answer.is_ok() || left == budget(), "rejection costs nothing");
+        answer
+    };
+    let prime = Group::Modp2048.prime();
+    let minus_one = [&prime[..255], &[prime[255] - 1]].concat();
+    let minus_two = [&prime[..255], &[prime[255] - 2]].concat();
+    assert_eq!(check(&[4], &prime, &[2]), Ok(()));
+    assert_eq!(check(&minus_two, &prime, &[2]), Ok(()));
+    let refused = Err(ResponseCode::SESSION_FAILED);
+    for y in [&[0][..], &[1], &minus_one, &prime, &[0xff; 256], &[1; 300], &[]] {
+        assert_eq!(check(y, &prime, &[2]), refused, "{y:x?}");
+    }
+    let mut composite = prime.clone();
+    composite[128] ^= 1;
+    assert_eq!(check(&[4], &composite, &[2]), refused);
+    assert_eq!(check(&[4], &[0xfb], &[2]), refused);
+    assert_eq!(check(&[4], &vec![0xff; 100_000], &[2]), refused);
+    assert_eq!(check(&[4], &prime, &[5]), refused);
+    assert_eq!(check(&[4], &prime, &minus_one), refused);
+    assert_eq!(check(&[4], &Group::Modp1024.prime(), &[2]), refused, "disabled by the policy");
+    let rsa = PublicKey::rsa(&[0xff; 256], &[1, 0, 1]).to_bytes();
+    let setup = SessionSetup { key: SessionKeyPart::PublicKey(&rsa), ..setup };
+    let answer =
+        SessionAnswer::new(&setup, &envelope, &Policy::default(), &AwsLc, &mut SystemRandom, &mut budget());
+    assert_eq!(answer.unwrap_err().response_code(), ResponseCode(501));
+}
+
+#[test]
+fn attack_n17_ciphertext_is_not_parsed_as_plaintext() {
+    let mut plain = delete_request("10.1000/1", 7);
+    plain[2] |= 0x40;
+    assert!(Parts::split(&plain).is_err() && Message::from_bytes(&plain).is_err());
+    let mut table = SessionTable::new(SessionLimits::default());
+    for session_id in [0, 1, u32::MAX] {
+        plain[4..8].copy_from_slice(&session_id.to_be_bytes());
+        let opened = table.open(&plain, false, at(0), &AwsLc, &mut budget()).map(|_| ());
+        assert_eq!(opened, Err(SessionError::Unknown));
+    }
+    // Plaintext with the flag for encryption does not decrypt.
+    let mut client = session(&mut table, at(0));
+    let mut message = authenticated_request(&mut client, "10.1000/1");
+    message[2] |= 0x40;
+    let opened = table.open(&message, false, at(0), &AwsLc, &mut budget()).map(|_| ());
+    assert_eq!(opened, Err(SessionError::Undecipherable));
+    message[2] = 0x82;
+    assert!(Parts::split(&message).is_err(), "compressed");
+}

@@ -1,0 +1,118 @@
+//! Property tests of challenge responses, keys, ciphertexts and credentials: nothing panics, decoding and encoding are inverse.
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+use tendot_proto::auth::{
+    PrivateKey, PublicKeyAnswer, SecretKeyAnswer, SessionKey, check_key, sign_message, verify_mac,
+    verify_signature,
+};
+use tendot_proto::crypto::{AwsLc, Crypto, Hash, SystemRandom};
+use tendot_proto::record::PublicKey;
+use tendot_proto::{Envelope, Handle, Message, Now, Parts, Version};
+use tendot_testing::handle_keys::{handle_net_file, private_key};
+
+use crate::support::budget;
+
+/// An odd integer of so many bits.
+fn odd(bits: usize) -> impl Strategy<Value = Vec<u8>> {
+    vec(any::<u8>(), bits / 8).prop_map(|mut bytes| {
+        *bytes.first_mut().unwrap() |= 0x80;
+        *bytes.last_mut().unwrap() |= 1;
+        bytes
+    })
+}
+
+/// A DER sequence of two integers, not always valid.
+fn dsa_signature() -> impl Strategy<Value = Vec<u8>> {
+    (vec(any::<u8>(), 0..40), vec(any::<u8>(), 0..40)).prop_map(|(r, s)| {
+        let integer = |bytes: &[u8]| [&[2, bytes.len() as u8][..], bytes].concat();
+        let both = [integer(&r), integer(&s)].concat();
+        [&[0x30, both.len() as u8][..], &both].concat()
+    })
+}
+
+proptest! {
+    #[test]
+    fn challenge_responses_round_trip(bytes in vec(any::<u8>(), 0..80), minor in 0_u8..12) {
+        if let Ok(answer) = SecretKeyAnswer::from_bytes(&bytes, Version::new(2, minor)) {
+            prop_assert_eq!(answer.to_bytes(), &*bytes);
+        }
+        let derived = [&[0x22, 0, 0, 0, 3][..], &bytes].concat();
+        if let Ok(answer) = SecretKeyAnswer::from_bytes(&derived, Version::OURS) {
+            prop_assert_eq!(answer.to_bytes(), derived);
+        }
+        if let Ok(answer) = PublicKeyAnswer::from_bytes(&bytes) {
+            prop_assert_eq!(answer.to_bytes(), bytes);
+        }
+    }
+
+    #[test]
+    fn key_files_do_not_panic(wrapper in 0_u8..6, bytes in vec(any::<u8>(), 0..200)) {
+        let file = [&[0, 0, 0, wrapper][..], &bytes].concat();
+        if let Ok(key) = PrivateKey::from_file(&file, Some(b"x"), &AwsLc, &mut budget()) {
+            prop_assert_eq!(&**key.to_file(), &file);
+        }
+        let _ = PrivateKey::from_der(&bytes);
+        let _ = PrivateKey::from_der(&[&[0x30, bytes.len() as u8 & 0x7f][..], &bytes].concat());
+    }
+
+    #[test]
+    fn damaged_key_file_is_rejected_or_parsed(at in 0_usize..1213, byte in any::<u8>()) {
+        let mut file = handle_net_file("admpriv.bin");
+        file[at] = byte;
+        if let Ok(key) = PrivateKey::from_file(&file, None, &AwsLc, &mut budget()) {
+            prop_assert_eq!(&**key.to_file(), &file);
+            let _ = key.signing_key(&AwsLc);
+        }
+    }
+
+    #[test]
+    fn untrusted_keys_do_not_panic(
+        p in odd(1024),
+        q in odd(160),
+        g in vec(any::<u8>(), 0..130),
+        y in vec(any::<u8>(), 0..130),
+        signature in dsa_signature(),
+        n in vec(any::<u8>(), 0..300),
+        e in vec(any::<u8>(), 0..8),
+    ) {
+        for key in [PublicKey::dsa(&q, &p, &g, &y), PublicKey::dsa(&p, &q, &y, &g), PublicKey::rsa(&n, &e)] {
+            let _ = check_key(&key);
+            prop_assert!(AwsLc.verify(&key, Hash::Sha256, b"message", &signature).is_err());
+        }
+    }
+
+    #[test]
+    fn untrusted_ciphertexts_do_not_panic(bytes in vec(any::<u8>(), 0..100)) {
+        let envelope = Envelope { length: bytes.len() as u32, ..Envelope::new(Version::OURS) };
+        let message = [&envelope.to_bytes()[..], &bytes].concat();
+        let key = SessionKey::new([3; 32]);
+        let _ = key.decrypt(&bytes, &AwsLc, &mut budget());
+        let _ = key.decrypt(&message, &AwsLc, &mut budget());
+        let cipher = key.encrypt(&message, &AwsLc, &mut SystemRandom, &mut budget()).unwrap();
+        prop_assert_eq!(key.decrypt(&cipher, &AwsLc, &mut budget()).unwrap(), message);
+    }
+
+    #[test]
+    fn untrusted_credentials_do_not_panic(tail in vec(any::<u8>(), 0..120), minor in 0_u8..12) {
+        let now = Now { elapsed: std::time::Duration::ZERO, unix: 0 };
+        let mut bytes = Message::resolution(Handle::from("10.1000/1"), 7, now).to_bytes().unwrap();
+        bytes.truncate(bytes.len() - 4);
+        bytes.extend((tail.len() as u32).to_be_bytes());
+        bytes.extend(&tail);
+        let length = bytes.len() as u32 - 20;
+        bytes[1] = minor;
+        bytes[16..20].copy_from_slice(&length.to_be_bytes());
+        let parts = Parts::split(&bytes).unwrap();
+        let public = handle_net_file("pubkey.bin");
+        let public = PublicKey::from_bytes(&public).unwrap();
+        prop_assert!(verify_signature(&parts, &public, &Default::default(), &AwsLc, &mut budget()).is_err());
+        prop_assert!(verify_mac(&parts, &SessionKey::new([3; 32]), &AwsLc, &mut budget()).is_err());
+        let before = bytes.clone();
+        if !tail.is_empty() {
+            let key = private_key("privkey.bin").signing_key(&AwsLc).unwrap();
+            prop_assert!(sign_message(&mut bytes, &*key, &mut budget()).is_err(), "a credential section is present");
+            prop_assert_eq!(bytes, before);
+        }
+    }
+}

@@ -1,0 +1,284 @@
+//! Property tests: messages of every kind decode to what was encoded, and encode to the same bytes again.
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+use tendot_proto::message::{KeyExchangeMode, Receiver, Resume, SessionKeyPart, SessionSetup, Since};
+use tendot_proto::record::{HashOption, Reference, Value};
+use tendot_proto::wire::List;
+use tendot_proto::{
+    Body, Credential, Envelope, EnvelopeFlags, Handle, Header, Message, OpFlags, Opcode, Outcome,
+    Permissions, Request, RequestDigest, Response, ResponseCode, Tail, Ttl, Version,
+    message::DigestAlgorithm,
+};
+
+/// Owned inputs from which messages are built.
+#[derive(Clone, Debug)]
+struct MessageInputs {
+    name: Vec<u8>,
+    other: Vec<u8>,
+    third: Vec<u8>,
+    numbers: Vec<u32>,
+    strings: Vec<Vec<u8>>,
+    values: Vec<Value<'static>>,
+    number: u32,
+    long: u64,
+}
+
+fn bytes() -> impl Strategy<Value = Vec<u8>> {
+    vec(any::<u8>(), 0..40)
+}
+
+fn value() -> impl Strategy<Value = Value<'static>> {
+    let ttl = (any::<u8>(), any::<u32>()).prop_map(|(kind, seconds)| match kind {
+        0..=99 => Ttl::Relative(seconds),
+        100..=199 => Ttl::Absolute(seconds),
+        kind => Ttl::Other { kind, seconds },
+    });
+    let references = vec((any::<u32>(), bytes()), 0..3);
+    (any::<u32>(), any::<u32>(), ttl, any::<u8>(), bytes(), bytes(), references).prop_map(
+        |(index, timestamp, ttl, permissions, value_type, data, references)| Value {
+            index,
+            timestamp,
+            ttl,
+            permissions: Permissions(permissions),
+            value_type: value_type.into(),
+            data: data.into(),
+            references: references.into_iter().map(|(index, handle)| Reference::new(index, handle)).collect(),
+        },
+    )
+}
+
+fn message_inputs() -> impl Strategy<Value = MessageInputs> {
+    let lists = (vec(any::<u32>(), 0..5), vec(bytes(), 0..5), vec(value(), 0..4));
+    (bytes(), bytes(), bytes(), lists, any::<u32>(), any::<u64>()).prop_map(
+        |(name, other, third, (numbers, strings, values), number, long)| MessageInputs {
+            name,
+            other,
+            third,
+            numbers,
+            strings,
+            values,
+            number,
+            long,
+        },
+    )
+}
+
+/// Requests of every kind, with their opcodes.
+fn requests<'a>(inputs: &'a MessageInputs, strings: &'a [&'a [u8]]) -> Vec<(u32, Request<'a>)> {
+    let handle = Handle::new(&inputs.name);
+    let MessageInputs { other, third, numbers, values, number, long, .. } = inputs;
+    let (indexes, values, types) = (List::from(&numbers[..]), List::from(&values[..]), List::from(strings));
+    let receiver = Receiver { hash_option: HashOption(*number as u8), servers: *number, index: 7 };
+    let setup = |mode, key| {
+        let mode = KeyExchangeMode(mode);
+        Request::SessionSetup(SessionSetup {
+            mode,
+            timeout: *number,
+            identity_handle: handle,
+            identity_index: 3,
+            key,
+        })
+    };
+    let digest = |algorithm, bytes| RequestDigest { algorithm, bytes };
+    let verify = |digest| Request::VerifyChallenge {
+        key_handle: handle,
+        key_index: *number,
+        nonce: other,
+        digest,
+        answer: third,
+    };
+    let mut all = vec![
+        (1, Request::Resolve { handle, indexes, types }),
+        (103, Request::RemoveValues { handle, indexes }),
+        (
+            200,
+            Request::ChallengeAnswer {
+                auth_type: other,
+                key_handle: handle,
+                key_index: *number,
+                answer: third,
+            },
+        ),
+        (201, verify(digest(DigestAlgorithm::Untold, other))),
+        (201, verify(digest(DigestAlgorithm::Md5, &[1; 16]))),
+        (201, verify(digest(DigestAlgorithm::Sha1, &[2; 20]))),
+        (201, verify(digest(DigestAlgorithm::Sha256, &[3; 32]))),
+        (400, setup(1, SessionKeyPart::PublicKey(other))),
+        (400, setup(2, SessionKeyPart::None)),
+        (400, setup(3, SessionKeyPart::Reference { handle, index: *number })),
+        (400, setup(4, SessionKeyPart::PublicKey(other))),
+        (402, Request::ExchangeKey { key: other }),
+        (
+            1001,
+            Request::RetrieveTransactions { since: Since::Transaction { id: *long, queried: 5 }, receiver },
+        ),
+        (1001, Request::RetrieveTransactions { since: Since::States(other), receiver }),
+        (1001, Request::RetrieveTransactions { since: Since::Other(9), receiver }),
+        (1002, Request::Dump { receiver, resume: None }),
+        (1002, Request::Dump { receiver, resume: Some(Resume { after: other, kind: *number }) }),
+        (999, Request::Unknown(other)),
+    ];
+    all.extend([100, 102, 104].map(|opcode| (opcode, Request::Values { handle, values })));
+    all.extend([101, 105, 106, 300, 301].map(|opcode| (opcode, Request::Named { handle })));
+    for opcode in [2, 302, 401, 1000, 1003] {
+        all.extend([
+            (opcode, Request::Plain { handle: Some(handle) }),
+            (opcode, Request::Plain { handle: None }),
+        ]);
+    }
+    all
+}
+
+/// Response data of every kind, with opcodes and response codes.
+fn outcomes<'a>(inputs: &'a MessageInputs, strings: &'a [&'a [u8]]) -> Vec<(u32, u32, Outcome<'a>)> {
+    let handle = Handle::new(&inputs.name);
+    let MessageInputs { other, values, number, long, .. } = inputs;
+    let values = List::from(&values[..]);
+    let mut all = vec![
+        (1, 1, Outcome::Resolved { handle, values }),
+        (2, 1, Outcome::SiteInfo(other)),
+        (100, 1, Outcome::Created { handle: Some(handle) }),
+        (100, 1, Outcome::Created { handle: None }),
+        (201, 1, Outcome::Verified(*number as u8)),
+        (400, 1, Outcome::Session { mode: KeyExchangeMode(*number as u16), data: other }),
+        (1000, 1, Outcome::NextTransactionId(*long)),
+        (1001, 1, Outcome::Transactions { flags: *number as u8 }),
+        (1, 302, Outcome::Referral { handle, values: Some(values) }),
+        (1, 303, Outcome::Referral { handle, values: None }),
+        (1, 2, Outcome::Failed { message: Some(other) }),
+        (100, 101, Outcome::Failed { message: None }),
+        (777, 1, Outcome::Unknown(other)),
+    ];
+    all.extend([105, 106, 302].map(|opcode| (opcode, 1, Outcome::Handles(List::from(strings)))));
+    all.extend([101, 102, 103, 104, 300, 301, 401, 402, 1002, 1003].map(|opcode| (opcode, 1, Outcome::Done)));
+    all
+}
+
+/// Encodes, decodes and encodes again; every truncation is an error.
+#[track_caller]
+fn check(message: Message<'_>) {
+    let bytes = message.to_bytes().unwrap();
+    let read = Message::from_bytes(&bytes).unwrap_or_else(|error| panic!("{error}: {message:?}"));
+    let length = (bytes.len() - 20) as u32;
+    assert_eq!(read, Message { envelope: Envelope { length, ..message.envelope }, ..message });
+    assert_eq!(read.to_bytes().unwrap(), bytes);
+    for cut in 0..bytes.len() {
+        assert!(Message::from_bytes(&bytes[..cut]).is_err());
+    }
+}
+
+fn tails(inputs: &MessageInputs) -> [Tail<'_>; 3] {
+    let credential = Credential {
+        options: inputs.number,
+        signer: &inputs.name,
+        counter: 9,
+        credential_type: &inputs.other,
+        algorithm: b"SHA-256",
+        signature: &inputs.third,
+    };
+    [Tail::Absent, Tail::Empty, Tail::Credential(credential)]
+}
+
+fn header(opcode: u32, code: u32, number: u32) -> Header {
+    Header {
+        opcode: Opcode(opcode),
+        response_code: ResponseCode(code),
+        flags: OpFlags(number).without(OpFlags::REQUEST_DIGEST),
+        site_serial: number as u16,
+        recursion_count: (number >> 8) as u8,
+        reserved: (number >> 16) as u8,
+        expiration: number,
+    }
+}
+
+fn envelope(number: u32, minor: u8) -> Envelope {
+    Envelope {
+        version: Version::new(2, minor),
+        suggestion: Version::new((number & 31) as u8, minor),
+        flags: EnvelopeFlags::NONE,
+        session_id: number,
+        request_id: !number,
+        sequence: number >> 3,
+        length: 0,
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn requests_round_trip(inputs in message_inputs(), minor in 9_u8..16, rest in bytes()) {
+        let strings: Vec<&[u8]> = inputs.strings.iter().map(|string| &**string).collect();
+        for (at, (opcode, request)) in requests(&inputs, &strings).into_iter().enumerate() {
+            // Trailing bytes of a body without optional fields are preserved.
+            let optional = matches!(request, Request::Plain { .. } | Request::Dump { resume: None, .. } | Request::Unknown(_));
+            check(Message {
+                envelope: envelope(inputs.number, minor),
+                header: header(opcode, 0, inputs.number),
+                body: Body::Request(request),
+                body_rest: if optional { &[] } else { &rest },
+                tail: tails(&inputs)[at % 3],
+            });
+        }
+    }
+
+    #[test]
+    fn responses_round_trip(inputs in message_inputs(), minor in 5_u8.., rest in bytes()) {
+        let strings: Vec<&[u8]> = inputs.strings.iter().map(|string| &**string).collect();
+        for (at, (opcode, code, outcome)) in outcomes(&inputs, &strings).into_iter().enumerate() {
+            let optional = matches!(
+                outcome,
+                Outcome::Created { handle: None } | Outcome::Failed { message: None } | Outcome::Referral { values: None, .. }
+                    | Outcome::SiteInfo(_) | Outcome::Unknown(_)
+            );
+            let digest = RequestDigest { algorithm: DigestAlgorithm::Sha256, bytes: &[7; 32] };
+            for digest in [None, Some(digest)] {
+                let mut header = header(opcode, code, inputs.number);
+                if digest.is_some() {
+                    header.flags = header.flags.with(OpFlags::REQUEST_DIGEST);
+                }
+                check(Message {
+                    envelope: envelope(inputs.number, minor),
+                    header,
+                    body: Body::Response(Response { digest, outcome }),
+                    body_rest: if optional { &[] } else { &rest },
+                    tail: tails(&inputs)[at % 3],
+                });
+            }
+        }
+    }
+
+    #[test]
+    fn challenges_round_trip(nonce in bytes(), digest in bytes()) {
+        let new = RequestDigest { algorithm: DigestAlgorithm::Sha256, bytes: &[7; 32] };
+        for (digest, old_digest) in [(Some(new), None), (None, Some(&*digest))] {
+            let mut header = header(101, 402, 0);
+            if digest.is_some() {
+                header.flags = header.flags.with(OpFlags::REQUEST_DIGEST);
+            }
+            let outcome = Outcome::Challenge { nonce: &nonce, old_digest };
+            check(Message {
+                envelope: envelope(7, 11),
+                header,
+                body: Body::Response(Response { digest, outcome }),
+                body_rest: &[],
+                tail: Tail::Empty,
+            });
+        }
+    }
+}
+
+/// Before 2.9 a request for transactions does not contain its kind.
+#[test]
+fn transaction_requests_before_2_9() {
+    let receiver = Receiver { hash_option: HashOption::WHOLE, servers: 1, index: 0 };
+    let since = Since::Transaction { id: 100, queried: 1_700_000_000_000 };
+    check(Message {
+        envelope: envelope(1, 8),
+        header: header(1001, 0, 0),
+        body: Body::Request(Request::RetrieveTransactions { since, receiver }),
+        body_rest: &[],
+        tail: Tail::Empty,
+    });
+}

@@ -1,0 +1,346 @@
+//! Cryptography of the recordings, computed again: digests, challenge responses, signatures, MACs and ciphertexts.
+
+use std::collections::HashMap;
+
+use tendot_proto::auth::{
+    Answer, AuthError, Challenge, CredentialError, Credentials, OwnedDigest, Policy, PublicKeyAnswer,
+    SecretKeyAnswer, SecretKeyPolicy, SessionKey, mac_message, sign_message, verify_mac, verify_signature,
+};
+use tendot_proto::crypto::{AwsLc, Random};
+use tendot_proto::message::DigestAlgorithm;
+use tendot_proto::record::PublicKey;
+use tendot_proto::{
+    Body, Credential, Envelope, EnvelopeFlags, Message, Outcome, Parts, RequestDigest, Tail, Value, Version,
+};
+use tendot_testing::handle_keys::{handle_net_file, private_key};
+use tendot_testing::hex;
+use tendot_testing::recordings::{Recording, encoding, recordings};
+
+use crate::support::budget;
+
+/// The policy that accepts all digests of the recordings.
+fn policy() -> Policy {
+    Policy { sha1: cfg!(feature = "legacy"), md5: cfg!(feature = "legacy"), ..Policy::default() }
+}
+
+/// Random source that returns given bytes.
+struct FixedRandom(Vec<u8>);
+
+impl Random for FixedRandom {
+    fn fill(&mut self, out: &mut [u8]) {
+        out.copy_from_slice(&self.0);
+    }
+}
+
+/// Recorded message, reassembled and decrypted.
+struct DecryptedRecording {
+    conversation: String,
+    name: String,
+    is_request: bool,
+    bytes: Vec<u8>,
+    encrypted: Option<(Vec<u8>, SessionKey)>,
+}
+
+/// Session keys by session id, from the client's notes.
+fn session_keys(recordings: &[Recording]) -> HashMap<u32, SessionKey> {
+    let mut keys = HashMap::new();
+    for recording in recordings {
+        let after = |label: &str| recording.note.split_once(label).map(|(_, after)| after);
+        let Some(digits) = after("sessionKeyHex=") else { continue };
+        let id = Envelope::from_bytes(&recording.bytes).unwrap().session_id;
+        keys.insert(id, SessionKey::new(hex::decode(&digits[..64]).try_into().unwrap()));
+    }
+    keys
+}
+
+fn decrypted_recordings() -> Vec<DecryptedRecording> {
+    let recordings = recordings();
+    let keys = session_keys(&recordings);
+    let mut all = Vec::new();
+    for recording in &recordings {
+        let mut bytes = recording.bytes.clone();
+        if let Some((_, payload)) = recording.reassembled() {
+            bytes.truncate(20);
+            bytes.extend(payload);
+        }
+        let mut encrypted = None;
+        if let Ok(envelope) = Envelope::from_bytes(&bytes)
+            && envelope.flags.has(EnvelopeFlags::ENCRYPTED)
+        {
+            let key = keys[&envelope.session_id].clone();
+            let plain = key.decrypt(&bytes, &AwsLc, &mut budget()).unwrap();
+            encrypted = Some((bytes, key));
+            bytes = plain;
+        }
+        if Message::from_bytes(&bytes).is_ok() {
+            all.push(DecryptedRecording {
+                conversation: recording.conversation().to_owned(),
+                name: recording.name.clone(),
+                is_request: recording.is_request,
+                bytes,
+                encrypted,
+            });
+        }
+    }
+    all
+}
+
+#[test]
+fn ciphertexts_round_trip() {
+    let mut seen = 0;
+    for DecryptedRecording { name, bytes, encrypted, .. } in decrypted_recordings() {
+        let Some((cipher, key)) = encrypted else { continue };
+        seen += 1;
+        let again =
+            key.encrypt(&bytes, &AwsLc, &mut FixedRandom(cipher[20..36].to_vec()), &mut budget()).unwrap();
+        assert_eq!(again, cipher, "{name}");
+    }
+    assert_eq!(seen, 6);
+
+    // Example E35 of the protocol description.
+    let key = SessionKey::new(core::array::from_fn(|n| n as u8));
+    let message =
+        [&Envelope { length: 7, ..Envelope::new(Version::OURS) }.to_bytes()[..], b"Handle!"].concat();
+    let cipher = key.encrypt(&message, &AwsLc, &mut FixedRandom(vec![0x11; 16]), &mut budget()).unwrap();
+    assert_eq!(cipher[20..], hex::decode("11111111111111111111111111111111c23f3f1607b62c02748290a6f17fc14b"));
+    assert_eq!(key.decrypt(&cipher, &AwsLc, &mut budget()).unwrap(), message);
+}
+
+#[test]
+fn request_digests_verify() {
+    let mut requests = HashMap::new();
+    let mut seen = [0; 3];
+    for message in decrypted_recordings() {
+        let parts = Parts::split(&message.bytes).unwrap();
+        let key = (message.conversation.clone(), parts.envelope.request_id);
+        if message.is_request {
+            requests.insert(key, parts.header_and_body.to_vec());
+            continue;
+        }
+        let Body::Response(response) = Message::from_parts(&parts).unwrap().body else { unreachable!() };
+        let old = match response.outcome {
+            Outcome::Challenge { old_digest, .. } => old_digest,
+            _ => None,
+        };
+        let old = old.map(|bytes| RequestDigest { algorithm: DigestAlgorithm::Untold, bytes });
+        let Some(digest) = response.digest.or(old) else { continue };
+        let request = &requests[&key];
+        seen[match digest.algorithm {
+            DigestAlgorithm::Sha256 => 0,
+            DigestAlgorithm::Sha1 => 1,
+            _ => 2,
+        }] += 1;
+        if digest.algorithm != DigestAlgorithm::Sha256 {
+            let refused = OwnedDigest::check(&digest, request, &Policy::default(), &AwsLc, &mut budget());
+            assert!(matches!(refused, Err(AuthError::NotAllowed { .. })), "{}", message.name);
+        }
+        if digest.algorithm == DigestAlgorithm::Sha256 || cfg!(feature = "legacy") {
+            let checked = OwnedDigest::check(&digest, request, &policy(), &AwsLc, &mut budget());
+            assert_eq!(checked, Ok(()), "{}", message.name);
+            let version = parts.envelope.version;
+            let own = OwnedDigest::of_request(request, version, &policy(), &AwsLc, &mut budget()).unwrap();
+            assert_eq!(own.as_request_digest(), digest, "{}", message.name);
+        }
+    }
+    assert_eq!(seen, [37, 0, 1], "by SHA-256, SHA-1 and MD5");
+}
+
+/// The keys of the recorded server's records.
+fn key_values(handle: &str) -> Vec<Value<'static>> {
+    let secret = |text: &'static str| Value::new(301, "HS_SECKEY", text);
+    match handle {
+        "10.5555/ADMIN" => vec![secret("opensesame")],
+        "10.5555/READER" => vec![secret("readonly")],
+        "0.NA/10.5555" => {
+            vec![secret("opensesame"), Value::with_data(300, "HS_PUBKEY", handle_net_file("admpub.bin"))]
+        }
+        other => panic!("{other}"),
+    }
+}
+
+#[test]
+fn challenge_responses_verify() {
+    let mut challenges = HashMap::new();
+    let (mut secret, mut public) = (0, 0);
+    for message in decrypted_recordings() {
+        let read = Message::from_bytes(&message.bytes).unwrap();
+        let id = (message.conversation.clone(), read.envelope.session_id);
+        if let Body::Response(response) = read.body
+            && let Outcome::Challenge { nonce, .. } = response.outcome
+            && let Some(digest) = response.digest
+        {
+            challenges.insert(id, (nonce.to_vec(), digest.bytes.to_vec()));
+            continue;
+        }
+        let Body::Request(request) = read.body else { continue };
+        let Some(answer) = Answer::of(&request) else { continue };
+        let (nonce, digest) = &challenges[&id];
+        let challenge = Challenge { nonce, digest };
+        let values = key_values(answer.key_handle.to_str().unwrap());
+        let value = values.iter().find(|value| value.index == answer.key_index).unwrap();
+        let verified = match answer.auth_type {
+            b"HS_SECKEY" => {
+                secret += 1;
+                let proof = SecretKeyAnswer::from_bytes(answer.answer, read.envelope.version).unwrap();
+                assert_eq!(proof.to_bytes(), answer.answer);
+                proof.verify(&value.data, challenge, SecretKeyPolicy::DEFAULT, &AwsLc, &mut budget())
+            }
+            b"HS_PUBKEY" => {
+                public += 1;
+                let proof = PublicKeyAnswer::from_bytes(answer.answer).unwrap();
+                assert_eq!(proof.to_bytes(), answer.answer);
+                let key = PublicKey::from_bytes(&value.data).unwrap();
+                proof.verify(&key, challenge, &policy(), &AwsLc, &mut budget())
+            }
+            other => panic!("{other:?}"),
+        };
+        let wrong = message.conversation.starts_with("create_bad_");
+        assert_eq!(verified, if wrong { Err(AuthError::Failed) } else { Ok(()) }, "{}", message.name);
+    }
+    assert_eq!((secret, public), (14, 14));
+}
+
+/// RSA signatures are deterministic, and the salt of PBKDF2 is in the response: our client computes the recorded responses.
+#[test]
+fn our_client_computes_the_same_responses() {
+    let key = private_key("admpriv.bin").signing_key(&AwsLc).unwrap();
+    let messages = decrypted_recordings();
+    let mut seen = 0;
+    for window in messages.windows(3) {
+        let [request, challenge, answer] = window else { unreachable!() };
+        let read = Message::from_bytes(&answer.bytes).unwrap();
+        let Body::Request(body) = read.body else { continue };
+        let Some(answer) = Answer::of(&body) else { continue };
+        if request.conversation.starts_with("create_bad_") {
+            continue;
+        }
+        let handle = answer.key_handle.to_str().unwrap();
+        let values = key_values(handle);
+        let value = values.iter().find(|value| value.index == answer.key_index).unwrap();
+        let (credentials, mut random) = match answer.auth_type {
+            b"HS_SECKEY" => (Credentials::SecretKey(&value.data), FixedRandom(answer.answer[5..21].to_vec())),
+            _ => (Credentials::PrivateKey(&*key), FixedRandom(Vec::new())),
+        };
+        assert_eq!(credentials.auth_type(), answer.auth_type);
+        let parts = Parts::split(&request.bytes).unwrap();
+        let challenge = Message::from_bytes(&challenge.bytes).unwrap();
+        let own = credentials.answer(&parts, &challenge, &policy(), &AwsLc, &mut random, &mut budget());
+        assert_eq!(own.as_deref(), Ok(answer.answer), "{}", request.name);
+        seen += 1;
+    }
+    assert_eq!(seen, 26);
+}
+
+#[test]
+fn server_signatures_verify() {
+    let file = handle_net_file("pubkey.bin");
+    let key = PublicKey::from_bytes(&file).unwrap();
+    let other = handle_net_file("admpub.bin");
+    let other = PublicKey::from_bytes(&other).unwrap();
+    let signing_key = private_key("privkey.bin").signing_key(&AwsLc).unwrap();
+    let mut seen = 0;
+    for message in decrypted_recordings() {
+        let parts = Parts::split(&message.bytes).unwrap();
+        let read = Message::from_parts(&parts).unwrap();
+        let verify = |key| verify_signature(&parts, key, &Policy::default(), &AwsLc, &mut budget());
+        if read.credential().is_none_or(|credential| credential.credential_type != Credential::SIGNED) {
+            assert_eq!(verify(&key), Err(CredentialError::Missing), "{}", message.name);
+            continue;
+        }
+        seen += 1;
+        assert_eq!(verify(&key), Ok(()), "{}", message.name);
+        assert_eq!(verify(&other), Err(CredentialError::Wrong), "{}", message.name);
+        // Our server computes the same signature.
+        let mut unsigned = Message { tail: Tail::Empty, ..read }.to_bytes().unwrap();
+        sign_message(&mut unsigned, &*signing_key, &mut budget()).unwrap();
+        assert_eq!(unsigned, message.bytes, "{}", message.name);
+    }
+    assert_eq!(seen, 7);
+}
+
+#[test]
+fn session_macs_verify() {
+    let keys = session_keys(&recordings());
+    let (mut seen, mut without) = (0, Vec::new());
+    for message in decrypted_recordings() {
+        let parts = Parts::split(&message.bytes).unwrap();
+        let read = Message::from_parts(&parts).unwrap();
+        let Some(credential) = read.credential() else { continue };
+        if credential.credential_type != Credential::MAC {
+            continue;
+        }
+        let Some(key) = keys.get(&read.envelope.session_id) else {
+            without.push(message.name);
+            continue;
+        };
+        seen += 1;
+        let verified = verify_mac(&parts, key, &AwsLc, &mut budget());
+        assert_eq!(verified, Ok(credential.counter), "{}", message.name);
+        let other = SessionKey::new([7; 32]);
+        assert_eq!(verify_mac(&parts, &other, &AwsLc, &mut budget()), Err(CredentialError::Wrong));
+        let mut unsigned = Message { tail: Tail::Empty, ..read }.to_bytes().unwrap();
+        mac_message(&mut unsigned, key, credential.counter, &AwsLc, &mut budget()).unwrap();
+        assert_eq!(unsigned, message.bytes, "{}", message.name);
+    }
+    assert_eq!(seen, 8);
+    assert_eq!(without, ["default_session_create#4"], "the recorder did not note its key");
+}
+
+/// Examples of the protocol description, sections 17 and 18.
+#[test]
+fn protocol_examples() {
+    let request = encoding("req_del");
+    let parts = Parts::split(&request).unwrap();
+    let digest = OwnedDigest::of_request(
+        parts.header_and_body,
+        Version::OURS,
+        &Policy::default(),
+        &AwsLc,
+        &mut budget(),
+    )
+    .unwrap();
+    assert_eq!(digest.as_bytes(), encoding("chal_digest"));
+    let challenge = encoding("challenge");
+    let challenge = Message::from_bytes(&challenge).unwrap();
+    let salt = FixedRandom((0xa0..0xb0).collect());
+    let answer = |random: &mut dyn Random, challenge: &Message<'_>, policy: &Policy| {
+        Credentials::SecretKey(b"secret").answer(&parts, challenge, policy, &AwsLc, random, &mut budget())
+    };
+    assert_eq!(answer(&mut { salt }, &challenge, &Policy::default()), Ok(encoding("seckey_pbkdf2")));
+
+    let verify = encoding("req_verify");
+    let verify = Parts::split(&verify).unwrap();
+    let verified = encoding("resp_verify");
+    let Body::Response(response) = Message::from_bytes(&verified).unwrap().body else { unreachable!() };
+    let checked = |header_and_body| {
+        OwnedDigest::check(&response.digest.unwrap(), header_and_body, &policy(), &AwsLc, &mut budget())
+    };
+    assert_eq!(checked(verify.header_and_body), Ok(()));
+    assert_eq!(checked(parts.header_and_body), Err(AuthError::OtherRequest));
+
+    let key = SessionKey::new(core::array::from_fn(|n| n as u8));
+    let mut message = encoding("req_del");
+    message[7] = 9;
+    mac_message(&mut message, &key, 1, &AwsLc, &mut budget()).unwrap();
+    assert_eq!(message, encoding("req_del_mac"));
+
+    #[cfg(feature = "legacy")]
+    {
+        use tendot_proto::auth::SecretKeyMac;
+        use tendot_proto::crypto::SystemRandom;
+
+        // E21: the challenge has version 2.3, and the digest is of SHA-1.
+        let old = Version::new(2, 3);
+        let digest =
+            OwnedDigest::of_request(parts.header_and_body, old, &policy(), &AwsLc, &mut budget()).unwrap();
+        let mut challenge = challenge;
+        challenge.envelope.version = old;
+        let Body::Response(response) = &mut challenge.body else { unreachable!() };
+        response.digest = Some(digest.as_request_digest());
+        let mut policy = policy();
+        let rejected = answer(&mut SystemRandom, &challenge, &policy);
+        assert_eq!(rejected, Err(AuthError::NotAllowed { algorithm: "SHA-1" }));
+        policy.secret_keys = policy.secret_keys.with(SecretKeyMac::Sha1);
+        assert_eq!(answer(&mut SystemRandom, &challenge, &policy), Ok(encoding("seckey_sha1")));
+    }
+}

@@ -1,0 +1,175 @@
+//! Client of a replay script.
+
+use tendot_proto::auth::{Credentials, Group, Policy, Session, SessionProposal, verify_signature};
+use tendot_proto::crypto::AwsLc;
+use tendot_proto::record::PublicKey;
+use tendot_proto::wire::List;
+use tendot_proto::{
+    Body, Envelope, EnvelopeFlags, Handle, Message, Now, OpFlags, Opcode, Outcome, Parts, Reference, Request,
+    Response, Value, Version,
+};
+use tendot_testing::SeededRng;
+use tendot_testing::handle_keys::private_key;
+
+use crate::support::budget;
+
+/// Client of a replay script.
+pub(super) struct ReplayClient {
+    random: SeededRng,
+    policy: Policy,
+    server_key: PublicKey<'static>,
+    session: Option<Session>,
+    proposal: Option<SessionProposal>,
+    /// The last request, before encryption.
+    sent: Vec<u8>,
+    next_id: u32,
+}
+
+/// How to send a request.
+#[derive(Default)]
+pub(super) struct SendOptions {
+    pub(super) add_flags: OpFlags,
+    pub(super) remove_flags: OpFlags,
+    pub(super) version: Option<Version>,
+    pub(super) is_in_session: bool,
+    pub(super) is_encrypted: bool,
+}
+
+/// Request of a script.
+pub(super) enum ScriptRequest {
+    Resolve { handle: String, indexes: Vec<u32>, types: Vec<String> },
+    Delete { handle: String },
+    Create { handle: String, values: Vec<Value<'static>> },
+    Terminate,
+    Session { identity: Option<String>, group: Group },
+}
+
+impl ReplayClient {
+    pub(super) fn new() -> Self {
+        Self {
+            random: SeededRng::new(2),
+            policy: Policy::default(),
+            server_key: private_key("privkey.bin").public_key().unwrap(),
+            session: None,
+            proposal: None,
+            sent: Vec::new(),
+            next_id: 100,
+        }
+    }
+
+    /// The bytes of a request.
+    pub(super) fn request(&mut self, request: &ScriptRequest, options: &SendOptions, now: Now) -> Vec<u8> {
+        let types: Vec<&[u8]>;
+        let identity;
+        let (opcode, request) = match request {
+            ScriptRequest::Resolve { handle, indexes, types: names } => {
+                types = names.iter().map(|name| name.as_bytes()).collect();
+                let (indexes, types) = (List::from(&indexes[..]), List::from(&types[..]));
+                (Opcode::RESOLUTION, Request::Resolve { handle: Handle::from(&**handle), indexes, types })
+            }
+            ScriptRequest::Delete { handle } => {
+                (Opcode::DELETE_HANDLE, Request::Named { handle: Handle::from(&**handle) })
+            }
+            ScriptRequest::Create { handle, values } => {
+                let (handle, values) = (Handle::from(&**handle), List::from(&values[..]));
+                (Opcode::CREATE_HANDLE, Request::Values { handle, values })
+            }
+            ScriptRequest::Terminate => {
+                (Opcode::SESSION_TERMINATE, Request::Plain { handle: Some(Handle::BLANK) })
+            }
+            ScriptRequest::Session { identity: name, group } => {
+                let proposal = SessionProposal::new(*group, &AwsLc, &mut self.random, &mut budget()).unwrap();
+                self.proposal = Some(proposal);
+                identity = name.as_deref().map(Reference::parse);
+                let setup = self.proposal.as_ref().unwrap().setup(identity.as_ref(), 86_400);
+                (Opcode::SESSION_SETUP, Request::SessionSetup(setup))
+            }
+        };
+        self.next_id += 1;
+        let mut message = Message::request(opcode, request, self.next_id, now);
+        message.header.flags = message.header.flags.with(options.add_flags).without(options.remove_flags);
+        if let Some(version) = options.version {
+            message.envelope.version = version;
+            message.envelope.suggestion = version;
+        }
+        if options.is_in_session {
+            message.envelope.session_id = self.session.as_ref().map_or(7, Session::id);
+        }
+        self.sent = message.to_bytes().unwrap();
+        if let (true, Some(session)) = (options.is_in_session, &mut self.session) {
+            session.authenticate(&mut self.sent, &AwsLc, &mut budget()).unwrap();
+            if options.is_encrypted {
+                let key = session.key().clone();
+                return key.encrypt(&self.sent, &AwsLc, &mut self.random, &mut budget()).unwrap();
+            }
+        }
+        self.sent.clone()
+    }
+
+    /// The response to a challenge of the last request.
+    pub(super) fn challenge_response(
+        &mut self,
+        credentials: &Credentials<'_>,
+        identity: &str,
+        challenge: &[u8],
+        now: Now,
+    ) -> Vec<u8> {
+        let challenge = Message::from_bytes(challenge).unwrap();
+        let request = Parts::split(&self.sent).unwrap();
+        let answer = credentials
+            .answer(&request, &challenge, &self.policy, &AwsLc, &mut self.random, &mut budget())
+            .unwrap();
+        let identity = Reference::parse(identity);
+        self.next_id += 1;
+        let mut message = Message::request(
+            Opcode::CHALLENGE_RESPONSE,
+            Request::ChallengeAnswer {
+                auth_type: credentials.auth_type(),
+                key_handle: identity.handle(),
+                key_index: identity.index,
+                answer: &answer,
+            },
+            self.next_id,
+            now,
+        );
+        message.envelope.session_id = challenge.envelope.session_id;
+        message.to_bytes().unwrap()
+    }
+
+    /// Decrypts and authenticates a response; returns the plaintext, and the words of a script for its protection.
+    pub(super) fn open(&mut self, bytes: &[u8]) -> (Vec<u8>, Vec<&'static str>) {
+        let mut protection = Vec::new();
+        let mut work = budget();
+        let mut plain = bytes.to_vec();
+        if Envelope::from_bytes(bytes).unwrap().flags.has(EnvelopeFlags::ENCRYPTED) {
+            protection.push("encrypted");
+            let key = self.session.as_ref().unwrap().key().clone();
+            plain = key.decrypt(bytes, &AwsLc, &mut work).unwrap();
+        }
+        let parts = Parts::split(&plain).unwrap();
+        let message = Message::from_parts(&parts).unwrap();
+        match message.credential() {
+            Some(credential) if credential.credential_type == b"HS_MAC" => {
+                self.session.as_mut().unwrap().verify(&parts, &AwsLc, &mut work).unwrap();
+                protection.push("mac");
+            }
+            Some(_) => {
+                verify_signature(&parts, &self.server_key, &self.policy, &AwsLc, &mut work).unwrap();
+                protection.push("signed");
+            }
+            None => {}
+        }
+        if let Body::Response(Response { digest, outcome }) = message.body {
+            if digest.is_some() {
+                protection.push("digest");
+            }
+            if let (Outcome::Session { .. }, Some(proposal)) = (outcome, self.proposal.take()) {
+                let request = Parts::split(&self.sent).unwrap();
+                let (key, policy) = (&self.server_key, &self.policy);
+                self.session =
+                    Some(proposal.accept(&request, &parts, key, policy, &AwsLc, &mut work).unwrap());
+            }
+        }
+        (plain, protection)
+    }
+}

@@ -1,0 +1,612 @@
+//! Replication streams: records round-trip in any chunking, errors have an offset, and unsigned records are never returned.
+
+use std::time::{Duration, Instant};
+
+use proptest::collection::{btree_map, vec};
+use proptest::prelude::*;
+use tendot_proto::auth::{AuthError, Policy};
+use tendot_proto::crypto::{AwsLc, Crypto, CryptoError, Digest, Hash, SigningKey};
+use tendot_proto::record::{PublicKey, Record};
+use tendot_proto::replication::{
+    Accept, Action, Dump, DumpRecord, Event, Format, Position, QueueName, RECORD, Stamp, States, Status,
+    Stream, StreamError, StreamReader, StreamTable, StreamTableValue, StreamWriter, Transaction,
+    TransactionRecord, Transactions, WriteError,
+};
+use tendot_proto::{DecodeErrorKind, Value, Work};
+use tendot_testing::handle_keys::{handle_net_file, private_key};
+use tendot_testing::{hex, repetitions};
+
+use crate::support::budget;
+
+/// Provider and key with cheap, insecure signatures: eight bytes that depend on all others, by any hash.
+#[derive(Debug)]
+struct FakeProvider;
+
+impl FakeProvider {
+    fn signature(hash: Hash, message: &[u8]) -> [u8; 8] {
+        let mut sum = 0xcbf2_9ce4_8422_2325_u64 ^ u64::from(hash == Hash::Sha1);
+        for byte in message {
+            sum = (sum ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+        sum.to_be_bytes()
+    }
+}
+
+impl SigningKey for FakeProvider {
+    fn sign(&self, hash: Hash, message: &[u8]) -> Result<Vec<u8>, CryptoError> {
+        Ok(Self::signature(hash, message).to_vec())
+    }
+
+    fn signature_length(&self) -> usize {
+        8
+    }
+}
+
+impl Crypto for FakeProvider {
+    fn hash(&self, hash: Hash, parts: &[&[u8]]) -> Result<Digest, CryptoError> {
+        AwsLc.hash(hash, parts)
+    }
+
+    fn hmac(&self, hash: Hash, key: &[u8], parts: &[&[u8]]) -> Result<Digest, CryptoError> {
+        AwsLc.hmac(hash, key, parts)
+    }
+
+    fn pbkdf2_sha1(
+        &self,
+        _: &[u8],
+        _: &[u8],
+        _: std::num::NonZeroU32,
+        _: &mut [u8],
+    ) -> Result<(), CryptoError> {
+        Err(CryptoError::Unsupported)
+    }
+
+    fn verify(
+        &self,
+        _: &PublicKey<'_>,
+        hash: Hash,
+        message: &[u8],
+        signature: &[u8],
+    ) -> Result<(), CryptoError> {
+        if Self::signature(hash, message) == signature { Ok(()) } else { Err(CryptoError::Signature) }
+    }
+
+    fn signing_key(&self, _: &[u8]) -> Result<Box<dyn SigningKey>, CryptoError> {
+        Err(CryptoError::Unsupported)
+    }
+
+    fn encrypt(&self, _: &[u8; 16], _: &[u8; 16], _: &[u8]) -> Result<Vec<u8>, CryptoError> {
+        Err(CryptoError::Unsupported)
+    }
+
+    fn decrypt(&self, _: &[u8; 16], _: &[u8; 16], _: &[u8]) -> Result<Vec<u8>, CryptoError> {
+        Err(CryptoError::Unsupported)
+    }
+
+    fn power(&self, _: &[u8], _: &[u8], _: &[u8]) -> Result<Vec<u8>, CryptoError> {
+        Err(CryptoError::Unsupported)
+    }
+}
+
+fn accept_fake_signatures() -> Accept<'static> {
+    let key = Some(PublicKey::rsa(&[0xc1; 256], &[1, 0, 1]));
+    Accept { key, policy: Policy::default(), crypto: &FakeProvider, unsigned: false }
+}
+
+fn accept_unsigned() -> Accept<'static> {
+    Accept { key: None, unsigned: true, ..accept_fake_signatures() }
+}
+
+/// Conversion to owned records.
+trait OwnedRecord: Stream {
+    fn to_owned_record(record: Self::Record<'_>) -> Self::Record<'static>;
+}
+
+impl OwnedRecord for Transactions {
+    fn to_owned_record(record: TransactionRecord<'_>) -> TransactionRecord<'static> {
+        record.into_owned()
+    }
+}
+
+impl OwnedRecord for Dump {
+    fn to_owned_record(record: DumpRecord<'_>) -> DumpRecord<'static> {
+        record.into_owned()
+    }
+}
+
+/// All records of a stream that arrives in chunks, and its end.
+fn read_all<'p, S: OwnedRecord>(
+    mut reader: StreamReader<'_, S>,
+    chunks: impl IntoIterator<Item = &'p [u8]>,
+) -> (Vec<S::Record<'static>>, Result<(), StreamError>) {
+    let mut records = Vec::new();
+    for chunk in chunks {
+        reader.push(chunk);
+        loop {
+            let record = |event| match event {
+                Event::Record(record) => Some(S::to_owned_record(record)),
+                Event::StartTls => None,
+            };
+            let event = reader.next_event(&mut budget()).map(|event| event.map(record));
+            match event {
+                Ok(Some(Some(record))) => records.push(record),
+                Ok(Some(None)) => return (records, reader.finish()),
+                Ok(None) => break,
+                Err(error) => {
+                    assert_eq!(reader.next_event(&mut budget()).err(), Some(error), "the error is permanent");
+                    assert_eq!(reader.finish(), Err(error));
+                    return (records, Err(error));
+                }
+            }
+        }
+    }
+    let end = reader.finish();
+    assert_eq!(reader.is_finished(), end.is_ok());
+    (records, end)
+}
+
+fn write_all<S: Stream>(mut writer: StreamWriter<'_, S>, records: &[S::Record<'_>]) -> Vec<u8> {
+    let mut stream = Vec::new();
+    for record in records {
+        writer.write(record, &mut stream, &mut budget()).unwrap();
+    }
+    stream
+}
+
+/// Chunks that end at these offsets, modulo the length.
+fn chunks<'s>(stream: &'s [u8], cuts: &[usize]) -> Vec<&'s [u8]> {
+    let mut cuts: Vec<_> = cuts.iter().map(|cut| cut % (stream.len() + 1)).collect();
+    cuts.extend([0, stream.len()]);
+    cuts.sort_unstable();
+    cuts.windows(2).map(|pair| &stream[pair[0]..pair[1]]).collect()
+}
+
+fn value() -> impl Strategy<Value = Value<'static>> {
+    (any::<u32>(), "[A-Z_]{0,9}", vec(any::<u8>(), 0..40))
+        .prop_map(|(index, value_type, data)| Value::with_data(index, value_type, data))
+}
+
+fn bytes() -> impl Strategy<Value = std::borrow::Cow<'static, [u8]>> {
+    vec(any::<u8>(), 0..30).prop_map(Into::into)
+}
+
+fn transaction() -> impl Strategy<Value = TransactionRecord<'static>> {
+    (any::<i64>(), bytes(), 0_u8..9, any::<i64>(), vec(value(), 0..4)).prop_map(
+        |(id, handle, action, time, mut values)| {
+            let action = Action(action);
+            if !action.has_values() {
+                values.clear();
+            }
+            TransactionRecord::Transaction(Transaction { id, handle, action, time, values })
+        },
+    )
+}
+
+fn transactions() -> impl Strategy<Value = Vec<TransactionRecord<'static>>> {
+    let status = || any::<u32>().prop_map(Status);
+    let one = (status(), vec(transaction(), 0..6), any::<i64>()).prop_map(|(status, mut records, time)| {
+        records.insert(0, TransactionRecord::Begin { format: Format::One, status });
+        records.push(TransactionRecord::End { time: Some(time) });
+        records
+    });
+    let record = prop_oneof![
+        transaction(),
+        bytes().prop_map(|name| TransactionRecord::Queue { name }),
+        any::<i64>().prop_map(|time| TransactionRecord::QueueEnd { time }),
+    ];
+    let two = (status(), vec(record, 0..6)).prop_map(|(status, mut records)| {
+        records.insert(0, TransactionRecord::Begin { format: Format::Two, status });
+        records.push(TransactionRecord::End { time: None });
+        records
+    });
+    prop_oneof![one, two]
+}
+
+fn dump() -> impl Strategy<Value = Vec<DumpRecord<'static>>> {
+    let stamp = || (any::<i64>(), any::<i32>()).prop_map(|(time, priority)| Stamp { time, priority });
+    let position = || {
+        (any::<i64>(), any::<i64>())
+            .prop_map(|(last_id, last_time)| DumpRecord::Position(Position { last_id, last_time }))
+    };
+    let record = prop_oneof![
+        bytes().prop_map(|text| DumpRecord::OtherStates { text }),
+        (bytes(), stamp()).prop_map(|(handle, stamp)| DumpRecord::HandleDate { handle, stamp }),
+        (bytes(), stamp()).prop_map(|(handle, stamp)| DumpRecord::PrefixDate { handle, stamp }),
+        (bytes(), vec(value(), 0..4))
+            .prop_map(|(handle, values)| DumpRecord::Handle(Record { handle, values })),
+        bytes().prop_map(|handle| DumpRecord::HomedPrefix { handle }),
+    ];
+    (vec(record, 0..6), position(), any::<bool>()).prop_map(|(mut records, position, old)| {
+        let format = if old { Format::One } else { Format::Two };
+        records.insert(0, DumpRecord::Begin { format });
+        records.push(position);
+        if !old {
+            records.push(DumpRecord::Done);
+        }
+        records
+    })
+}
+
+/// All kinds of streams return the written records in any chunking; a truncated stream is unfinished.
+fn round_trip<S: OwnedRecord>(records: &[S::Record<'static>], cuts: &[usize]) -> Result<(), TestCaseError>
+where
+    S::Record<'static>: std::fmt::Debug + PartialEq,
+{
+    type WriterAndReader<'m, S> = (StreamWriter<'m, S>, &'m dyn Fn() -> StreamReader<'m, S>);
+    let kinds: [WriterAndReader<'_, S>; 4] = [
+        (StreamWriter::inside_tls(), &StreamReader::inside_tls),
+        (StreamWriter::unsigned(), &|| StreamReader::new(accept_unsigned())),
+        (StreamWriter::signed(&FakeProvider, Hash::Sha256), &|| StreamReader::new(accept_fake_signatures())),
+        (StreamWriter::signed(&FakeProvider, Hash::Sha1), &|| {
+            StreamReader::new(Accept {
+                policy: Policy { sha1: true, ..Policy::default() },
+                ..accept_fake_signatures()
+            })
+        }),
+    ];
+    for (writer, reader) in kinds {
+        let stream = write_all(writer, records);
+        let (received, end) = read_all(reader(), chunks(&stream, cuts));
+        prop_assert_eq!(&received[..], records);
+        prop_assert_eq!(end, Ok(()));
+        for cut in cuts.iter().map(|cut| cut % stream.len()) {
+            let (received, end) = read_all(reader(), chunks(&stream[..cut], cuts));
+            prop_assert!(
+                matches!(end, Err(StreamError::Unfinished(error))
+                if error.at() <= cut && matches!(error.kind(), DecodeErrorKind::Short { .. })),
+                "{:?}",
+                end
+            );
+            prop_assert_eq!(&received[..], &records[..received.len()]);
+        }
+    }
+    Ok(())
+}
+
+/// Nothing panics, error offsets are within the stream, and decoded records encode to the same bytes.
+fn check_arbitrary<S: OwnedRecord>(stream: &[u8], cuts: &[usize]) -> Result<(), TestCaseError>
+where
+    S::Record<'static>: std::fmt::Debug + PartialEq,
+{
+    for accept in [None, Some(accept_unsigned()), Some(accept_fake_signatures())] {
+        let reader = || accept.clone().map_or_else(StreamReader::inside_tls, StreamReader::new);
+        let whole = read_all::<S>(reader(), [stream]);
+        prop_assert_eq!(&whole, &read_all(reader(), chunks(stream, cuts)));
+        if let Err(StreamError::Malformed(error) | StreamError::Unfinished(error)) = whole.1 {
+            prop_assert!(error.at() <= stream.len(), "{}", error);
+        }
+        if accept.is_none() {
+            let again = write_all(StreamWriter::<S>::inside_tls(), &whole.0);
+            prop_assert!(stream.starts_with(&again), "{:?}", whole.0);
+        }
+    }
+    Ok(())
+}
+
+fn stream_value() -> impl Strategy<Value = StreamTableValue> {
+    let text = "[ -~é\n]{0,8}".prop_map(StreamTableValue::Text);
+    text.prop_recursive(4, 20, 4, |inner| {
+        prop_oneof![
+            vec(inner.clone(), 0..4).prop_map(StreamTableValue::Vector),
+            btree_map("[ -~é\n]{0,8}", inner, 0..4).prop_map(|map| StreamTableValue::Table(StreamTable(map))),
+        ]
+    })
+}
+
+proptest! {
+    #[test]
+    fn transactions_round_trip(records in transactions(), cuts in vec(any::<usize>(), 0..8)) {
+        round_trip::<Transactions>(&records, &cuts)?;
+    }
+
+    #[test]
+    fn dumps_round_trip(records in dump(), cuts in vec(any::<usize>(), 0..8)) {
+        round_trip::<Dump>(&records, &cuts)?;
+    }
+
+    #[test]
+    fn arbitrary_bytes(bytes in vec(any::<u8>(), 0..80), cuts in vec(any::<usize>(), 0..4)) {
+        check_arbitrary::<Transactions>(&bytes, &cuts)?;
+        check_arbitrary::<Dump>(&bytes, &cuts)?;
+    }
+
+    #[test]
+    fn damaged_streams(
+        transactions in transactions(),
+        dump in dump(),
+        at in any::<usize>(),
+        byte in any::<u8>(),
+        cuts in vec(any::<usize>(), 0..4),
+    ) {
+        let mut stream = write_all(StreamWriter::<Transactions>::inside_tls(), &transactions);
+        let offset = at % stream.len();
+        stream[offset] = byte;
+        check_arbitrary::<Transactions>(&stream, &cuts)?;
+        let mut stream = write_all(StreamWriter::<Dump>::inside_tls(), &dump);
+        let offset = at % stream.len();
+        stream[offset] = byte;
+        check_arbitrary::<Dump>(&stream, &cuts)?;
+    }
+
+    /// After a change of any byte behind the hash name, only written records are returned, and not all of them.
+    #[test]
+    fn changed_byte_is_rejected(records in transactions(), at in any::<usize>(), change in 1_u8..) {
+        let mut stream = write_all(StreamWriter::<Transactions>::signed(&FakeProvider, Hash::Sha256), &records);
+        let opening = 4 + 4 + b"SHA-256".len();
+        let offset = opening + at % (stream.len() - opening);
+        stream[offset] ^= change;
+        let (received, end) = read_all::<Transactions>(StreamReader::new(accept_fake_signatures()), [&stream[..]]);
+        prop_assert!(received.len() < records.len());
+        prop_assert_eq!(&received[..], &records[..received.len()]);
+        prop_assert!(end.is_err());
+    }
+
+    #[test]
+    fn stream_tables_round_trip(table in btree_map("[ -~é\n]{0,8}", stream_value(), 0..4)) {
+        let table = StreamTable(table);
+        prop_assert_eq!(table.to_string().parse(), Ok(table));
+    }
+
+    #[test]
+    fn arbitrary_tables(text in "[{}()=\"\\\\ ,a\né]{0,40}") {
+        if let Ok(table) = text.parse::<StreamTable>() {
+            prop_assert_eq!(table.to_string().parse(), Ok(table));
+        }
+        let _ = States::from_stream_table(&text, None);
+        let _ = States::from_json(text.as_bytes());
+    }
+
+    #[test]
+    fn states_round_trip(
+        sources in btree_map((0_u16..9, "[ -~é]{0,9}"), (any::<i64>(), any::<i64>()), 0..5),
+        own_name in proptest::option::of("[a-c]{4}"),
+    ) {
+        let sources = sources.into_iter().map(|((server, site), (last_id, last_time))| {
+            (QueueName { site, server }, Position { last_id, last_time })
+        });
+        let states = States { sources: sources.collect(), own_name };
+        prop_assert_eq!(States::from_json(states.to_json().as_bytes()), Ok(states.clone()));
+        let without_own = States {
+            sources: states.sources.clone().into_iter().filter(|(name, _)| !states.is_own(name)).collect(),
+            ..states.clone()
+        };
+        let text = states.to_stream_table().unwrap();
+        prop_assert_eq!(States::from_stream_table(&text, states.own_name), Ok(without_own));
+    }
+}
+
+/// The example of the protocol description: a request of kind 0, a signed stream, one deletion.
+#[test]
+fn example_stream() {
+    let records = [
+        TransactionRecord::Begin { format: Format::One, status: Status::SENDING },
+        TransactionRecord::Transaction(Transaction {
+            id: 101,
+            handle: b"10.1000/1".into(),
+            action: Action::DELETE,
+            time: 1_700_000_000_000,
+            values: vec![],
+        }),
+        TransactionRecord::End { time: Some(1_700_000_000_001) },
+    ];
+    let mut expected = hex::decode("00000000 00000004 53484131");
+    for block in [
+        "00000001 00000002",
+        "01 0000000000000065 00000009 31302e31 3030302f 31 02 0000018bcfe56800",
+        "00 0000018bcfe56801",
+    ] {
+        let block = hex::decode(block);
+        expected.extend(&block);
+        expected.extend([0, 0, 0, 8]);
+        expected.extend(FakeProvider::signature(Hash::Sha1, &block));
+    }
+    assert_eq!(
+        write_all(StreamWriter::<Transactions>::signed(&FakeProvider, Hash::Sha1), &records),
+        expected
+    );
+
+    let allowed = Accept { policy: Policy { sha1: true, ..Policy::default() }, ..accept_fake_signatures() };
+    let (received, end) = read_all::<Transactions>(StreamReader::new(allowed), [&expected[..]]);
+    assert_eq!((&received[..], end), (&records[..], Ok(())));
+
+    let (received, end) =
+        read_all::<Transactions>(StreamReader::new(accept_fake_signatures()), [&expected[..]]);
+    assert!(received.is_empty());
+    assert_eq!(end, Err(StreamError::Algorithm(AuthError::NotAllowed { algorithm: "SHA-1" })));
+}
+
+fn small_dump() -> Vec<DumpRecord<'static>> {
+    let values = vec![Value::new(1, "URL", "https://example.org/")];
+    vec![
+        DumpRecord::Begin { format: Format::Two },
+        DumpRecord::Position(Position { last_id: 7, last_time: 1_700_000_000_000 }),
+        DumpRecord::Handle(Record { handle: b"10.1000/1".into(), values }),
+        DumpRecord::Done,
+    ]
+}
+
+#[test]
+fn real_signatures() {
+    let key = private_key("privkey.bin").signing_key(&AwsLc).unwrap();
+    let public = handle_net_file("pubkey.bin");
+    let public = PublicKey::from_bytes(&public).unwrap();
+    let records = small_dump();
+    let stream = write_all(StreamWriter::<Dump>::signed(&*key, Hash::Sha256), &records);
+    let accept = || Accept { key: Some(public.clone()), crypto: &AwsLc, ..accept_fake_signatures() };
+    let (received, end) = read_all::<Dump>(StreamReader::new(accept()), stream.chunks(11));
+    assert_eq!((received, end), (records, Ok(())));
+
+    let mut damaged = stream.clone();
+    let letter = damaged.windows(5).position(|bytes| bytes == b"https").unwrap();
+    damaged[letter] = b'H';
+    let (received, end) = read_all::<Dump>(StreamReader::new(accept()), [&damaged[..]]);
+    assert_eq!(received.len(), 2, "the records before it are valid");
+    assert!(matches!(end, Err(StreamError::Signature { at }) if at < letter));
+
+    // Without budget nothing is verified; with more budget the reader continues.
+    let mut reader = StreamReader::<Dump>::new(accept());
+    reader.push(&stream);
+    assert!(matches!(reader.next_event(&mut Work::new(3)), Err(StreamError::Exhausted(_))));
+    assert!(matches!(reader.next_event(&mut budget()), Ok(Some(Event::Record(DumpRecord::Begin { .. })))));
+
+    let mut writer = StreamWriter::<Dump>::signed(&*key, Hash::Sha1);
+    let mut out = vec![1];
+    let error = writer.write(&small_dump()[0], &mut out, &mut budget()).unwrap_err();
+    assert_eq!(error, WriteError::Sign(AuthError::Crypto(CryptoError::Unsupported)));
+    assert_eq!(out, [1], "no part of the record is written");
+}
+
+#[test]
+fn stream_preambles() {
+    #[track_caller]
+    fn check(accept: Accept<'_>, bytes: &[u8], expected: &str) {
+        let mut reader = StreamReader::<Dump>::new(accept);
+        reader.push(bytes);
+        let result = match reader.next_event(&mut budget()) {
+            Ok(Some(event)) => format!("{event:?}"),
+            Ok(None) => reader.finish().unwrap_err().to_string(),
+            Err(error) => error.to_string(),
+        };
+        assert_eq!(result, expected, "{bytes:?}");
+    }
+    let long = "the stream is unfinished: stream type at byte 0: 4 bytes announced, 3 there";
+    check(accept_fake_signatures(), b"TLS", long);
+    check(accept_fake_signatures(), b"TLS\0", "StartTls");
+    check(accept_unsigned(), b"TLS\0\x16", "StartTls");
+    check(accept_fake_signatures(), b"TLS\x01", "stream type at byte 0: 1414288129 has no meaning here");
+    check(accept_fake_signatures(), b"\xff\xff\xff\xff", "the stream is not signed");
+    check(accept_unsigned(), &[0; 4], "the stream is signed by a key that is not known");
+    let name = "hash algorithm at byte 4: 65 bytes announced, at most 64 allowed";
+    check(accept_fake_signatures(), &[0, 0, 0, 0, 0, 0, 0, 65], name);
+    let format = "the stream is unfinished: format at byte 12: 4 bytes announced, 0 there";
+    check(accept_fake_signatures(), b"\0\0\0\0\0\0\0\x04SHA1", format);
+    let signature = "the stream is unfinished: signature at byte 16: 4 bytes announced, 1 there";
+    check(accept_fake_signatures(), b"\0\0\0\0\0\0\0\x04SHA1\0\0\0\x02\0", signature);
+    let signature = "signature at byte 16: 4097 bytes announced, at most 4096 allowed";
+    check(accept_fake_signatures(), b"\0\0\0\0\0\0\0\x04SHA1\0\0\0\x02\0\0\x10\x01", signature);
+    check(accept_fake_signatures(), b"\0\0\0\0\0\0\0\x04SHA1\0\0\0\x02\0\0\0\0", "SHA-1 is not allowed");
+    check(accept_fake_signatures(), b"\0\0\0\0\0\0\0\x04SHAX\0\0\0\x02\0\0\0\0", "unknown algorithm");
+    let wrong = "wrong signature of the record at byte 15";
+    check(accept_fake_signatures(), b"\0\0\0\0\0\0\0\x07SHA-256\0\0\0\x02\0\0\0\0", wrong);
+    check(accept_unsigned(), b"\xff\xff\xff\xff\0\0\0\x03", "format at byte 4: 3 has no meaning here");
+    check(accept_unsigned(), b"\xff\xff\xff\xff\0\0\0\x02", "Record(Begin { format: Two })");
+}
+
+#[test]
+fn invalid_records() {
+    #[track_caller]
+    fn check(after_header: &str, expected: &str) {
+        let stream = [hex::decode("00000002"), hex::decode(after_header)].concat();
+        let (_, end) = read_all::<Dump>(StreamReader::inside_tls(), [&stream[..]]);
+        let result = end.map_or_else(|error| error.to_string(), |()| "finished".to_owned());
+        assert_eq!(result, expected, "{after_header}");
+    }
+    check("ff", "finished");
+    check("ff 01 02", "finished");
+    check("", "the stream is unfinished: record type at byte 4: 1 bytes announced, 0 there");
+    check("06", "record type at byte 4: 6 has no meaning here");
+    check("01 00000002 41", "the stream is unfinished: handle at byte 5: 2 bytes announced, 1 there");
+    check("01 00100001", "handle at byte 5: 1048577 bytes announced, at most 1048576 allowed");
+    check("01 80000000", "handle at byte 5: 2147483648 bytes announced, at most 1048576 allowed");
+    check("01 00000000 00000001 00000001 00", "value index at byte 17: 4 bytes announced, 1 there");
+    check("01 00000000 ffffffff", "values at byte 9: 4294967295 items announced, at most 559240 allowed");
+    let value = "00000001 00000000 00 00015180 0e 00000000 00000000 00000000";
+    check(&format!("01 00000000 00000001 0000001a {value} ff"), "finished");
+    let trailing = "value at byte 43: 1 bytes follow where none should";
+    check(&format!("01 00000000 00000001 0000001b {value} 00 ff"), trailing);
+    let short = "value references at byte 39: 4 bytes announced, 2 there";
+    check(&format!("01 00000000 00000001 00000018 {value}"), short);
+}
+
+/// A record must not exceed the limit, even if all of its fields are within theirs.
+#[test]
+fn record_size_limit() {
+    let field = |length: u32| [&length.to_be_bytes()[..], &vec![0; length as usize]].concat();
+    let mut reader = StreamReader::<Dump>::inside_tls();
+    reader.push(&[0, 0, 0, 2, 1, 0, 0, 0, 0, 0, 0, 0, 100]);
+    assert!(reader.next_event(&mut budget()).is_ok());
+    for _ in 0..15 {
+        reader.push(&field(1 << 20));
+        assert_eq!(reader.next_event(&mut budget()), Ok(None));
+    }
+    let left = RECORD - 9 - 15 * (4 + (1 << 20)) - 4;
+    reader.push(&((left + 1) as u32).to_be_bytes());
+    let expected = format!(
+        "value at byte {}: {} bytes announced, at most {left} allowed",
+        13 + 15 * (4 + (1 << 20)),
+        left + 1
+    );
+    assert_eq!(reader.next_event(&mut budget()).unwrap_err().to_string(), expected);
+
+    let data = vec![0; (1 << 20) - 26];
+    let value = Value::with_data(1, "", &data[..]);
+    let mut writer = StreamWriter::<Dump>::inside_tls();
+    let mut out = Vec::new();
+    writer.write(&DumpRecord::Begin { format: Format::Two }, &mut out, &mut budget()).unwrap();
+    let record = |values: usize| {
+        DumpRecord::Handle(Record { handle: b"10.1000/1".into(), values: vec![value.clone(); values] })
+    };
+    assert!(writer.write(&record(15), &mut Vec::new(), &mut budget()).is_ok());
+    let error = writer.write(&record(16), &mut out, &mut budget()).unwrap_err();
+    assert!(matches!(error, WriteError::TooLarge(error) if error.field() == "value"), "{error}");
+    assert_eq!(out, [0, 0, 0, 2]);
+}
+
+#[test]
+fn record_order() {
+    #[track_caller]
+    fn check(records: &[TransactionRecord<'_>], expected: Result<(), WriteError>) {
+        let mut writer = StreamWriter::<Transactions>::inside_tls();
+        let mut out = Vec::new();
+        let (last, before) = records.split_last().unwrap();
+        for record in before {
+            writer.write(record, &mut out, &mut budget()).unwrap();
+        }
+        assert_eq!(writer.write(last, &mut out, &mut budget()), expected, "{records:?}");
+    }
+    let begin = |format| TransactionRecord::Begin { format, status: Status::SENDING };
+    let (one, two) = (begin(Format::One), begin(Format::Two));
+    let queue = TransactionRecord::Queue { name: b"0:sources".into() };
+    let queue_end = TransactionRecord::QueueEnd { time: 1 };
+    let end = |time| TransactionRecord::End { time };
+    let out_of_place = Err(WriteError::OutOfPlace);
+    check(std::slice::from_ref(&queue), out_of_place);
+    check(&[one.clone(), one.clone()], out_of_place);
+    check(&[one.clone(), queue.clone()], out_of_place);
+    check(&[one.clone(), queue_end.clone()], out_of_place);
+    check(&[one.clone(), end(None)], out_of_place);
+    check(&[one.clone(), end(Some(1))], Ok(()));
+    check(&[one.clone(), end(Some(1)), end(Some(1))], out_of_place);
+    check(&[two.clone(), queue, queue_end], Ok(()));
+    check(&[two.clone(), end(Some(1))], out_of_place);
+    check(&[two.clone(), end(None)], Ok(()));
+    check(&[two.clone(), end(None), two], out_of_place);
+}
+
+/// The scanner resumes: a record of many values that arrives byte by byte is scanned once, not once per byte.
+#[test]
+fn scanning_is_linear() {
+    let values =
+        vec![Value::new(1, "", ""); repetitions("TENDOT_TEST_STREAM_VALUES", 12_000, 30_000) as usize];
+    let records = [
+        DumpRecord::Begin { format: Format::Two },
+        DumpRecord::Handle(Record { handle: b"10.1000/1".into(), values }),
+        DumpRecord::Done,
+    ];
+    let stream = write_all(StreamWriter::<Dump>::signed(&FakeProvider, Hash::Sha256), &records);
+    let start = Instant::now();
+    let (received, end) = read_all::<Dump>(StreamReader::new(accept_fake_signatures()), stream.chunks(1));
+    assert_eq!((received.len(), end), (3, Ok(())));
+    // Many records in one chunk, returned while single bytes arrive: the buffer is not moved for each.
+    let mut many = vec![DumpRecord::HomedPrefix { handle: b"0.NA/10.1000".into() }; 100_000];
+    many.insert(0, DumpRecord::Begin { format: Format::Two });
+    let stream = write_all(StreamWriter::<Dump>::inside_tls(), &many);
+    let mut reader = StreamReader::<Dump>::inside_tls();
+    reader.push(&stream);
+    for _ in &many {
+        assert!(matches!(reader.next_event(&mut budget()), Ok(Some(_))));
+        reader.push(&[2]);
+    }
+    // Linear work takes about a second in a debug build, quadratic work several minutes.
+    assert!(start.elapsed() < Duration::from_secs(60), "{:?}", start.elapsed());
+}

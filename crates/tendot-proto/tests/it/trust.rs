@@ -1,0 +1,358 @@
+//! Signed records: valid chains are trusted, and every defect is reported.
+
+use data_encoding::BASE64URL_NOPAD;
+use tendot_proto::auth::Policy;
+use tendot_proto::crypto::{AwsLc, SigningKey};
+use tendot_proto::record::{CertificatePermission, CertificateScope, PublicKey, Reference, Value};
+use tendot_proto::trust::{
+    Known, Roots, Statement, TrustError, Verdict, sign_certificate, sign_record, verify,
+};
+use tendot_proto::{Handle, Permissions, Work};
+use tendot_testing::handle_keys::private_key;
+
+const NOW: u64 = 1_700_000_000;
+const HANDLE: &str = "10.5555/ONE";
+const SIGNER: &str = "300:0.NA/10.5555";
+const ROOT: &str = "300:0.0/0.0";
+
+/// Public and private key.
+struct TestKeyPair {
+    public: PublicKey<'static>,
+    private: Box<dyn SigningKey>,
+}
+
+fn key_pair(file: &str) -> TestKeyPair {
+    let private = private_key(file);
+    TestKeyPair { public: private.public_key().unwrap(), private: private.signing_key(&AwsLc).unwrap() }
+}
+
+/// Valid record, signer and root.
+struct TrustFixture {
+    root: TestKeyPair,
+    signer: TestKeyPair,
+    values: Vec<Value<'static>>,
+    known: Known,
+    roots: Roots,
+    now: u64,
+    work: Work,
+}
+
+fn statement(issuer: &str) -> Statement<'_> {
+    Statement { issuer: Reference::parse(issuer), issued_at: NOW - 10, expires: NOW + 10, chain: Vec::new() }
+}
+
+fn permission(scope: CertificateScope, handle: &str) -> CertificatePermission {
+    CertificatePermission { handle: handle.into(), scope }
+}
+
+fn certificate(index: u32, data: Vec<u8>) -> Value<'static> {
+    Value::with_data(index, "HS_CERT", data)
+}
+
+impl TrustFixture {
+    fn new() -> Self {
+        let (root, signer) = (key_pair("privkey.bin"), key_pair("admpriv.bin"));
+        let roots = Roots::new(vec![root.public.clone()]);
+        let values = vec![
+            Value::new(1, "URL", "https://example.org/one"),
+            Value::new(2, "EMAIL", "a@example.org"),
+            Value { permissions: Permissions(0x0c), ..Value::new(3, "NOTE", "not for everybody") },
+        ];
+        let mut fixture = Self {
+            root,
+            signer,
+            values,
+            known: Known::default(),
+            roots,
+            now: NOW,
+            work: Work::new(1_000_000),
+        };
+        fixture.certify_root(&statement(ROOT), CertificateScope::EVERYTHING);
+        fixture
+            .certify_signer(&statement(ROOT), &[permission(CertificateScope::THIS_HANDLE, "0.NA/10.5555")]);
+        fixture.sign(&statement(SIGNER), 3);
+        fixture
+    }
+
+    fn certify_root(&mut self, statement: &Statement<'_>, scope: CertificateScope) {
+        let subject = Reference::parse(ROOT);
+        let permissions = [permission(scope, "")];
+        let data =
+            sign_certificate(&subject, &self.root.public, &permissions, statement, &*self.root.private)
+                .unwrap();
+        self.known.insert(Handle::from("0.0/0.0"), vec![certificate(400, data)]);
+    }
+
+    fn certify_signer(&mut self, statement: &Statement<'_>, permissions: &[CertificatePermission]) {
+        let data = self.signer_certificate(statement, permissions);
+        self.known.insert(Handle::from("0.NA/10.5555"), vec![certificate(400, data)]);
+    }
+
+    fn signer_certificate(
+        &self,
+        statement: &Statement<'_>,
+        permissions: &[CertificatePermission],
+    ) -> Vec<u8> {
+        let subject = Reference::parse(SIGNER);
+        sign_certificate(&subject, &self.signer.public, permissions, statement, &*self.root.private).unwrap()
+    }
+
+    /// Signs the first `count` values.
+    fn sign(&mut self, statement: &Statement<'_>, count: usize) {
+        self.values.retain(|value| &*value.value_type != b"HS_SIGNATURE");
+        let signed = &self.values[..count];
+        let data =
+            sign_record(Handle::from(HANDLE), signed, statement, &*self.signer.private, &AwsLc).unwrap();
+        self.values.push(Value::with_data(400, "HS_SIGNATURE", data));
+    }
+
+    fn verify_as(&self, handle: &str, policy: &Policy) -> Result<Verdict, TrustError> {
+        let mut work = self.work.clone();
+        let handle = Handle::from(handle);
+        verify(handle, &self.values, &self.known, &self.roots, self.now, policy, &AwsLc, &mut work)
+    }
+
+    fn verify(&self) -> Result<Verdict, TrustError> {
+        self.verify_as(HANDLE, &Policy::default())
+    }
+
+    /// The error of the only signature.
+    #[track_caller]
+    fn rejection(&self) -> String {
+        let verdict = self.verify().unwrap();
+        assert!(!verdict.is_trusted());
+        assert_eq!(verdict.unsigned, [1, 2, 3]);
+        let [error] = &verdict.refused[..] else { panic!("{verdict:?}") };
+        error.to_string()
+    }
+}
+
+#[test]
+fn valid_chain_is_trusted() {
+    let fixture = TrustFixture::new();
+    let verdict = fixture.verify().unwrap();
+    assert!(verdict.is_trusted(), "{verdict:?}");
+    assert_eq!(verdict.signers, [[Reference::parse(SIGNER), Reference::parse(ROOT)]]);
+    assert_eq!(verdict.refused, []);
+    // Handles are compared without case.
+    assert!(fixture.verify_as("10.5555/one", &Policy::default()).unwrap().is_trusted());
+}
+
+#[test]
+fn reports_unsigned_values() {
+    let mut fixture = TrustFixture::new();
+    fixture.sign(&statement(SIGNER), 1);
+    assert_eq!(fixture.verify().unwrap().unsigned, [2, 3], "private values must be signed, too");
+    assert!(!fixture.verify().unwrap().is_trusted());
+    // A timestamp is not signed; data and permissions are.
+    let mut fixture = TrustFixture::new();
+    fixture.values[0].timestamp = 7;
+    assert!(fixture.verify().unwrap().is_trusted());
+    fixture.values[0].data = b"https://evil.example/".into();
+    assert_eq!(fixture.verify().unwrap().unsigned, [1]);
+    fixture.values[1].permissions = Permissions(0x0f);
+    assert_eq!(fixture.verify().unwrap().unsigned, [1, 2]);
+    // A record without signatures is not trusted, even if it is empty.
+    fixture.values.clear();
+    assert!(!fixture.verify().unwrap().is_trusted());
+}
+
+/// A forged value beside a signed one of the same index, in either order, and a private one.
+#[test]
+fn reports_forged_values() {
+    for at in [0, 1] {
+        let mut fixture = TrustFixture::new();
+        fixture.values.insert(at, Value::new(1, "URL", "https://evil.example/"));
+        let verdict = fixture.verify().unwrap();
+        assert!(!verdict.is_trusted());
+        assert_eq!(verdict.unsigned, [1, 1]);
+    }
+    let mut fixture = TrustFixture::new();
+    fixture
+        .values
+        .push(Value { permissions: Permissions(0x0c), ..Value::new(9, "URL", "https://evil.example/") });
+    assert_eq!(fixture.verify().unwrap().unsigned, [9]);
+}
+
+#[test]
+fn reports_missing_values() {
+    let mut fixture = TrustFixture::new();
+    fixture.values.remove(1);
+    let verdict = fixture.verify().unwrap();
+    assert_eq!((&verdict.unsigned[..], &verdict.missing[..]), (&[][..], &[2][..]));
+    assert!(!verdict.is_trusted());
+}
+
+#[test]
+fn reports_required_records() {
+    let mut fixture = TrustFixture::new();
+    fixture.known = Known::default();
+    assert_eq!(fixture.verify(), Err(TrustError::Needs(b"0.NA/10.5555".to_vec())));
+    fixture.certify_signer(&statement(ROOT), &[permission(CertificateScope::EVERYTHING, "")]);
+    assert_eq!(fixture.verify(), Err(TrustError::Needs(b"0.0/0.0".to_vec())));
+    fixture.certify_root(&statement(ROOT), CertificateScope::EVERYTHING);
+    assert!(fixture.verify().unwrap().is_trusted());
+    // A handle that does not exist is known as an empty record.
+    fixture.known.insert(Handle::from("0.NA/10.5555"), Vec::new());
+    assert_eq!(fixture.rejection(), "there is no certificate of 300:0.NA/10.5555");
+}
+
+#[test]
+fn certificates_in_other_records() {
+    let mut fixture = TrustFixture::new();
+    let data = fixture.signer_certificate(&statement(ROOT), &[permission(CertificateScope::EVERYTHING, "")]);
+    fixture.known.insert(Handle::from("0.NA/10.5555"), Vec::new());
+    fixture.known.insert(Handle::from("10.5555/CERTS"), vec![certificate(7, data)]);
+    fixture.sign(&Statement { chain: vec![Reference::parse("7:10.5555/CERTS")], ..statement(SIGNER) }, 3);
+    assert!(fixture.verify().unwrap().is_trusted());
+    fixture.sign(&Statement { chain: vec![Reference::parse("10.5555/CERTS")], ..statement(SIGNER) }, 3);
+    assert!(fixture.verify().unwrap().is_trusted());
+    fixture.sign(&Statement { chain: vec![Reference::parse("8:10.5555/CERTS")], ..statement(SIGNER) }, 3);
+    assert_eq!(fixture.rejection(), "there is no certificate of 300:0.NA/10.5555");
+}
+
+/// The chain in a signature takes precedence over that in a certificate.
+#[test]
+fn signature_chain_takes_precedence() {
+    let mut fixture = TrustFixture::new();
+    let elsewhere = Statement { chain: vec![Reference::parse("1:99/NOWHERE")], ..statement(ROOT) };
+    fixture.certify_signer(&elsewhere, &[permission(CertificateScope::EVERYTHING, "")]);
+    assert_eq!(fixture.verify(), Err(TrustError::Needs(b"99/NOWHERE".to_vec())));
+    let chain = vec![Reference::parse("400:0.NA/10.5555"), Reference::parse("400:0.0/0.0")];
+    fixture.sign(&Statement { chain, ..statement(SIGNER) }, 3);
+    assert!(fixture.verify().unwrap().is_trusted());
+}
+
+/// Parsing of unneeded certificates is charged by their length.
+#[test]
+fn many_certificates_exhaust_the_budget() {
+    let mut fixture = TrustFixture::new();
+    let data = fixture.signer_certificate(&statement("1:0.0/0.0"), &[]);
+    let many = (1..200).map(|index| certificate(index, [&data[..], &b"A".repeat(3_000)].concat())).collect();
+    fixture.known.insert(Handle::from("0.NA/10.5555"), many);
+    fixture.work = Work::new(300);
+    assert!(matches!(fixture.verify(), Err(TrustError::Exhausted(_))));
+}
+
+#[test]
+fn newest_certificate_is_used() {
+    let mut fixture = TrustFixture::new();
+    let allowed = [permission(CertificateScope::EVERYTHING, "")];
+    let denied = [permission(CertificateScope::THIS_HANDLE, "0.NA/10.1")];
+    let old = fixture.signer_certificate(&Statement { issued_at: NOW - 100, ..statement(ROOT) }, &allowed);
+    let new = fixture.signer_certificate(&statement(ROOT), &denied);
+    fixture.known.insert(Handle::from("0.NA/10.5555"), vec![certificate(400, old), certificate(401, new)]);
+    assert_eq!(fixture.rejection(), "300:0.NA/10.5555 may not sign for this record");
+}
+
+#[test]
+fn validity_periods() {
+    for (now, trusted) in [(NOW - 11, false), (NOW - 10, true), (NOW + 10, true), (NOW + 11, false)] {
+        let mut fixture = TrustFixture::new();
+        fixture.now = now;
+        assert_eq!(fixture.verify().unwrap().is_trusted(), trusted, "{now}");
+    }
+    let mut fixture = TrustFixture::new();
+    let expired = Statement { expires: NOW - 1, ..statement(ROOT) };
+    fixture.certify_signer(&expired, &[permission(CertificateScope::EVERYTHING, "")]);
+    assert_eq!(fixture.rejection(), "what 300:0.0/0.0 says does not hold now");
+    let mut fixture = TrustFixture::new();
+    fixture.certify_root(&expired, CertificateScope::EVERYTHING);
+    assert_eq!(fixture.rejection(), "what 300:0.0/0.0 says does not hold now");
+}
+
+#[test]
+fn chain_permissions() {
+    let mut fixture = TrustFixture::new();
+    fixture
+        .certify_signer(&statement(ROOT), &[permission(CertificateScope::DERIVED_PREFIXES, "0.NA/10.5555")]);
+    assert_eq!(fixture.rejection(), "300:0.NA/10.5555 may not sign for this record");
+    fixture.certify_signer(&statement(ROOT), &[permission(CertificateScope::DERIVED_PREFIXES, "0.NA/10")]);
+    assert!(fixture.verify().unwrap().is_trusted(), "10.5555 is derived from 10");
+    fixture.certify_signer(&statement(ROOT), &[]);
+    assert_eq!(fixture.rejection(), "300:0.NA/10.5555 may not sign for this record");
+    let mut fixture = TrustFixture::new();
+    fixture.certify_root(&statement(ROOT), CertificateScope("nothing".into()));
+    assert_eq!(fixture.rejection(), "300:0.0/0.0 may not sign for this record");
+}
+
+#[test]
+fn trust_anchors_are_keys() {
+    let mut fixture = TrustFixture::new();
+    fixture.roots = Roots::new(vec![fixture.signer.public.clone()]);
+    assert_eq!(fixture.rejection(), "300:0.0/0.0 certifies itself and is no root");
+    fixture.roots = Roots { handle: b"0.0/1.1".into(), keys: vec![fixture.root.public.clone()] };
+    assert_eq!(fixture.rejection(), "300:0.0/0.0 certifies itself and is no root");
+    fixture.roots = Roots::new(Vec::new());
+    assert_eq!(fixture.rejection(), "300:0.0/0.0 certifies itself and is no root");
+}
+
+#[test]
+fn signatures_of_other_records_and_keys() {
+    let fixture = TrustFixture::new();
+    let verdict = fixture.verify_as("10.5555/TWO", &Policy::default()).unwrap();
+    assert_eq!(verdict.refused[0].to_string(), "the signature is about 10.5555/ONE");
+    // Signed with the root's key in the name of the signer.
+    let mut fixture = TrustFixture::new();
+    std::mem::swap(&mut fixture.root.private, &mut fixture.signer.private);
+    fixture.sign(&statement(SIGNER), 3);
+    assert_eq!(fixture.rejection(), "300:0.NA/10.5555 did not sign this");
+    // A changed payload.
+    let mut fixture = TrustFixture::new();
+    let data = fixture.values.last_mut().unwrap().data.to_mut();
+    let middle = data.iter().position(|byte| *byte == b'.').unwrap() + 20;
+    data[middle] = if data[middle] == b'A' { b'B' } else { b'A' };
+    assert!(!fixture.verify().unwrap().is_trusted());
+    fixture.values.last_mut().unwrap().data = b"no signature".into();
+    assert_eq!(fixture.rejection(), "value 400 is no signature");
+}
+
+#[test]
+fn detects_chain_loop() {
+    let mut fixture = TrustFixture::new();
+    // The root is certified by the signer, which is certified by the root.
+    let subject = Reference::parse(ROOT);
+    let everything = [permission(CertificateScope::EVERYTHING, "")];
+    let data = sign_certificate(
+        &subject,
+        &fixture.root.public,
+        &everything,
+        &statement(SIGNER),
+        &*fixture.signer.private,
+    )
+    .unwrap();
+    fixture.known.insert(Handle::from("0.0/0.0"), vec![certificate(400, data)]);
+    assert_eq!(fixture.rejection(), "the chain of certificates comes back to 300:0.NA/10.5555");
+}
+
+#[test]
+fn attack_a4_algorithm_confusion() {
+    // `none`, and HMAC with the public key as its secret: algorithms that belong to no key.
+    let fixture = TrustFixture::new();
+    let signature = fixture.values.last().unwrap().data.to_vec();
+    let text = String::from_utf8(signature).unwrap();
+    let (_, rest) = text.split_once('.').unwrap();
+    let encode = |header: &str| BASE64URL_NOPAD.encode(header.as_bytes());
+    assert_eq!(encode(r#"{"alg":"RS256"}"#), text.split_once('.').unwrap().0);
+    for algorithm in ["none", "HS256", "DS256", "RS1", "ES256", "PS256"] {
+        let mut fixture = TrustFixture::new();
+        let header = encode(&format!(r#"{{"alg":"{algorithm}"}}"#));
+        fixture.values.last_mut().unwrap().data = format!("{header}.{rest}").into_bytes().into();
+        assert_eq!(fixture.rejection(), "300:0.NA/10.5555 did not sign this", "{algorithm}");
+    }
+    // SHA-1 needs a policy.
+    let mut fixture = TrustFixture::new();
+    fixture.values.last_mut().unwrap().data =
+        format!("{}.{rest}", encode(r#"{"alg":"RS160"}"#)).into_bytes().into();
+    assert_eq!(
+        fixture.rejection(),
+        "the signature of 300:0.NA/10.5555 cannot be checked: SHA-1 is not allowed"
+    );
+}
+
+#[test]
+fn budget_is_limited() {
+    let mut fixture = TrustFixture::new();
+    fixture.work = Work::new(5);
+    assert!(matches!(fixture.verify(), Err(TrustError::Exhausted(_))));
+}

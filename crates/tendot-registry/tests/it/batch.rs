@@ -1,0 +1,398 @@
+//! Batch registration: each line gets its own outcome, quotas hold, and concurrent changes count.
+
+use std::collections::BTreeSet;
+use std::sync::Barrier;
+use std::task::{Context, Waker};
+
+use tendot_proto::{Handle, Value};
+use tendot_registry::doi::{Draft, Line, LineOutcome, NameEnd, NewName, is_minted};
+use tendot_registry::party::{Policy, PrefixChange, RegistrantChange, TokenEnd};
+use tendot_registry::transfer::{NewTransfer, What};
+use tendot_registry::{Caller, Write};
+use tendot_store::{Edit, Store};
+use tendot_testing::{block_on, repetitions};
+
+use crate::fixtures::registry_fixture::*;
+use crate::fixtures::{CommitHook, check_invariants};
+use crate::support::{StoreKind, store_tests};
+
+store_tests!(memory, embedded => { mixed_lines, quotas, attack_d9_concurrent_quota, attack_p9_races });
+store_tests!(postgres => { mixed_lines, quotas, attack_d9_concurrent_quota });
+
+fn name(suffix: &str) -> String {
+    format!("{PREFIX_A1}/{suffix}")
+}
+
+fn lines(drafts: Vec<Draft>) -> Vec<Line> {
+    (1..).zip(drafts).map(|(number, draft)| batch_line(number, draft)).collect()
+}
+
+fn mint_request() -> Draft {
+    Draft { prefix: Some(PREFIX_A1.into()), url: Some("https://a/".into()), ..Draft::default() }
+}
+
+/// If the aux entry for all lines together is too large, each line is committed with its own.
+#[test]
+fn aux_entry_too_large_falls_back_to_single_lines() {
+    let fixture = FixtureSource::new(StoreKind::Embedded).fixture();
+    let lines = lines(["a", "b", "c"].map(|suffix| request(&name(suffix), "https://a/")).into());
+    let extra_edits = |outcomes: &[LineOutcome]| {
+        let Some(first) = outcomes.first() else { return Vec::new() };
+        // Too large for several lines, and for the second if it succeeds.
+        let is_small = outcomes.len() == 1 && (first.number != 2 || first.result.is_err());
+        let body = vec![b'x'; if is_small { 1 } else { 5 << 20 }].into();
+        let key: Box<[u8]> = format!("receipt/{}", first.number).into_bytes().into();
+        vec![Edit::RequireNote { key: key.clone(), body: None }, Edit::PutNote { key, body }]
+    };
+    let one = fixture.caller('1');
+    let outcomes = block_on(fixture.registry.deposit(&lines, &one, NOW, false, extra_edits)).unwrap();
+    assert_eq!(outcome_words(&outcomes), ["created 10.71000/a", "refused not-kept", "created 10.71000/c"]);
+    assert_eq!(outcomes[1].name.as_deref(), Some("10.71000/b"));
+    let notes = block_on(fixture.registry.store().notes(b"receipt/", None, 9)).unwrap();
+    assert_eq!(notes.len(), 3);
+}
+
+fn mixed_lines(kind: StoreKind) {
+    let fixture = FixtureSource::new(kind).fixture();
+    let one = fixture.caller('1');
+    fixture.register(&name("gone"), "https://a/", &one).unwrap();
+    fixture.retire(&name("gone"), &one).unwrap();
+    let reserved = |name: &str| request_from_json(&format!(r#"{{"name": "{name}", "state": "reserved"}}"#));
+    let registered =
+        |name: &str| request_from_json(&format!(r#"{{"name": "{name}", "state": "registered"}}"#));
+    let cases = [
+        (request(&name("a"), "https://a/"), "created 10.71000/a"),
+        (request(&name("A"), "https://b/"), "updated 10.71000/a"),
+        (request(&name("a"), "https://b/"), "unchanged 10.71000/a"),
+        (request(&name("b"), "javascript:x"), "refused bad-url"),
+        (Draft::default(), "refused missing"),
+        (request(&format!("{PREFIX_A2}/x"), "https://a/"), "refused not-yours"),
+        (request("10.5/x", "https://a/"), "refused no-such-prefix"),
+        (request(&name("GONE"), "https://a/"), "refused already-registered"),
+        (mint_request(), "created"),
+        (mint_request(), "created"),
+        (request(&name("transferred"), "https://b/"), "refused not-yours"),
+        (request("10.71000/", "https://a/"), "refused bad-name"),
+        (request("10.71000", "https://a/"), "refused bad-name"),
+        (request(&name("a\u{200b}"), "https://a/"), "refused bad-name"),
+        (reserved(&name("x")), "refused already-public"),
+        (reserved(&name("later")), "created 10.71000/later"),
+        (registered(&name("later")), "refused missing"),
+        (registered(&name("R")), "updated 10.71000/r"),
+        (request_from_json(r#"{"name": "10.71000/q", "prefix": "10.71001"}"#), "refused other-prefix"),
+        (request_from_json(r#"{"prefix": "10.71000/x"}"#), "refused bad-prefix"),
+        (request(&name("x"), "https://a/"), "unchanged 10.71000/x"),
+        (request(&format!("{PREFIX_A1_OTHER}/x"), "https://a/"), "created 10.71001/x"),
+        (request(&name("B"), "https://a/"), "created 10.71000/B"),
+    ];
+    let mut lines: Vec<Line> = Vec::new();
+    let mut expected = Vec::new();
+    for (number, (draft, words)) in (1..).zip(cases) {
+        // The same random bytes for both minted names.
+        let random = [7; 16];
+        lines.push(Line { random, ..batch_line(number, draft) });
+        expected.push(words);
+    }
+    lines.push(Line { number: 24, draft: Draft::from_json(b"{\"name\": 7}"), name: None, random: [0; 16] });
+    expected.push("refused malformed");
+    let before = fixture.log_len();
+    let extra_edits = |outcomes: &[LineOutcome]| {
+        vec![Edit::PutNote {
+            key: b"receipt"[..].into(),
+            body: outcome_words(outcomes).join("\n").into_bytes().into(),
+        }]
+    };
+    let dry = block_on(fixture.registry.deposit(&lines, &one, NOW, true, extra_edits)).unwrap();
+    assert_eq!(fixture.log_len(), before, "a dry run changes nothing");
+    assert_eq!(block_on(fixture.registry.store().note(b"receipt")).unwrap(), None);
+    let outcomes = block_on(fixture.registry.deposit(&lines, &one, NOW, false, extra_edits)).unwrap();
+    assert_eq!(outcome_words(&outcomes), outcome_words(&dry));
+    for ((outcome, words), expected) in outcomes.iter().zip(outcome_words(&outcomes)).zip(&expected) {
+        let is_expected =
+            if *expected == "created" { words.starts_with("created ") } else { words == *expected };
+        assert!(is_expected, "line {}: {words}, not {expected}", outcome.number);
+    }
+    assert_eq!(outcomes.len(), expected.len());
+    assert!(outcomes.iter().zip(1..).all(|(outcome, number)| outcome.number == number));
+    let made: BTreeSet<_> = [8, 9].map(|at: usize| outcomes[at].name.clone().unwrap()).into();
+    assert!(
+        made.len() == 2 && made.iter().all(|name| is_minted(name.split_once('/').unwrap().1)),
+        "{made:?}"
+    );
+    let receipt = block_on(fixture.registry.store().note(b"receipt")).unwrap().unwrap();
+    assert_eq!(String::from_utf8(receipt.into()).unwrap(), outcome_words(&outcomes).join("\n"));
+    // One log entry per name, in the order of the lines.
+    let log = block_on(fixture.registry.store().changes(before as u64, 100)).unwrap();
+    let logged: Vec<_> = log.iter().map(|line| line.name.to_string()).collect();
+    let mut names: Vec<String> = Vec::new();
+    for outcome in outcomes.iter().filter(|outcome| outcome.result.is_ok()) {
+        let name = outcome.name.as_deref().unwrap().to_owned();
+        if name != "10.71000/x" && !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    assert_eq!(logged, names);
+    assert!(log.iter().all(|line| *line.by == *format!("registrant:{}", fixture.id("A1"))));
+    check_invariants(&fixture.registry);
+    // The same batch again: minted names are new, all other lines are unchanged.
+    let again = outcome_words(&fixture.batch(&lines, &one));
+    let unchanged = again.iter().filter(|words| words.starts_with("unchanged")).count();
+    // The first line changes what the second changes back.
+    assert_eq!(
+        (unchanged, again[0].as_str(), again[1].as_str()),
+        (6, "updated 10.71000/a", "updated 10.71000/a")
+    );
+}
+
+fn quotas(kind: StoreKind) {
+    let fixture = FixtureSource::new(kind).fixture();
+    let one = fixture.caller('1');
+    let set = |quota| {
+        let policy = Some(Policy { quota: Some(quota), ..Policy::default() });
+        fixture.execute_as_operator(&PrefixChange { prefix: PREFIX_A1_OTHER.into(), policy, expect: None });
+    };
+    let name = |suffix: &str| format!("{PREFIX_A1_OTHER}/{suffix}");
+    set(3);
+    let batch = |suffixes: &[&str]| {
+        let drafts = suffixes.iter().map(|suffix| request(&name(suffix), "https://a/")).collect();
+        let words = outcome_words(&fixture.batch(&lines(drafts), &one));
+        words
+            .iter()
+            .map(|words| words.split(' ').next_back().unwrap().replace("10.71001/", ""))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(batch(&["a", "A", "b", "c", "d", "a", "e"]), ["a", "a", "b", "c", "quota", "a", "quota"]);
+    let put = |suffix: &str| outcome_letter(&fixture.register(&name(suffix), "https://a/", &one));
+    assert_eq!((put("d"), put("a")), ('f', 'c'));
+    // The quota of another prefix is not affected.
+    assert_eq!(outcome_letter(&fixture.register(&format!("{PREFIX_A1}/d"), "https://a/", &one)), '+');
+    // Retiring a name frees its place, by the registry API and by the Handle protocol.
+    fixture.retire(&name("a"), &one).unwrap();
+    assert_eq!((put("d"), put("e")), ('+', 'f'));
+    let write = |write: Write<'_>| outcome_letter(&fixture.write(&write, &key_caller("300:10.9/key")));
+    let create = |name: &str| {
+        let values = vec![Value::new(1, "URL", "https://a/"), admin_value(100, "300:10.9/key")];
+        let (name, mint) = (Handle::from(name), None);
+        write(Write::Create { name, values, overwrite: false, mint, force: false })
+    };
+    let delete = |name: &str| write(Write::Delete { name: Handle::from(name), for_ever: false });
+    assert_eq!(create(&name("n")), 'f');
+    assert_eq!((delete(&name("b")), create(&name("n")), create(&name("m")), put("m")), ('+', '+', 'f', 'f'));
+    set(5);
+    assert_eq!(batch(&["o", "p", "q"]), ["o", "p", "quota"]);
+    set(1);
+    assert_eq!(batch(&["q", "o"]), ["quota", "o"]);
+    check_invariants(&fixture.registry);
+}
+
+/// Concurrent registrations neither exceed the quota nor leave any of it unused.
+fn attack_d9_concurrent_quota(kind: StoreKind) {
+    const THREADS: u64 = 8;
+    let fixture = FixtureSource::new(kind).fixture();
+    let rounds = repetitions("TENDOT_TEST_QUOTA_ROUNDS", 10, 60);
+    let (one, registry) = (&fixture.caller('1'), &fixture.registry);
+    for round in 1..=rounds {
+        // One more name than in the last round; every other round is long after the last count, so that names are counted while
+        // they are registered.
+        let at = NOW + round / 2 * 60_000;
+        let policy = Some(Policy { quota: Some(round), ..Policy::default() });
+        fixture.execute_as_operator(&PrefixChange { prefix: PREFIX_A1_OTHER.into(), policy, expect: None });
+        let start = &Barrier::new(usize::try_from(THREADS).unwrap());
+        let outcomes: Vec<char> = std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..THREADS)
+                .map(|thread| {
+                    scope.spawn(move || {
+                        let draft = request(&format!("{PREFIX_A1_OTHER}/{round}-{thread}"), "https://a/");
+                        start.wait();
+                        if thread.is_multiple_of(2) {
+                            let lines = lines(vec![draft]);
+                            let batch = registry.deposit(&lines, one, at, false, |_| Vec::new());
+                            return outcome_letter(&block_on(batch).unwrap().remove(0).result);
+                        }
+                        let new = NewName { draft, random: [0; 16] };
+                        outcome_letter(&block_on(registry.carry_out(&new, one, at, &mut budget())))
+                    })
+                })
+                .collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+        });
+        let count = |letter| outcomes.iter().filter(|outcome| **outcome == letter).count();
+        assert_eq!((count('+'), count('f')), (1, 7), "{round}: {outcomes:?}");
+        let counted =
+            block_on(registry.store().count_under(PREFIX_A1_OTHER.as_bytes(), None, 1_000)).unwrap();
+        assert_eq!(counted.live, round);
+    }
+}
+
+/// Concurrent registrations wait for one count of the names, and count again if that one was cancelled.
+#[test]
+fn one_count_serves_all_waiters() {
+    let (fixture, store) = FixtureSource::new(StoreKind::Memory).hooked_fixture();
+    let (one, registry) = (&fixture.caller('1'), &fixture.registry);
+    let policy = Some(Policy { quota: Some(4), ..Policy::default() });
+    fixture.execute_as_operator(&PrefixChange { prefix: PREFIX_A1_OTHER.into(), policy, expect: None });
+    let before = store.count_calls();
+    let register = |number: usize| async move {
+        let draft = request(&format!("{PREFIX_A1_OTHER}/{number}"), "https://a/");
+        let new = NewName { draft, random: [0; 16] };
+        outcome_letter(&registry.carry_out(&new, one, NOW + 60_000, &mut budget()).await)
+    };
+    let mut waiting: Vec<_> = (0..8).map(|number| Box::pin(register(number))).collect();
+    let mut context = Context::from_waker(Waker::noop());
+    for future in &mut waiting {
+        assert!(future.as_mut().poll(&mut context).is_pending());
+    }
+    assert_eq!(store.count_calls() - before, 1);
+    drop(waiting.remove(0));
+    for future in &mut waiting {
+        assert!(future.as_mut().poll(&mut context).is_pending());
+    }
+    assert_eq!(store.count_calls() - before, 2, "the next waiter counts");
+    let outcomes: String = waiting.into_iter().map(block_on).collect();
+    assert_eq!((&*outcomes, store.count_calls() - before), ("++++fff", 2));
+}
+
+/// Makes the hook for a fixture.
+type HookFactory<'f> = &'f dyn Fn(&RegistryFixture) -> CommitHook;
+
+fn forced(what: What, to: Box<str>) -> NewTransfer {
+    NewTransfer { what, to, force: true, random: [9; 16] }
+}
+
+/// A permission that is revoked before the commit of a batch is not used, and each line gets its own outcome.
+fn attack_p9_races(kind: StoreKind) {
+    let source = FixtureSource::new(kind);
+    let refused = |code: &str| [&*format!("refused {code}"); 3].map(str::to_owned);
+    let all = ["created 10.71000/new", "updated 10.71000/x", "created 10.71000/p"].map(str::to_owned);
+    let attempt = |letter: char, hook: HookFactory<'_>, expected: [String; 3]| {
+        let (fixture, store) = source.hooked_fixture();
+        let caller = fixture.caller(letter);
+        let before = fixture.log_len();
+        store.before_commit(hook(&fixture));
+        let drafts = ["new", "x", "p"].map(|suffix| request(&name(suffix), "https://c/"));
+        let outcomes = fixture.batch(&lines(drafts.into()), &caller);
+        assert!(store.has_run_all_hooks());
+        assert_eq!(outcome_words(&outcomes), expected, "{letter}");
+        let author = match letter {
+            'k' => "300:10.9/key".to_owned(),
+            'A' => "agency:alpha".to_owned(),
+            _ => format!("registrant:{}", fixture.id("A1")),
+        };
+        let log = block_on(fixture.registry.store().changes(before as u64, 1_000)).unwrap();
+        let written = log.iter().filter(|line| *line.by == *author).count();
+        let done = expected.iter().filter(|words| !words.starts_with("refused")).count();
+        assert_eq!(written, done, "{letter}: {log:?}");
+        check_invariants(&fixture.registry);
+    };
+    attempt('1', &|_| Box::new(|_| {}), all.clone());
+    attempt(
+        '1',
+        &|fixture| {
+            let id = fixture.token_id('1');
+            Box::new(move |store| store.execute(&TokenEnd { id }))
+        },
+        refused("bad-token"),
+    );
+    attempt(
+        '1',
+        &|fixture| {
+            let id = fixture.token_id('2');
+            Box::new(move |store| store.execute(&TokenEnd { id }))
+        },
+        all.clone(),
+    );
+    attempt(
+        '1',
+        &|fixture| {
+            let to = fixture.id("B1");
+            Box::new(move |store| store.execute(&forced(What::Prefix(PREFIX_A1.into()), to)))
+        },
+        refused("not-yours"),
+    );
+    // The agency of the former holder neither.
+    attempt(
+        'A',
+        &|fixture| {
+            let to = fixture.id("B1");
+            Box::new(move |store| store.execute(&forced(What::Prefix(PREFIX_A1.into()), to)))
+        },
+        refused("not-yours"),
+    );
+    let without_x = ["created 10.71000/new", "refused not-yours", "created 10.71000/p"].map(str::to_owned);
+    attempt(
+        '1',
+        &|fixture| {
+            let to = fixture.id("A2");
+            Box::new(move |store| store.execute(&forced(What::Names(vec!["10.71000/x".into()]), to)))
+        },
+        without_x,
+    );
+    attempt('k', &|_| Box::new(|_| {}), all.clone());
+    attempt(
+        'k',
+        &|fixture| {
+            let (id, admins) = (fixture.id("A1"), Some(vec!["300:10.9/new".into()]));
+            Box::new(move |store| store.execute(&RegistrantChange { id, admins, ..Default::default() }))
+        },
+        refused("not-yours"),
+    );
+    attempt(
+        'A',
+        &|_| Box::new(move |store| store.execute(&forced(What::Agency("alpha".into()), "beta".into()))),
+        refused("bad-token"),
+    );
+    attempt(
+        '1',
+        &|_| Box::new(move |store| store.execute(&forced(What::Agency("alpha".into()), "beta".into()))),
+        all.clone(),
+    );
+    let policy = |policy: Policy| {
+        move |_: &RegistryFixture| -> CommitHook {
+            let policy = Some(policy.clone());
+            Box::new(move |store| {
+                store.execute(&PrefixChange { prefix: PREFIX_A1.into(), policy, expect: None });
+            })
+        }
+    };
+    // Existing names need not match the pattern.
+    let pattern = Policy { pattern: Some("n.*".into()), ..Policy::default() };
+    let fits = ["created 10.71000/new", "updated 10.71000/x", "refused pattern"].map(str::to_owned);
+    attempt('1', &policy(pattern), fits);
+    attempt('1', &policy(Policy { hosts: vec!["example.org".into()], ..Policy::default() }), refused("host"));
+    let quota = Policy { quota: Some(4), ..Policy::default() };
+    let fits = ["created 10.71000/new", "updated 10.71000/x", "refused quota"].map(str::to_owned);
+    attempt('1', &policy(quota), fits);
+    let other = ["updated 10.71000/NEW", "updated 10.71000/x", "created 10.71000/p"].map(str::to_owned);
+    attempt(
+        '1',
+        &|_| {
+            Box::new(|store| {
+                let draft = request("10.71000/NEW", "https://a/");
+                store.execute(&NewName { draft, random: [0; 16] });
+            })
+        },
+        other,
+    );
+    let retired =
+        ["created 10.71000/new", "refused already-registered", "created 10.71000/p"].map(str::to_owned);
+    attempt(
+        '1',
+        &|_| {
+            Box::new(|store| {
+                store.execute(&NameEnd { name: "10.71000/X".into(), expect: None });
+            })
+        },
+        retired,
+    );
+    attempt(
+        '1',
+        &|_| {
+            Box::new(|store| {
+                let unhome = Write::Unhome { prefix: Handle::from("0.NA/10.71000") };
+                let registry = store.registry();
+                block_on(registry.write(&unhome, &Caller::Operator, write_time(), &mut budget())).unwrap();
+            })
+        },
+        refused("not-kept-here"),
+    );
+}

@@ -1,0 +1,184 @@
+//! A process is killed in the middle of batches and transfers: each change is stored completely or not at all.
+
+#![allow(clippy::print_stdout, reason = "the child process reports what it has done")]
+
+use std::collections::BTreeSet;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use tendot_registry::party::{NewAgency, NewPrefix, NewRegistrant, Policy};
+use tendot_registry::transfer::{NewTransfer, TransferState, What};
+use tendot_registry::{Caller, Registry, Settings};
+use tendot_store::{AnyStore, Edit, Embedded, Store};
+use tendot_testing::{block_on, ram_dir, repetitions};
+
+use crate::fixtures::check_invariants;
+use crate::fixtures::registry_fixture::*;
+use crate::support::copy_dir;
+
+/// Set in the child process: the directory of its store.
+const CHILD_DIR_ENV: &str = "TENDOT_TEST_CRASH_DIR";
+
+/// Kills in an ordinary run.
+const DEFAULT_KILLS: u64 = 10;
+
+/// Lines of a batch, and names of a transfer.
+const BATCH_LINES: u64 = 40;
+
+/// Not a test by itself: the child process, which writes until it is killed and reports each change after its commit.
+#[test]
+fn writer_process() {
+    let Ok(directory) = std::env::var(CHILD_DIR_ENV) else { return };
+    let fixture = RegistryFixture::in_memory().with_store(Embedded::open(Path::new(&directory)).unwrap());
+    let one = fixture.caller('1');
+    report("opened");
+    for round in 0_u64.. {
+        let name = |number| format!("{PREFIX_A1}/{round}-{number}");
+        let lines: Vec<_> =
+            (0..BATCH_LINES).map(|number| batch_line(number, request(&name(number), "https://a/"))).collect();
+        let extra_edits = |outcomes: &[_]| {
+            let body = outcome_words(outcomes).join("\n").into_bytes().into();
+            vec![Edit::PutNote { key: format!("receipt/{round}").into_bytes().into(), body }]
+        };
+        block_on(fixture.registry.deposit(&lines, &one, NOW, false, extra_edits)).unwrap();
+        report(&format!("batch {round}"));
+        let names = (0..BATCH_LINES).map(|number| name(number).into()).collect();
+        transfer(&fixture.registry, What::Names(names), fixture.id("A2"), round, 1);
+        report(&format!("names {round}"));
+        let to = fixture.id(if round.is_multiple_of(2) { "B1" } else { "A1" });
+        transfer(&fixture.registry, What::Prefix(PREFIX_A1_OTHER.into()), to, round, 2);
+        report(&format!("prefix {round}"));
+        let code = agency_code(round);
+        let new = format!(r#"{{"code": "{code}", "name": "An agency"}}"#);
+        fixture.execute_as_operator(&serde_json::from_str::<NewAgency>(&new).unwrap());
+        for number in 0..3 {
+            let agency = Some(code.as_str().into());
+            let (name, contact, admins) = ("R".into(), None, Vec::new());
+            let random = fixture.random_bytes();
+            let made = fixture.execute_as_operator(&NewRegistrant { agency, name, contact, admins, random });
+            let prefix = Some(format!("10.{}", 100_000 + round * 10 + number).into());
+            let policy = Policy::default();
+            fixture.execute_as_operator(&NewPrefix { registrant: made.done.id, prefix, test: false, policy });
+        }
+        transfer(&fixture.registry, What::Agency(code.as_str().into()), "beta".into(), round, 3);
+        report(&format!("agency {round}"));
+    }
+}
+
+fn agency_code(round: u64) -> String {
+    format!("round{round}")
+}
+
+fn transfer(registry: &Registry, what: What, to: Box<str>, round: u64, kind: u8) {
+    let mut random = [kind; 16];
+    random[..8].copy_from_slice(&round.to_le_bytes());
+    let transfer = NewTransfer { what, to, force: true, random };
+    let outcome = block_on(registry.carry_out(&transfer, &Caller::Operator, NOW, &mut budget()));
+    assert!(outcome.is_ok(), "{:?}", outcome.err());
+}
+
+/// Reports in a line of its own, with an end mark to recognize one that was cut off.
+fn report(change: &str) {
+    let mut out = std::io::stdout().lock();
+    let _ = writeln!(out, "\n{change} .");
+    let _ = out.flush();
+}
+
+#[test]
+fn commits_are_atomic() {
+    let kills = repetitions("TENDOT_TEST_KILLS", DEFAULT_KILLS, 100);
+    // A killed process loses nothing that it has written to a file, so nothing has to reach a disk.
+    let original = ram_dir();
+    drop(RegistryFixture::new(Embedded::open(original.path()).unwrap()));
+    let (mut kinds, mut unreported) = (BTreeSet::new(), 0);
+    for kill in 0..kills {
+        let directory = ram_dir();
+        copy_dir(original.path(), directory.path());
+        // Spread over the first rounds of the process.
+        let reported = run_and_kill(directory.path(), Duration::from_micros(kill * 7_919 % 150_000));
+        unreported += check(directory.path(), &reported);
+        kinds.extend(reported.iter().filter_map(|change| change.split(' ').next().map(str::to_owned)));
+    }
+    println!("{unreported} changes were stored but not reported");
+    assert_eq!(kinds.len(), 4, "each kind of change was committed before some kill: {kinds:?}");
+}
+
+/// Changes that a process reported before it was killed.
+fn run_and_kill(directory: &Path, delay: Duration) -> BTreeSet<String> {
+    let mut writer = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "crash_consistency::writer_process", "--nocapture"])
+        .env(CHILD_DIR_ENV, directory)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let out = BufReader::new(writer.stdout.take().unwrap());
+    let mut lines = out.lines().map_while(Result::ok);
+    assert!(lines.any(|line| line == "opened ."));
+    // The kill has to come at any moment, also between two lines of output.
+    std::thread::sleep(delay);
+    writer.kill().unwrap();
+    writer.wait().unwrap();
+    lines.filter_map(|line| line.strip_suffix(" .").map(str::to_owned)).collect()
+}
+
+/// Checks that all reported changes are complete; returns the number of complete changes that were not reported.
+fn check(directory: &Path, reported: &BTreeSet<String>) -> usize {
+    let registry = Registry::new(Embedded::open(directory).unwrap(), Settings::default());
+    check_invariants(&registry);
+    let operator = &Caller::Operator;
+    let mut budget_left = budget();
+    let (transfers, _) = block_on(registry.transfers(None, 1_000, operator, NOW, &mut budget_left)).unwrap();
+    let is_done = |what: &dyn Fn(&What) -> bool| {
+        transfers.iter().any(|item| what(&item.transfer.what) && item.transfer.state == TransferState::Done)
+    };
+    let (a2, mut unreported) = (RegistryFixture::in_memory().id("A2"), 0);
+    let mut compare = |change: String, is_stored: bool| {
+        assert!(is_stored || !reported.contains(&change), "{change} was reported");
+        unreported += usize::from(is_stored && !reported.contains(&change));
+    };
+    let last =
+        reported.iter().filter_map(|change| change.split_once(' ')?.1.parse::<u64>().ok()).max().unwrap_or(0);
+    for round in 0..=last + 1 {
+        let names: Vec<_> = (0..BATCH_LINES).map(|number| format!("{PREFIX_A1}/{round}-{number}")).collect();
+        let found: Vec<_> = names
+            .iter()
+            .filter_map(|name| block_on(registry.registered(name, operator, NOW, &mut budget())).ok())
+            .collect();
+        let receipt = block_on(registry.store().note(format!("receipt/{round}").as_bytes())).unwrap();
+        assert_eq!(found.len(), if receipt.is_some() { names.len() } else { 0 }, "batch {round}");
+        if let Some(receipt) = &receipt {
+            let expected = names.iter().map(|name| format!("created {name}")).collect::<Vec<_>>().join("\n");
+            assert_eq!(String::from_utf8_lossy(receipt), expected);
+        }
+        compare(format!("batch {round}"), receipt.is_some());
+        let transferred = found.iter().filter(|name| name.registrant == a2).count();
+        let is_transferred = is_done(
+            // A list has the first names of a transfer.
+            &|what| matches!(what, What::Names(first) if first.iter().zip(&names).all(|(listed, name)| **listed == **name)),
+        );
+        assert_eq!(transferred, if is_transferred { names.len() } else { 0 }, "names {round}");
+        compare(format!("names {round}"), is_transferred);
+        let code = agency_code(round);
+        let found = block_on(registry.agency(&code, &mut budget()));
+        let is_closed = found.is_ok_and(|agency| agency.it.ended.is_some());
+        assert_eq!(is_closed, is_done(&|what| matches!(what, What::Agency(closed) if **closed == *code)));
+        for number in 0..3 {
+            let prefix = format!("10.{}", 100_000 + round * 10 + number);
+            if let Ok(prefix) = block_on(registry.prefix(&prefix, &mut budget())) {
+                assert_eq!(&*prefix.it.agency, if is_closed { "beta" } else { &*code });
+            }
+        }
+        compare(format!("agency {round}"), is_closed);
+    }
+    let moves = transfers.iter().filter(|held| matches!(held.transfer.what, What::Prefix(_))).count();
+    let agency = block_on(registry.prefix(PREFIX_A1_OTHER, &mut budget())).unwrap().it.agency;
+    assert_eq!(&*agency, if moves.is_multiple_of(2) { "alpha" } else { "beta" });
+    let moves_reported = reported.iter().filter(|change| change.starts_with("prefix")).count();
+    assert!(moves >= moves_reported);
+    let AnyStore::Embedded(store) = registry.store() else { panic!("another store") };
+    assert_eq!(store.verify(|_| {}).unwrap().damage, [""; 0]);
+    unreported + moves - moves_reported
+}

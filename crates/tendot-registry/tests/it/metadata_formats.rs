@@ -1,0 +1,92 @@
+//! Metadata in every format, compared with files; pybtex, bibtexparser and rispy can read those of their formats.
+
+use std::path::Path;
+
+use tendot_registry::metadata::{Facts, Format, Kernel, System};
+
+const FACTS: Facts<'_> =
+    Facts { name: "10.70000/A{b}%_<c>", agency: "TEST", issue_date: "2026-11-16", issue_number: 2 };
+const URL: &str = "https://example.org/a_b?c=%7Bd%7D&e#f";
+
+#[test]
+fn all_formats() {
+    for document in ["article", "party", "place"] {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/metadata");
+        let input = std::fs::read(folder.join(format!("{document}.json"))).unwrap();
+        let kernel = Kernel::from_json(&input).unwrap_or_else(|faults| panic!("{document}: {faults:?}"));
+        let as_json: serde_json::Value = serde_json::from_slice(&input).unwrap();
+        assert_eq!(serde_json::from_str::<serde_json::Value>(&kernel.to_json()).unwrap(), as_json);
+        for format in Format::ALL {
+            let written = format.write(&kernel, &FACTS, Some(URL));
+            let (ending, is_json) = match format {
+                Format::KernelJson => ("kernel.json", true),
+                Format::KernelXml => ("xml", false),
+                Format::SystemJson => ("system.json", true),
+                Format::CslJson => ("csl.json", true),
+                Format::BibTeX => ("bib", false),
+                Format::Ris => ("ris", false),
+                Format::SchemaOrg => ("schemaorg.json", true),
+                Format::DataCiteJson => ("datacite.json", true),
+            };
+            let pretty = || {
+                let value: serde_json::Value = serde_json::from_str(&written).unwrap();
+                serde_json::to_string_pretty(&value).unwrap() + "\n"
+            };
+            let written = if is_json { pretty() } else { written.clone() };
+            let file = folder.join(format!("{document}.{ending}"));
+            if std::env::var_os("TENDOT_TEST_UPDATE_SNAPSHOTS").is_some() {
+                std::fs::write(&file, &written).unwrap();
+            }
+            let expected = std::fs::read_to_string(&file).unwrap_or_default();
+            assert_eq!(written, expected, "{}", file.display());
+        }
+        let xml = Format::KernelXml.write(&kernel, &FACTS, None);
+        assert_eq!(Kernel::from_xml_of(&xml, FACTS.name), Ok(kernel));
+    }
+}
+
+#[test]
+fn system_metadata_round_trip() {
+    let text = r#"{"doiName":"10.70000/1","referentType":"CreativeWork","referentSubType":"Film",
+        "referentName":[{"value":"Nosferatu","type":"Title"}],
+        "relatedIdentifiers":[{"identifier":{"nonUriValue":"10.70000/2","type":"DOI"},"relatedRole":"Clip"}],
+        "basicMetadata":{"principalAgent":[{"name":{"value":"Murnau, F. W.","type":"Name"},"role":"Director"}],
+            "creationDate":{"date":"1922"}}}"#;
+    let kernel = Kernel::from_json(text.as_bytes()).unwrap();
+    assert_eq!(kernel, System::from_json(text.as_bytes()).unwrap().into());
+    let stored = concat!(
+        r#"{"primaryReferentType":"Creation","referentCreation":{"name":[{"value":"Nosferatu","type":"Title"}],"#,
+        r#""structuralType":"Restricted","mode":["Restricted"],"character":["Restricted"],"type":["Film"],"#,
+        r#""principalAgent":[{"name":{"value":"Murnau, F. W.","type":"Name"},"role":"Director"}],"#,
+        r#""linkedCreation":[{"identifier":[{"nonUriValue":"10.70000/2","type":"DOI"}],"linkedCreationRole":"Clip"}],"#,
+        r#""creationDate":{"date":"1922"}}}"#
+    );
+    assert_eq!(kernel.to_json(), stored);
+    let check = |from: &str, to: &str, expected: &str| {
+        let faults = Kernel::from_json_of(text.replacen(from, to, 1).as_bytes(), "10.70000/1").unwrap_err();
+        assert_eq!(faults[0].to_string(), expected);
+        assert_eq!(faults.len(), 1);
+    };
+    check("CreativeWork", "Event", "/referentType: `Event` is not allowed here");
+    check("10.70000/1", "10.70000/3", "/doiName: this is about `10.70000/3`, not about `10.70000/1`");
+    check("\"principalAgent\"", "\"x\":[],\"principalAgent\"", "/basicMetadata/x: there is no `x` here");
+    check(
+        ",\"relatedRole\":\"Clip\"",
+        "",
+        "/relatedIdentifiers/0/referentRole: `referentRole` or `relatedRole` has to be there",
+    );
+    check("\"doiName\"", "\"mode\":[],\"doiName\"", "/mode: there is no `mode` here");
+}
+
+#[test]
+fn media_types() {
+    for format in Format::ALL {
+        for media_type in format.media_types() {
+            assert_eq!(Format::of_media_type(media_type), Some(format));
+            assert_eq!(Format::of_media_type(&format!("{} ; q=1", media_type.to_uppercase())), Some(format));
+        }
+    }
+    for other in ["", "*/*", "application/*", "application/json+x", "text/html", "application/jsonx"] {
+        assert_eq!(Format::of_media_type(other), None, "{other}");
+    }
+}

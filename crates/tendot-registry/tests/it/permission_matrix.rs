@@ -1,0 +1,355 @@
+//! Permission matrix: every operation by every kind of caller, over all stores.
+
+use tendot_proto::{Handle, Value};
+use tendot_registry::doi::{Draft, NameState, NewName};
+use tendot_registry::party::{
+    AgencyChange, NewAgency, NewPrefix, NewRegistrant, Policy, PrefixChange, RegistrantChange, Role, Scope,
+    TokenEnd,
+};
+use tendot_registry::transfer::{TransferDecision, What};
+use tendot_registry::{Caller, Query, Refusal, Write};
+use tendot_testing::block_on;
+
+use crate::fixtures::registry_fixture::*;
+use crate::support::{StoreKind, store_tests};
+
+store_tests!(memory, embedded, postgres => { matrix });
+
+/// A line per operation, a column per caller, see [`RegistryFixture::caller`]: `+` done, `?` unauthenticated, `-` forbidden, `0` not
+/// found, `c` conflict, `!` invalid. For reads by the Handle protocol, a token has to be valid when it is presented.
+const TABLE: &str = "
+                          nOoAB123rdtmRDTMpPxvekws
+agency create             ?++---------------???---
+agency rename             ?+++-----------+--???---
+agency other range        ?++---------------???---
+agency read               ++++++++++++++++++++++++
+registrant create         ?+++-----------+--???---
+registrant create here    ?!!++!!!---!---+!-???!!!
+registrant contact        0+++0+00++++++++++???+00
+registrant rename         ?+++-+-----+---+--???+--
+registrant admins         ?+++-+------------???+--
+prefix by name            ?+++-----------+--???---
+prefix next               ?+++-----------+--???---
+prefix out of range       ?++---------------???---
+prefix taken              ?ccc-----------c--???---
+prefix derived            ?++---------------???---
+prefix policy             ?+++-----------+--???---
+token of operator         ?++---------------???---
+token of agency           ?+++--------------???---
+token of registrant       ?+++-+------------???+--
+token for reading         ?+++-+------------???+--
+tokens listed             ?+++0+00---+---+--???+00
+token revoke              ?+++0+00---+---+--???+00
+name create               ?+++-+---+---+----???+--
+name create taken         ?ccc-c---c---c----???c--
+name create reserved      ?ccc-c---c---c----???c--
+name mint                 ?+++-+---+---+----???+--
+name reserve              ?+++-+---+---+----???+--
+name update               ?+++-+---+---+----???+--
+name update reserved      ?+++0+00-+---+--00???+00
+name update transferred   ?+++--+------+----???---
+name update no such       ?0000000-0---0--00???000
+name retire               ?+++-+---+---+----???+--
+name retire reserved      ?+++0+00-+---+--00???+00
+name retire transferred   ?+++--+------+----???---
+name read                 ++++++++++++++++++???+++
+name read hidden          0+++0+00++++++++00???+00
+name read reserved        0+++0+00++++++++00???+00
+names listed reserved     0+++0+00++++++++00???+00
+batch create              ?+++-+---+---+----???+--
+batch update              ?+++-+---+---+----???+--
+batch reserved            ?+++-+---+---+----???+--
+batch transferred         ?+++--+------+----???---
+transfer name             ?+++-+----+---+---???+--
+transfer name reserved    ?+++!+!!--+---+---???+!!
+transfer name of A2       ?+++--+-------+---???---
+transfer prefix           ?+++-+----+---+---???+--
+transfer agency           ?+++----------+---???---
+force transfer name       ?++---------------???---
+force transfer agency     ?++---------------???---
+accept name               ?+++-+0---+---+---???+00
+decline name              ?+++++0+--+---+---???+00
+read transfer             ?+++++0+++++++++++???+00
+accept prefix             ?+++-+0---+---+---???+00
+accept agency             ?+++-000--0---+-0-???000
+handle create             ?+++-+---+---+----???+--
+handle create reserved    ?ccc-c---c---c----???c--
+handle overwrite          ?+++-+---+---+----???+--
+handle modify             ?+++-+---+---+----???+--
+handle modify reserved    000000000000000000000000
+handle modify transferred ?+++--+------+----???---
+handle delete             ?+++-+---+---+----???+--
+handle delete reserved    ?00000000000000000???000
+handle delete no such     ?00000000000000000???000
+handle delete prefix      ?cc---------------???---
+handle derived prefix     000000000000000000000000
+handle home               ?++---------------???---
+handle home registry      !!!!!!!!!!!!!!!!!!!!!!!!
+handle list               ?+++-+--++++++++--+??+--
+handle read hidden        ?+++-+--++++++++--+??+--
+history of reserved       0+++0+00++++++++00???+00
+changes of reserved       0+++0+00++++++++00???+00
+";
+
+/// Runs an operation of the table.
+fn run_operation(fixture: &RegistryFixture, operation: &str, caller: &Caller) -> Result<(), Refusal> {
+    let (registry, budget) = (&fixture.registry, &mut budget());
+    let name = |suffix: &str| format!("{PREFIX_A1}/{suffix}");
+    let names = |suffix: &str| What::Names(vec![name(suffix).into()]);
+    let random = fixture.random_bytes();
+    let a1 = || fixture.id("A1");
+    match operation {
+        "agency create" => {
+            let new = br#"{"code": "delta", "name": "Delta"}"#;
+            fixture.execute_as(&serde_json::from_slice::<NewAgency>(new).unwrap(), caller).map(drop)
+        }
+        "agency rename" => {
+            let name = Some("Other".into());
+            fixture
+                .execute_as(&AgencyChange { code: "alpha".into(), name, ..Default::default() }, caller)
+                .map(drop)
+        }
+        "agency other range" => {
+            let range = r#"{"range": {"first": "10.1", "last": "10.99999"}}"#;
+            let change = AgencyChange { code: "alpha".into(), ..serde_json::from_str(range).unwrap() };
+            fixture.execute_as(&change, caller).map(drop)
+        }
+        "agency read" => block_on(registry.agency("alpha", budget)).map(drop),
+        "registrant create" | "registrant create here" => {
+            let agency = (operation == "registrant create").then(|| "alpha".into());
+            let (name, admins) = ("New".into(), vec!["300:10.9/new".into()]);
+            let new = NewRegistrant { agency, name, contact: None, admins, random };
+            fixture.execute_as(&new, caller).map(drop)
+        }
+        "registrant contact" => {
+            let held = block_on(registry.registrant(&fixture.id("A1"), caller, NOW, budget))?;
+            held.it.contact.map(drop).ok_or_else(not_visible)
+        }
+        "registrant rename" => {
+            let name = Some("Other".into());
+            fixture.execute_as(&RegistrantChange { id: a1(), name, ..Default::default() }, caller).map(drop)
+        }
+        "registrant admins" => {
+            let admins = Some(vec!["300:10.9/evil".into()]);
+            fixture.execute_as(&RegistrantChange { id: a1(), admins, ..Default::default() }, caller).map(drop)
+        }
+        "prefix by name" | "prefix next" | "prefix out of range" | "prefix taken" | "prefix derived" => {
+            let prefix = match operation {
+                "prefix by name" => Some("10.71500"),
+                "prefix out of range" => Some("10.5555"),
+                "prefix taken" => Some(PREFIX_A2),
+                "prefix derived" => Some("10.71002.1"),
+                _ => None,
+            };
+            let (prefix, policy) = (prefix.map(Into::into), Policy::default());
+            fixture.execute_as(&NewPrefix { registrant: a1(), prefix, test: false, policy }, caller).map(drop)
+        }
+        "prefix policy" => {
+            let policy = Some(Policy { quota: Some(7), ..Policy::default() });
+            fixture
+                .execute_as(&PrefixChange { prefix: PREFIX_A1.into(), policy, expect: None }, caller)
+                .map(drop)
+        }
+        "token of operator" => {
+            fixture.execute_as(&fixture.new_token(Role::Operator, None, None, vec![], None), caller).map(drop)
+        }
+        "token of agency" => {
+            let token = fixture.new_token(Role::Agency, Some("alpha".into()), None, vec![], None);
+            fixture.execute_as(&token, caller).map(drop)
+        }
+        "token of registrant" | "token for reading" => {
+            let scopes = (operation == "token for reading").then(|| vec![Scope::Read]);
+            let token = fixture.new_token(Role::Registrant, Some(a1()), scopes, vec![], None);
+            fixture.execute_as(&token, caller).map(drop)
+        }
+        "tokens listed" => {
+            let (tokens, _) = block_on(registry.tokens(None, 100, caller, NOW, budget))?;
+            let a1 = Some(a1());
+            let has_own = tokens.iter().any(|held| held.it.subject == a1);
+            has_own.then_some(()).ok_or_else(not_visible)
+        }
+        "token revoke" => {
+            let id = fixture.token_id('d');
+            fixture.execute_as(&TokenEnd { id }, caller).map(drop)
+        }
+        "name create" => fixture.register(&name("new"), "https://a/", caller),
+        "name create taken" => fixture.register(&name("X"), "https://a/", caller),
+        "name create reserved" => fixture.register(&name("R"), "https://a/", caller),
+        "name mint" | "name reserve" => {
+            let (prefix, state) =
+                (Some(PREFIX_A1.into()), request_from_json(r#"{"state": "reserved"}"#).state);
+            let state = if operation == "name reserve" { state } else { None };
+            let draft = Draft { prefix, url: Some("https://a/".into()), state, ..Draft::default() };
+            fixture.execute_as(&NewName { draft, random }, caller).map(drop)
+        }
+        "name update" => fixture.update(&name("x"), "https://b/", caller),
+        "name update reserved" => fixture.update(&name("r"), "https://b/", caller),
+        "name update transferred" => fixture.update(&name("transferred"), "https://b/", caller),
+        "name update no such" => fixture.update(&name("none"), "https://b/", caller),
+        "name retire" => fixture.retire(&name("x"), caller),
+        "name retire reserved" => fixture.retire(&name("r"), caller),
+        "name retire transferred" => fixture.retire(&name("transferred"), caller),
+        "name read" => block_on(registry.registered(&name("x"), caller, NOW, budget)).map(drop),
+        "name read hidden" => {
+            let found = block_on(registry.registered(&name("x"), caller, NOW, budget))?;
+            found.values.iter().find(|value| value.index == 5).map(drop).ok_or_else(not_visible)
+        }
+        "name read reserved" => block_on(registry.registered(&name("r"), caller, NOW, budget)).map(drop),
+        "names listed reserved" => {
+            let names = registry.names(Some(PREFIX_A1), None, None, 100, caller, NOW, budget);
+            let names = block_on(names)?.items;
+            assert_eq!(names.iter().filter(|item| item.state != NameState::Reserved).count(), 2);
+            let reserved = names.iter().find(|item| item.state == NameState::Reserved);
+            reserved.map(drop).ok_or_else(not_visible)
+        }
+        "batch create" | "batch update" | "batch reserved" | "batch transferred" => {
+            let suffix = match operation {
+                "batch create" => "new",
+                "batch update" => "X",
+                "batch reserved" => "R",
+                _ => "TRANSFERRED",
+            };
+            let mut outcomes = fixture.batch(&[batch_line(1, request(&name(suffix), "https://b/"))], caller);
+            outcomes.remove(0).result.map(drop)
+        }
+        "transfer name" => fixture.transfer(names("x"), "A2", false, caller).map(drop),
+        "transfer name reserved" => fixture.transfer(names("r"), "A2", false, caller).map(drop),
+        "transfer name of A2" => fixture.transfer(names("transferred"), "A1", false, caller).map(drop),
+        "transfer prefix" => fixture.transfer(What::Prefix(PREFIX_A1.into()), "B1", false, caller).map(drop),
+        "transfer agency" => fixture.transfer(What::Agency("alpha".into()), "beta", false, caller).map(drop),
+        "force transfer name" => fixture.transfer(names("x"), "A2", true, caller).map(drop),
+        "force transfer agency" => {
+            fixture.transfer(What::Agency("alpha".into()), "beta", true, caller).map(drop)
+        }
+        "accept name" | "decline name" | "read transfer" | "accept prefix" | "accept agency" => {
+            let operator = &Caller::Operator;
+            let id = match operation {
+                "accept prefix" => fixture.transfer(What::Prefix(PREFIX_B1.into()), "A1", false, operator),
+                "accept agency" => fixture.transfer(What::Agency("beta".into()), "alpha", false, operator),
+                _ => fixture.transfer(
+                    What::Names(vec![format!("{PREFIX_B1}/gift").into()]),
+                    "A1",
+                    false,
+                    operator,
+                ),
+            };
+            let id = id.unwrap_or_else(|refusal| panic!("{refusal:?}"));
+            if operation == "read transfer" {
+                return block_on(registry.transfer(&id, caller, NOW, budget)).map(drop);
+            }
+            fixture
+                .execute_as(&TransferDecision { id, accept: operation != "decline name" }, caller)
+                .map(drop)
+        }
+        "handle create" | "handle create reserved" => {
+            let name = name(if operation == "handle create" { "new" } else { "R" });
+            let values = vec![Value::new(1, "URL", "https://a/")];
+            fixture.write(&created(&name, values, false), caller)
+        }
+        "handle overwrite" => {
+            let name = name("x");
+            let values = vec![Value::new(1, "URL", "https://b/"), admin_value(100, "300:10.9/key")];
+            fixture.write(&created(&name, values, true), caller)
+        }
+        "handle modify" | "handle modify reserved" | "handle modify transferred" => {
+            let name = name(match operation {
+                "handle modify" => "x",
+                "handle modify reserved" => "r",
+                _ => "transferred",
+            });
+            let values = vec![Value::new(1, "URL", "https://b/")];
+            fixture.write(&Write::Modify { name: Handle::from(&*name), values, force: false }, caller)
+        }
+        "handle delete" | "handle delete reserved" | "handle delete no such" => {
+            let name = name(match operation {
+                "handle delete" => "x",
+                "handle delete reserved" => "r",
+                _ => "none",
+            });
+            fixture.write(&Write::Delete { name: Handle::from(&*name), for_ever: false }, caller)
+        }
+        "handle delete prefix" => {
+            let name = format!("0.NA/{PREFIX_A1}");
+            fixture.write(&Write::Delete { name: Handle::from(&*name), for_ever: false }, caller)
+        }
+        "handle derived prefix" => {
+            let name = format!("0.NA/{PREFIX_A1}.5");
+            fixture.write(&created(&name, vec![admin_value(100, "300:10.9/key")], false), caller)
+        }
+        "handle home" => fixture.write(&Write::Home { prefix: Handle::from("0.NA/10.5") }, caller),
+        "handle home registry" => {
+            fixture.write(&Write::Home { prefix: Handle::from("0.NA/0.TENDOT") }, caller)
+        }
+        "handle list" => {
+            let list = registry.list(Handle::from(PREFIX_A1), None, 100, caller, budget);
+            let found = block_on(list)?;
+            assert!(found.names.contains(&"10.71000/x".into()));
+            Ok(())
+        }
+        "handle read hidden" => {
+            let name = name("x");
+            let query = Query { public_only: false, indexes: vec![5], ..Query::new(Handle::from(&*name)) };
+            Ok(block_on(registry.resolve(&query, caller, budget)).map(drop)?)
+        }
+        "history of reserved" => {
+            let order = tendot_store::Order::OldestFirst { after: 0 };
+            let name = name("r");
+            let history = registry.history(Handle::from(&*name), order, 10, caller, NOW, budget);
+            Ok(block_on(history).map(drop)?)
+        }
+        "changes of reserved" => {
+            let start = tendot_registry::Cursor::default();
+            let changes = block_on(registry.changes(&start, 1_000, caller, NOW, budget))?;
+            assert!(changes.items.iter().any(|item| &*item.name == "10.71000/x"));
+            changes.items.iter().find(|item| &*item.name == "10.71000/r").map(drop).ok_or_else(not_visible)
+        }
+        _ => panic!("unknown operation: {operation}"),
+    }
+}
+
+fn created<'a>(name: &'a str, values: Vec<Value<'a>>, overwrite: bool) -> Write<'a> {
+    Write::Create { name: Handle::from(name), values, overwrite, mint: None, force: false }
+}
+
+/// Values that are left out of a response count as not found.
+fn not_visible() -> Refusal {
+    Refusal::from(tendot_registry::Error::NotFound)
+}
+
+fn matrix(kind: StoreKind) {
+    let mut lines = TABLE.trim_matches('\n').lines();
+    assert_eq!(lines.next().map(str::trim), Some(CALLER_LETTERS));
+    let source = FixtureSource::new(kind);
+    let mut unused = None;
+    let mut wrong = Vec::new();
+    for line in lines {
+        let (operation, expected) = line.split_at(26);
+        let operation = operation.trim();
+        let mut found = String::new();
+        for letter in CALLER_LETTERS.chars() {
+            let fixture = unused.take().unwrap_or_else(|| {
+                let fixture = source.fixture();
+                fixture.register(&format!("{PREFIX_B1}/gift"), "https://a/", &Caller::Operator).unwrap();
+                fixture
+            });
+            let before = fixture.log_len();
+            let outcome = outcome_letter(&run_operation(&fixture, operation, &fixture.caller(letter)));
+            found.push(outcome);
+            // The operator proposes the transfer that is then decided or read.
+            let has_proposal =
+                operation.starts_with("accept") || ["decline name", "read transfer"].contains(&operation);
+            let is_changed = fixture.log_len() != before + usize::from(has_proposal);
+            assert!(
+                outcome == '+' || !is_changed,
+                "{operation} by {letter} was rejected, and changed something"
+            );
+            if fixture.log_len() == before {
+                unused = Some(fixture);
+            }
+        }
+        if found != expected {
+            wrong.push(format!("{operation:26}{found}"));
+        }
+    }
+    assert!(wrong.is_empty(), "found:\n{}", wrong.join("\n"));
+}

@@ -1,0 +1,42 @@
+//! The sources of the crate use no sockets, files, clocks, SQL or randomness: all of that is passed in.
+
+use std::fs;
+use std::path::Path;
+
+const FORBIDDEN: &[&str] = &[
+    "std::net",
+    "std::fs",
+    "std::io",
+    "std::time",
+    "std::thread",
+    "std::env",
+    "std::process",
+    "SystemTime",
+    "Instant",
+    "tokio",
+    "SELECT ",
+    "INSERT ",
+];
+
+#[test]
+fn no_sockets_files_clocks_or_sql() {
+    let mut files = 0;
+    let mut folders = vec![Path::new(env!("CARGO_MANIFEST_DIR")).join("src")];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+                continue;
+            }
+            files += 1;
+            let text = fs::read_to_string(&path).unwrap();
+            // Locks of Tokio need no runtime.
+            let code = text.split("#[cfg(test)]\nmod tests").next().unwrap().replace("tokio::sync", "");
+            for word in FORBIDDEN {
+                assert!(!code.contains(word), "{} has {word}", path.display());
+            }
+        }
+    }
+    assert!(files > 20, "only {files} files were read");
+}

@@ -1,0 +1,27 @@
+//! Stores of every kind, and tests that run over several of them.
+
+pub(crate) mod stores;
+
+pub(crate) use stores::{StoreKind, copy_dir, open_postgres};
+
+/// Makes a test of each case for each store: `postgres::case` calls `case(StoreKind::Postgres)`.
+macro_rules! store_tests {
+    ($($store:ident),+ => $cases:tt) => {
+        $( $crate::support::store_tests!(@module $store $cases); )+
+    };
+    (@module $store:ident { $($case:ident),+ $(,)? }) => {
+        mod $store {
+            $(
+                #[test]
+                fn $case() {
+                    super::$case($crate::support::store_tests!(@kind $store));
+                }
+            )+
+        }
+    };
+    (@kind memory) => { $crate::support::StoreKind::Memory };
+    (@kind embedded) => { $crate::support::StoreKind::Embedded };
+    (@kind postgres) => { $crate::support::StoreKind::Postgres };
+}
+
+pub(crate) use store_tests;

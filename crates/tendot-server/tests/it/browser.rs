@@ -1,0 +1,316 @@
+//! The pages work in a real browser and are accessible: Debian's Chromium, driven over WebDriver. Screenshots are left in the
+//! directory for test files of the target directory, for review.
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use data_encoding::BASE64;
+use serde_json::{Value as Json, json};
+use tendot_proto::Value;
+use tendot_registry::transfer::What;
+use tendot_server::http::Limits;
+use tendot_store::{Edit, Expect};
+use tendot_testing::http::{HttpConnection, HttpRequest};
+use tendot_testing::{ensure_programs, wait_until};
+
+use crate::support::fixtures::{PartyFixtures, kernel_metadata};
+use crate::support::http_server::{TestServer, bind, start_at};
+
+const ENTER: &str = "\u{E007}";
+const TAB: &str = "\u{E004}";
+
+/// One page of each kind.
+const PAGES: [&str; 14] = [
+    "/",
+    "/docs",
+    "/10.5555/ONE?noredirect",
+    "/10.5555/WIDE?noredirect",
+    "/10.5555/SCRIPT",
+    "/10.5555/ONEE",
+    "/10.9999/x",
+    "/10.5555",
+    "/10.5555/a%zzb",
+    "/10.5555/LOC?explain&locatt=country:gb",
+    "/10.5555/WIDE?history",
+    "/10.70000/PAPER?noredirect",
+    "/10.70000/PAPER?history",
+    "/10.70000/GONE",
+];
+
+#[test]
+fn pages_in_a_browser() {
+    let target = start_publisher();
+    let running = start_server(target);
+    let server = running.address;
+    let driver = WebDriver::start();
+    let browser = driver.browser();
+    pasted_text_redirects(&browser, server, target);
+    suggestion_is_reachable_by_keyboard(&browser, server, target);
+    name_is_selected_by_one_click(&browser, server);
+    for page in PAGES {
+        browser.open(server, page);
+        check_accessible(&browser, page);
+        browser.screenshot("light", page);
+        browser.set_color_scheme("dark");
+        check_accessible(&browser, page);
+        browser.screenshot("dark", page);
+        browser.set_color_scheme("light");
+    }
+
+    browser.emulate_phone();
+    for page in PAGES {
+        browser.open(server, page);
+        // The window of a phone grows with its content; its screen does not.
+        let excess = browser.run("return document.documentElement.scrollWidth - screen.width");
+        assert!(excess.as_i64().unwrap() <= 0, "{page} is {excess} pixels too wide");
+        browser.screenshot("phone", page);
+    }
+}
+
+fn pasted_text_redirects(browser: &Browser<'_>, server: SocketAddr, target: SocketAddr) {
+    browser.open(server, "/");
+    assert_eq!(browser.run("return document.activeElement.id"), "text", "the box has the focus");
+    browser.press(&format!(
+        "Bak, P. Self-organized criticality. https://doi.org/10.5555/one. Accessed 2026{ENTER}"
+    ));
+    browser.wait_for_url(&format!("http://{target}/landed"));
+}
+
+fn suggestion_is_reachable_by_keyboard(browser: &Browser<'_>, server: SocketAddr, target: SocketAddr) {
+    browser.open(server, "/");
+    browser.press(&format!("10.5555/ONEE{ENTER}"));
+    browser.wait_for_url(&format!("http://{server}/10.5555/ONEE"));
+    for _ in 0..8 {
+        browser.press(TAB);
+        if browser.run("return document.activeElement.getAttribute('href')") == "/10.5555/ONE" {
+            let outline = browser.run("return getComputedStyle(document.activeElement).outlineWidth");
+            assert_eq!(outline, "3px", "the focus is visible");
+            browser.press(ENTER);
+            browser.wait_for_url(&format!("http://{target}/landed"));
+            return;
+        }
+    }
+    panic!("no suggestion within eight steps");
+}
+
+fn name_is_selected_by_one_click(browser: &Browser<'_>, server: SocketAddr) {
+    browser.open(server, "/10.5555/ONE?noredirect");
+    let selected = browser.run(
+        "const all = [...document.querySelectorAll('.copy code')];
+         return all.every(one => getComputedStyle(one).userSelect == 'all') && all[0].textContent",
+    );
+    assert_eq!(selected, "https://doi.org/10.5555/ONE");
+}
+
+/// Language, title, landmarks, headings in order, names of everything that can be used, and contrast (WCAG 2.2, AA).
+fn check_accessible(browser: &Browser<'_>, page: &str) {
+    let faults = browser.run(CHECKS);
+    assert_eq!(faults, json!([]), "{page}");
+}
+
+const CHECKS: &str = r"
+const wrong = [];
+const all = selector => [...document.querySelectorAll(selector)];
+if (document.documentElement.lang != 'en') wrong.push('no language');
+if (!document.title) wrong.push('no title');
+for (const one of ['header', 'main', 'footer', 'h1', 'header nav']) if (all(one).length != 1) wrong.push('not one ' + one);
+const levels = all('h1, h2, h3, h4').map(heading => Number(heading.tagName[1]));
+if (levels.some((level, at) => at ? level > levels[at - 1] + 1 : level != 1)) wrong.push('headings ' + levels);
+for (const input of all('input')) if (!input.labels.length) wrong.push('input without label');
+for (const one of all('a, button, summary')) if (!one.textContent.trim()) wrong.push('nothing to read in ' + one.outerHTML);
+for (const image of all('img')) if (!image.hasAttribute('alt') || !image.naturalWidth) wrong.push('image ' + image.src);
+const ids = all('[id]').map(one => one.id);
+if (new Set(ids).size != ids.length) wrong.push('an id twice');
+for (const one of all('[aria-labelledby]')) if (!ids.includes(one.getAttribute('aria-labelledby'))) wrong.push('label');
+if (all('script').length) wrong.push('a script');
+const light = color => {
+    const [r, g, b] = color.match(/[\d.]+/g).map(Number).map(c => c / 255).map(c => c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4);
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+};
+const behind = one => {
+    for (; one; one = one.parentElement) {
+        const color = getComputedStyle(one).backgroundColor;
+        if (!/, 0\)$/.test(color)) return color;
+    }
+    return 'rgb(255, 255, 255)';
+};
+for (const one of all('body *')) {
+    const has_text = [...one.childNodes].some(node => node.nodeType == 3 && node.textContent.trim());
+    if (!has_text && one.tagName != 'INPUT') continue;
+    const [a, b] = [light(getComputedStyle(one).color), light(behind(one))];
+    const contrast = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+    if (contrast < 4.5) wrong.push('contrast ' + contrast.toFixed(2) + ' of ' + one.tagName + ' ' + one.className);
+}
+return wrong;";
+
+/// A server with the page that a name redirects to.
+fn start_publisher() -> SocketAddr {
+    let listener = bind();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let _ = BufReader::new(&stream).read_line(&mut String::new());
+            let head = "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 6\r\nConnection: close\r\n\r\n";
+            let _ = write!(stream, "{head}landed");
+        }
+    });
+    address
+}
+
+fn start_server(target: SocketAddr) -> TestServer {
+    let server = start_at(bind(), edits(target), Limits::default(), None, |http| http);
+    let registry = server.http.registry();
+    server.runtime.block_on(async {
+        let parties = PartyFixtures::create(registry).await;
+        let titled = format!(r#"{{"metadata":{}}}"#, kernel_metadata("Another title"));
+        parties.update(registry, "10.70000/PAPER", &titled).await;
+        parties.transfer(registry, What::Prefix("10.70000".into()), &parties.second).await;
+    });
+    server
+}
+
+fn edits(target: SocketAddr) -> Vec<Edit> {
+    let put = |name: &str, values| Edit::Put { name: name.into(), values, expect: Expect::Absent };
+    let url = |address: String| Value { timestamp: 1_700_000_000, ..Value::new(1, "URL", address) };
+    let locations = "<locations chooseby='locatt,country,weighted'>\
+        <location href='https://a.example.org/' weight='1'/>\
+        <location href='https://b.example.org/' weight='0' country='gb'/></locations>";
+    let wide = vec![
+        url(format!("https://example.org/{}", "long".repeat(100))),
+        Value::new(2, "A.TYPE.THAT.IS.".repeat(5), "unbroken".repeat(200)),
+        Value::with_data(3, "BYTES", vec![0xff; 600]),
+    ];
+    vec![
+        put("10.5555/ONE", vec![url(format!("http://{target}/landed")), Value::new(2, "DESC", "The first")]),
+        put(
+            "10.5555/LOC",
+            vec![url("https://example.org/loc".into()), Value::new(2, "10320/loc", locations)],
+        ),
+        put("10.5555/SCRIPT", vec![url("javascript:alert(1)".into())]),
+        put("10.5555/WIDE", wide.clone()),
+        // A second version, so that the history shows all values.
+        Edit::Put { name: "10.5555/WIDE".into(), values: wide, expect: Expect::Live },
+        Edit::Home { prefix: "10.5555".into() },
+    ]
+}
+
+/// ChromeDriver, killed on drop.
+struct WebDriver {
+    process: Child,
+    address: SocketAddr,
+}
+
+impl WebDriver {
+    fn start() -> Self {
+        ensure_programs(&["chromedriver"], &["chromium", "chromium-driver"]);
+        let mut process =
+            Command::new("chromedriver").arg("--port=0").stdout(Stdio::piped()).spawn().unwrap();
+        let lines = BufReader::new(process.stdout.take().unwrap()).lines().map(Result::unwrap);
+        let port = lines
+            .filter_map(|line| line.split("successfully on port ").nth(1)?.trim_end_matches('.').parse().ok())
+            .next();
+        let address = SocketAddr::from(([127, 0, 0, 1], port.expect("ChromeDriver prints its port")));
+        Self { process, address }
+    }
+
+    fn browser(&self) -> Browser<'_> {
+        let options = json!({
+            "args": ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--window-size=1100,900"]
+        });
+        let capabilities = json!({"capabilities": {"alwaysMatch": {"browserName": "chrome", "goog:chromeOptions": options}}});
+        let session = self.request("POST", "/session", &capabilities);
+        Browser { driver: self, session: session["sessionId"].as_str().unwrap().to_owned() }
+    }
+
+    #[track_caller]
+    fn request(&self, method: &str, path: &str, body: &Json) -> Json {
+        let request = HttpRequest::new(method, path);
+        let request = if method == "GET" { request } else { request.json(body) };
+        // ChromeDriver keeps connections open whatever the client asks for.
+        let mut connection = HttpConnection::open(self.address).unwrap();
+        let mut response = connection.exchange(&request).unwrap().json();
+        let value = response["value"].take();
+        assert!(value.get("error").is_none(), "{method} {path}: {value}");
+        value
+    }
+}
+
+impl Drop for WebDriver {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+struct Browser<'d> {
+    driver: &'d WebDriver,
+    session: String,
+}
+
+impl Browser<'_> {
+    #[track_caller]
+    fn post(&self, what: &str, body: &Json) -> Json {
+        self.driver.request("POST", &format!("/session/{}/{what}", self.session), body)
+    }
+
+    fn get(&self, what: &str) -> Json {
+        self.driver.request("GET", &format!("/session/{}/{what}", self.session), &Json::Null)
+    }
+
+    fn open(&self, server: SocketAddr, page: &str) {
+        self.post("url", &json!({"url": format!("http://{server}{page}")}));
+    }
+
+    fn run(&self, script: &str) -> Json {
+        self.post("execute/sync", &json!({"script": script, "args": []}))
+    }
+
+    /// Types keys into the focused element.
+    fn press(&self, keys: &str) {
+        let strokes: Vec<Json> = keys
+            .chars()
+            .flat_map(|key| ["keyDown", "keyUp"].map(|kind| json!({"type": kind, "value": key.to_string()})))
+            .collect();
+        self.post("actions", &json!({"actions": [{"type": "key", "id": "keyboard", "actions": strokes}]}));
+    }
+
+    #[track_caller]
+    fn wait_for_url(&self, address: &str) {
+        wait_until(&format!("the browser shows {address}"), || self.get("url") == address);
+    }
+
+    fn set_color_scheme(&self, scheme: &str) {
+        let media = json!({"features": [{"name": "prefers-color-scheme", "value": scheme}]});
+        self.run_devtools_command("Emulation.setEmulatedMedia", &media);
+    }
+
+    fn emulate_phone(&self) {
+        let metrics = json!({"width": 360, "height": 740, "deviceScaleFactor": 2, "mobile": true});
+        self.run_devtools_command("Emulation.setDeviceMetricsOverride", &metrics);
+    }
+
+    fn run_devtools_command(&self, command: &str, parameters: &Json) -> Json {
+        self.post("goog/cdp/execute", &json!({"cmd": command, "params": parameters}))
+    }
+
+    fn screenshot(&self, kind: &str, page: &str) {
+        let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join("pages");
+        std::fs::create_dir_all(&dir).unwrap();
+        let name: String = page.chars().map(|c| if c.is_alphanumeric() { c } else { '-' }).collect();
+        let screenshot =
+            self.run_devtools_command("Page.captureScreenshot", &json!({"captureBeyondViewport": true}));
+        let png = BASE64.decode(screenshot["data"].as_str().unwrap().as_bytes()).unwrap();
+        std::fs::write(dir.join(format!("{kind}{name}.png")), png).unwrap();
+    }
+}
+
+impl Drop for Browser<'_> {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            self.driver.request("DELETE", &format!("/session/{}", self.session), &json!({}));
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! Clients that authenticate with a certificate: its key counts, not its name.
+
+use std::sync::Arc;
+
+use aws_lc_rs::encoding::{AsDer as _, Pkcs8V1Der};
+use aws_lc_rs::rsa::{KeyPair, KeySize};
+use rcgen::{CertificateParams, DnType, PKCS_RSA_SHA256};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, ServerName};
+use rustls::{ClientConfig, RootCertStore};
+use tendot_proto::Value;
+use tendot_proto::record::PublicKey;
+use tendot_server::http::{Limits, Tls};
+use tendot_store::{Edit, Expect};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+
+use crate::support::http_server::{TestServer, bind, start_at};
+
+/// A key of somebody.
+struct ClientKey(Vec<u8>);
+
+impl ClientKey {
+    fn new() -> Self {
+        let pair = KeyPair::generate(KeySize::Rsa2048).unwrap();
+        let pkcs8: Pkcs8V1Der<'_> = pair.as_der().unwrap();
+        Self(pkcs8.as_ref().to_vec())
+    }
+
+    fn pair(&self) -> rcgen::KeyPair {
+        rcgen::KeyPair::from_pkcs8_der_and_sign_algo(
+            &PrivatePkcs8KeyDer::from(self.0.clone()),
+            &PKCS_RSA_SHA256,
+        )
+        .unwrap()
+    }
+
+    /// As a value has it.
+    fn value(&self) -> Vec<u8> {
+        let der = tendot_proto::auth::PrivateKey::from_der(&self.0[26..]).unwrap();
+        let public: PublicKey<'static> = der.public_key().unwrap();
+        public.to_bytes()
+    }
+
+    fn certificate(&self, names: &[(DnType, &str)]) -> CertificateDer<'static> {
+        let mut parameters = CertificateParams::new(vec!["localhost".into()]).unwrap();
+        parameters.distinguished_name = rcgen::DistinguishedName::new();
+        for (kind, name) in names {
+            parameters.distinguished_name.push(kind.clone(), *name);
+        }
+        parameters.self_signed(&self.pair()).unwrap().der().clone()
+    }
+}
+
+/// Asks who we are taken for, with a certificate or without one.
+fn authenticated_identity(
+    server: &TestServer,
+    root: &CertificateDer<'static>,
+    certificate_of: Option<(&ClientKey, CertificateDer<'static>)>,
+    header: &str,
+) -> String {
+    let mut roots = RootCertStore::empty();
+    roots.add(root.clone()).unwrap();
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let config = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_root_certificates(roots);
+    let config = match certificate_of {
+        Some((key, certificate)) => {
+            let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.0.clone()));
+            config.with_client_auth_cert(vec![certificate], key).unwrap()
+        }
+        None => config.with_no_client_auth(),
+    };
+    let response = server.runtime.block_on(async {
+        let stream = TcpStream::connect(server.address).await.unwrap();
+        let name = ServerName::try_from("localhost").unwrap();
+        let mut stream = TlsConnector::from(Arc::new(config)).connect(name, stream).await.unwrap();
+        let request_text = format!(
+            "GET /api/sessions/this HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{header}\r\n\r\n"
+        );
+        stream.write_all(request_text.as_bytes()).await.unwrap();
+        let mut response = Vec::new();
+        // How it is closed does not matter.
+        let _ = stream.read_to_end(&mut response).await;
+        String::from_utf8(response).unwrap()
+    });
+    let status = response.split(' ').nth(1).unwrap().to_owned();
+    let body: serde_json::Value = serde_json::from_str(response.split("\r\n\r\n").nth(1).unwrap()).unwrap();
+    body["id"].as_str().map_or_else(|| if status == "200" { "nobody".into() } else { status }, Into::into)
+}
+
+/// The key counts, not the text of the name; and a header has to say that it is to.
+#[test]
+fn attack_a16_name_of_another_client() {
+    let (server_key, client_key, other_key) = (ClientKey::new(), ClientKey::new(), ClientKey::new());
+    let directory = tempfile::tempdir().unwrap();
+    let root = server_key.certificate(&[]);
+    let path = |name: &str| directory.path().join(name);
+    let pem = |kind: &str, der: &[u8]| {
+        format!("-----BEGIN {kind}-----\n{}\n-----END {kind}-----\n", data_encoding::BASE64.encode(der))
+    };
+    std::fs::write(path("certificate"), pem("CERTIFICATE", &root)).unwrap();
+    std::fs::write(path("key"), pem("PRIVATE KEY", &server_key.0)).unwrap();
+    std::fs::set_permissions(path("key"), std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
+    let values = vec![
+        Value::with_data(300, "HS_PUBKEY", client_key.value()),
+        Value::with_data(301, "HS_PUBKEY", other_key.value()),
+        Value::new(302, "HS_SECKEY", "secret"),
+    ];
+    let start = |tls: Tls| {
+        let put = Edit::Put { name: "10.5555/WHO".into(), values: values.clone(), expect: Expect::Absent };
+        let edits = vec![put, Edit::Home { prefix: "10.5555".into() }];
+        start_at(bind(), edits, Limits::default(), Some(Arc::new(tls)), |http| http.trust_loopback(false))
+    };
+    let read = || Tls::read(path("certificate"), path("key")).unwrap();
+    let server = start(read().asking_clients().unwrap());
+    const HEADER: &str = "Authorization: Handle clientCert=\"true\"";
+    let user_id = || DnType::CustomDnType(vec![0, 9, 2342, 19_200_300, 100, 1, 1]);
+    let check = |key: &ClientKey, names: &[(DnType, &str)], header: &str, expected: &str| {
+        let response = authenticated_identity(&server, &root, Some((key, key.certificate(names))), header);
+        assert_eq!(response, expected, "{names:?}");
+    };
+    let common = |name: &'static str| [(DnType::CommonName, name)];
+    let identity = "300:10.5555/WHO";
+    check(&client_key, &common(identity), HEADER, identity);
+    check(&client_key, &common("10.5555/WHO"), HEADER, identity);
+    check(&other_key, &common("301:10.5555/WHO"), HEADER, "301:10.5555/WHO");
+    check(&client_key, &[(DnType::CommonName, "x"), (user_id(), identity)], HEADER, identity);
+    check(&client_key, &[(DnType::CommonName, identity), (user_id(), "301:10.5555/WHO")], HEADER, "401");
+    check(&other_key, &common(identity), HEADER, "401");
+    check(&server_key, &common(identity), HEADER, "401");
+    check(&client_key, &common("301:10.5555/WHO"), HEADER, "401");
+    check(&client_key, &common("302:10.5555/WHO"), HEADER, "401");
+    check(&client_key, &common("300:10.5555/NOBODY"), HEADER, "401");
+    check(&client_key, &common("somebody"), HEADER, "401");
+    check(&client_key, &[], HEADER, "401");
+    // A browser shows it without being told to, also for the page of somebody else.
+    check(&client_key, &common(identity), "X-Nothing: said", "nobody");
+    assert_eq!(authenticated_identity(&server, &root, None, HEADER), "401");
+    assert_eq!(authenticated_identity(&server, &root, None, "X-Nothing: said"), "nobody");
+    // Where none is asked for, none is shown.
+    let without_client_auth = start(read());
+    assert_eq!(
+        authenticated_identity(
+            &without_client_auth,
+            &root,
+            Some((&client_key, client_key.certificate(&common(identity)))),
+            HEADER
+        ),
+        "401"
+    );
+}

@@ -1,0 +1,160 @@
+//! Recorded exchanges with the Handle.Net software get the same responses from this server.
+
+use std::collections::HashMap;
+
+use serde_json::Value as Json;
+use tendot_testing::http::HttpResponse;
+
+use crate::support::http_session::{HttpSession, SECRET};
+use crate::support::records_server::RecordsServer;
+use crate::support::stores::{StoreKind, over_stores};
+
+over_stores!(recorded_exchanges,);
+
+/// Answered otherwise, on purpose: see docs/compatibility.md.
+const DIFFERENT_ON_PURPOSE: [(&str, &str); 7] = [
+    ("json_unicode_raw", "the record is found"),
+    ("json_bad_pct", "JSON says what is wrong"),
+    ("proxy_query_hdl", "the page has one box for everything"),
+    ("proxy_robots", "pages are not slowed down"),
+    ("proxy_favicon", "the picture is a drawing"),
+    ("json_gzip", "compressed by other code, the bytes differ"),
+    ("proxy_not_homed", "the page says why"),
+];
+
+fn recorded_exchanges(store: StoreKind) {
+    let records = include_str!("../../../../conformance/vectors/handle-net/records.jsonl");
+    let many: Vec<String> = (0..100_000).map(|number| record_with_url(&format!("H-{number:06}"))).collect();
+    // Others that had been made in the meantime, and of which nothing is known.
+    let others: Vec<String> = (0..8).map(|number| record_with_url(&format!("Z-{number}"))).collect();
+    let all = || records.lines().chain([SECRET_RECORD]).chain(many.iter().chain(&others).map(String::as_str));
+    // Recordings over HTTP were made by a server that takes no credentials there.
+    let start = |trust| RecordsServer::start_handle_net(store, all(), |http| http.trust_loopback(trust));
+    let (untrusting, trusting) = (start(false), start(true));
+    let mut sessions = Sessions { server: &trusting, known: HashMap::new() };
+    let vectors = include_str!("../../../../conformance/vectors/handle-net/http.jsonl");
+    let (mut count, mut differences) = (0, Vec::new());
+    for line in vectors.lines() {
+        let recorded: Json = serde_json::from_str(line).unwrap();
+        let name = recorded["name"].as_str().unwrap();
+        count += 1;
+        let request = &recorded["request"];
+        let server = if request["scheme"] == "https" { &trusting } else { &untrusting };
+        let text = |name: &str| request[name].as_str().unwrap();
+        let headers = request["headers"].as_object().unwrap().iter();
+        let headers: Vec<String> = headers
+            .map(|(header, value)| match value.as_str().unwrap().strip_prefix("Handle ") {
+                Some(parameters) => sessions.translate(parameters, name),
+                None => format!("{header}: {}", value.as_str().unwrap()),
+            })
+            .collect();
+        let headers: Vec<&str> = headers.iter().map(String::as_str).collect();
+        let response = server.request(text("method"), text("target"), &headers, text("body"));
+        let recorded = sessions.replace_session(&recorded, &response);
+        if let Some(problem) = difference(name, &recorded, &response) {
+            differences.push(format!("{name}: {problem}"));
+        }
+    }
+    assert!(differences.is_empty(), "{} of {count}:\n{}", differences.len(), differences.join("\n"));
+    assert_eq!(count, 107);
+}
+
+/// A record that has nothing but a page.
+fn record_with_url(suffix: &str) -> String {
+    let page = format!("https://example.org/{suffix}");
+    format!(r#"{{"handle":"10.5555/{suffix}","values":[{{"index":1,"type":"URL","data":"{page}"}}]}}"#)
+}
+
+/// The sessions of the recorded client, each with ours that stands for it.
+struct Sessions<'s> {
+    server: &'s RecordsServer,
+    known: HashMap<String, HttpSession>,
+}
+
+impl Sessions<'_> {
+    /// What was said in a session, for ours: what was signed then is signed again.
+    fn translate(&mut self, parameters: &str, name: &str) -> String {
+        let field = |wanted: &str| {
+            let mut fields = parameters.split(", ").filter_map(|field| field.split_once('='));
+            fields.find(|(name, _)| *name == wanted).map(|(_, value)| value.trim_matches('"'))
+        };
+        let server = self.server;
+        let id = field("sessionId").unwrap();
+        let session = self.known.entry(id.to_owned()).or_insert_with(|| HttpSession::create(server));
+        let Some(cnonce) = field("cnonce") else { return session.header() };
+        let secret = if name.contains("bad") { "wrong" } else { SECRET };
+        match field("type") {
+            Some("HS_SECKEY") => session.secret_proof(cnonce, secret),
+            _ => session.key_proof(cnonce),
+        }
+    }
+
+    /// What was recorded, with our names of sessions and nonces in it.
+    fn replace_session(&mut self, recorded: &Json, response: &HttpResponse) -> Json {
+        let Ok(body) = serde_json::from_str::<Json>(recorded["body"].as_str().unwrap()) else {
+            return recorded.clone();
+        };
+        let Some(id) = body["sessionId"].as_str() else { return recorded.clone() };
+        let ours =
+            self.known.entry(id.to_owned()).or_insert_with(|| HttpSession::from_json(&response.json()));
+        let whole = recorded.to_string().replace(id, &ours.id);
+        serde_json::from_str(&whole.replace(body["nonce"].as_str().unwrap(), &ours.nonce)).unwrap()
+    }
+}
+
+fn difference(name: &str, recorded: &Json, response: &HttpResponse) -> Option<String> {
+    let status = recorded["status"].as_u64().unwrap();
+    if DIFFERENT_ON_PURPOSE.iter().any(|(other, _)| *other == name) {
+        return (response.status >= 500).then(|| format!("status {}", response.status));
+    }
+    if u64::from(response.status) != status {
+        return Some(format!("status {status} was recorded, {} came: {}", response.status, response.text()));
+    }
+    let header = |wanted: &str| {
+        let headers = recorded["headers"].as_array().unwrap().iter();
+        headers.filter(|pair| pair[0] == wanted).map(|pair| pair[1].as_str().unwrap().to_owned()).next()
+    };
+    if header("Location").as_deref() != response.header("location") {
+        return Some(format!(
+            "{:?} was recorded, {:?} came",
+            header("Location"),
+            response.header("location")
+        ));
+    }
+    if header("Content-Type").is_some_and(|kind| kind.starts_with("application/json"))
+        && !response.body.is_empty()
+    {
+        let recorded: Json = serde_json::from_str(recorded["body"].as_str().unwrap()).unwrap_or_default();
+        return json_difference(name, &recorded, &response.json());
+    }
+    None
+}
+
+/// What is said in words is ours; names that are made up, and times, are new.
+fn json_difference(name: &str, recorded: &Json, response: &Json) -> Option<String> {
+    let untrusting = |json: &Json| {
+        let mut json = json.clone();
+        if let Some(members) = json.as_object_mut() {
+            members.remove("message");
+            if name == "put_mint" {
+                members.remove("handle");
+            }
+            // The numbers are others, and nothing is said of the memory of a virtual machine.
+            if name == "status_handle_admin" {
+                let values = members.get_mut("values").and_then(Json::as_array_mut).into_iter().flatten();
+                values.for_each(|value| value["data"] = Json::Null);
+            }
+        }
+        json
+    };
+    let (recorded, response) = (untrusting(recorded), untrusting(response));
+    (recorded != response).then(|| format!("\n  {recorded}\nwas recorded,\n  {response}\ncame"))
+}
+
+/// A record that was made while the exchanges were recorded.
+const SECRET_RECORD: &str = r#"{"handle":"10.5555/SECRET2","values":[
+    {"index":1,"type":"URL","data":{"format":"string","value":"https://example.org/secret2"},"permissions":"1100",
+     "ttl":3600,"timestamp":"2026-11-15T18:01:18Z"},
+    {"index":100,"type":"HS_ADMIN","data":{"format":"admin","value":
+        {"handle":"0.NA/10.5555","index":200,"permissions":"111111111111"}},
+     "ttl":86400,"timestamp":"2026-11-15T18:01:18Z"}]}"#;

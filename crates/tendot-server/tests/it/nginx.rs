@@ -1,0 +1,318 @@
+//! Behind nginx with the configuration in `deploy/`: names arrive unchanged, client addresses are right, writes are not retried.
+
+use std::fs;
+use std::io::Read as _;
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex};
+
+use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{ClientConfig, RootCertStore};
+use tendot_proto::Value;
+use tendot_server::http::{Limits, Trust};
+use tendot_store::{Edit, Expect};
+use tendot_testing::http::{HttpRequest, HttpResponse, send_raw};
+use tendot_testing::{free_port, ram_dir, wait_until};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpSocket;
+use tokio_rustls::TlsConnector;
+
+use crate::support::http_server::{TOKEN, TestServer, bind, start};
+
+const LOOPBACK: Ipv4Addr = Ipv4Addr::LOCALHOST;
+const ALLOWED_CLIENT: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
+const OTHER_CLIENT: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 3);
+
+/// Names that a proxy could change on their way.
+const NAMES: [&str; 23] = [
+    "10.5555/PLAIN",
+    "10.5555/a/b/c",
+    "10.5555//two",
+    "10.5555/two//three///four",
+    "10.5555/end/",
+    "10.5555/a/../b",
+    "10.5555/a/./b",
+    "10.5555/a/..",
+    "10.5555/.",
+    "10.5555/.hidden",
+    "10.5555/a b",
+    "10.5555/<b>\"'",
+    "10.5555/a#b",
+    "10.5555/a?b=c",
+    "10.5555/a;b=c",
+    "10.5555/a+b",
+    "10.5555/100%",
+    "10.5555/a%2Fb",
+    "10.5555/a&b=c|d^e`f{g}[h]\\i",
+    "10.5555/日本語-é-😀",
+    "10.5555/(SICI)1097-4571(199601)47:1<1::AID-ASI1>1.0.TX;2-W",
+    "10.5555/http://example.org/x",
+    "10.5555/~user@host:80,x=y!$*",
+];
+
+/// It ends when it is dropped.
+struct Nginx(Child);
+
+impl Drop for Nginx {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+impl Nginx {
+    /// With a shipped file, with other ports and paths in their places.
+    fn start(directory: &Path, address: SocketAddr, shipped: &str, replacements: &[(&str, String)]) -> Self {
+        let mut shipped = shipped.to_owned();
+        for (from, to) in replacements {
+            assert!(shipped.contains(from), "{from} is not in the file");
+            shipped = shipped.replace(from, to);
+        }
+        fs::write(directory.join("tendot.conf"), shipped).unwrap();
+        let dir = directory.display();
+        let temporary: String = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
+            .iter()
+            .map(|kind| format!("{kind}_temp_path {dir}/{kind};\n"))
+            .collect();
+        let main_config = format!(
+            "daemon off;\npid {dir}/pid;\nerror_log {dir}/error.log;\nmaster_process off;\nevents {{}}\n\
+             http {{\naccess_log off;\n{temporary}include {dir}/tendot.conf;\n}}\n"
+        );
+        fs::write(directory.join("nginx.conf"), main_config).unwrap();
+        let nginx = Command::new("nginx")
+            .arg("-p")
+            .arg(directory)
+            .args(["-c", "nginx.conf", "-e", "error.log"])
+            .stderr(Stdio::inherit())
+            .spawn()
+            .expect("`cargo xtask test` installs nginx-light");
+        let nginx = Self(nginx);
+        let log = directory.join("error.log");
+        wait_until(&format!("nginx accepts connections; its log is {}", log.display()), || {
+            TcpStream::connect(address).is_ok()
+        });
+        nginx
+    }
+}
+
+/// A service and nginx in front of it.
+struct Proxied {
+    server: TestServer,
+    _nginx: Nginx,
+    address: SocketAddr,
+    directory: tempfile::TempDir,
+}
+
+impl Proxied {
+    fn start() -> Self {
+        let server = start(Limits::default(), None, |http| {
+            http.trust(Trust { proxies: vec!["127.0.0.1/32".parse().unwrap()], ..Trust::default() })
+                .metrics_for(vec![format!("{ALLOWED_CLIENT}/32").parse().unwrap()])
+        });
+        let put = |name: &str| {
+            let url = Value::new(1, "URL", format!("https://example.org/{}", name.len()));
+            Edit::Put { name: name.into(), values: vec![url], expect: Expect::Absent }
+        };
+        server.commit(NAMES.iter().map(|name| put(name)).chain([put(&long_name())]).collect());
+        let directory = ram_dir();
+        let address = (LOOPBACK, free_port()).into();
+        let dir = directory.path().display();
+        let shipped = include_str!("../../../../deploy/nginx.conf");
+        let replacements = [
+            ("server 127.0.0.1:8080;", format!("server {};", server.address)),
+            ("listen 8443 ", format!("listen {address} ")),
+            ("/etc/ssl/tendot/", format!("{dir}/")),
+        ];
+        write_certificate(directory.path());
+        let nginx = Nginx::start(directory.path(), address, shipped, &replacements);
+        Self { server, _nginx: nginx, address, directory }
+    }
+
+    /// Asks nginx from an address of this machine, over TLS.
+    fn request(&self, from: Ipv4Addr, method: &str, target: &str, headers: &str, body: &str) -> HttpResponse {
+        let mut roots = RootCertStore::empty();
+        let certificate = self.directory.path().join("certificate.pem");
+        roots.add(CertificateDer::from_pem_file(certificate).unwrap()).unwrap();
+        let config =
+            ClientConfig::builder_with_provider(Arc::new(rustls::crypto::aws_lc_rs::default_provider()))
+                .with_safe_default_protocol_versions()
+                .unwrap()
+                .with_root_certificates(roots)
+                .with_no_client_auth();
+        let request = request(method, target, headers).body(body).to_bytes();
+        self.server.runtime.block_on(async {
+            let socket = TcpSocket::new_v4().unwrap();
+            socket.bind((from, 0).into()).unwrap();
+            let stream = socket.connect(self.address).await.unwrap();
+            let name = ServerName::try_from("example.org").unwrap();
+            let mut stream = TlsConnector::from(Arc::new(config)).connect(name, stream).await.unwrap();
+            stream.write_all(&request).await.unwrap();
+            let mut bytes = Vec::new();
+            stream.read_to_end(&mut bytes).await.unwrap();
+            HttpResponse::parse(&bytes)
+        })
+    }
+}
+
+/// A request with header lines; nginx asks for the host of its certificate by TLS alone.
+fn request(method: &str, target: &str, headers: &str) -> HttpRequest {
+    HttpRequest::new(method, target).header("Connection: close").headers(headers.lines())
+}
+
+fn write_certificate(directory: &Path) {
+    let key = rcgen::KeyPair::generate().unwrap();
+    let parameters = rcgen::CertificateParams::new(vec!["example.org".into()]).unwrap();
+    let certificate = parameters.self_signed(&key).unwrap();
+    fs::write(directory.join("key.pem"), key.serialize_pem()).unwrap();
+    fs::write(directory.join("certificate.pem"), certificate.pem()).unwrap();
+}
+
+fn long_name() -> String {
+    format!("10.5555/{}", "é/-".repeat(498))
+}
+
+/// The ways in which clients write a name: all that is possible encoded, slashes left, and as little as may be.
+fn encodings(name: &str) -> Vec<String> {
+    let all = utf8_percent_encode(name, NON_ALPHANUMERIC).to_string();
+    let slashes = all.replace("%2F", "/").replace("%2E", ".").replace("%2D", "-");
+    let replacements = [
+        ('%', "%25"),
+        (' ', "%20"),
+        ('#', "%23"),
+        ('?', "%3F"),
+        ('<', "%3C"),
+        ('>', "%3E"),
+        ('"', "%22"),
+        ('`', "%60"),
+    ];
+    let minimal = replacements.iter().fold(name.to_owned(), |text, (sign, code)| text.replace(*sign, code));
+    let lower = all.replace("%2F", "%2f").replace("%3C", "%3c");
+    vec![all, slashes, minimal, lower]
+}
+
+/// What of an answer does not come from nginx itself, nor from the moment.
+fn forwarded_parts(response: &HttpResponse) -> (u16, Vec<String>, &[u8]) {
+    let others =
+        ["date", "server", "connection", "expires", "x-request-id", "transfer-encoding", "content-length"];
+    let lines = response.head.lines().skip(1).filter(|line| {
+        let name = line.split(':').next().unwrap_or_default().to_ascii_lowercase();
+        !name.is_empty() && !others.contains(&&*name)
+    });
+    let mut lines: Vec<String> = lines.map(str::to_ascii_lowercase).collect();
+    lines.sort();
+    (response.status, lines, &response.body)
+}
+
+#[test]
+fn names_arrive_unchanged() {
+    let proxied = Proxied::start();
+    let long_name = long_name();
+    assert!(long_name.len() >= 2_000, "{}", long_name.len());
+    for name in NAMES.into_iter().chain([&*long_name]) {
+        for encoding in encodings(name) {
+            assert_eq!(percent_decode_str(&encoding).decode_utf8().unwrap(), name);
+            for (start, status) in [("/", 302), ("/api/handles/", 200)] {
+                let target = format!("{start}{encoding}");
+                let direct = request("GET", &target, "").send(proxied.server.address);
+                assert_eq!(direct.status, status, "{target}: {}", direct.head);
+                if status == 302 {
+                    let expected = format!("https://example.org/{}", name.len());
+                    assert_eq!(direct.header("location"), Some(&*expected), "{target}");
+                }
+                let proxied_response = proxied.request(LOOPBACK, "GET", &target, "", "");
+                assert_eq!(forwarded_parts(&proxied_response), forwarded_parts(&direct), "{target}");
+            }
+        }
+    }
+    // What is refused is refused with the same words.
+    for target in
+        ["/10.5555/%zz?noredirect", "/10.9999/x", "/10.5555/PLAIN?a=%4", "/api/handles/10.9999/x%2Fy"]
+    {
+        let direct = request("GET", target, "").send(proxied.server.address);
+        let proxied_response = proxied.request(LOOPBACK, "GET", target, "", "");
+        assert_eq!(proxied_response.status, 400, "{target}");
+        // A path that is not well encoded does not come so far.
+        if !target.contains("%zz") {
+            assert_eq!(forwarded_parts(&proxied_response), forwarded_parts(&direct), "{target}");
+        }
+    }
+}
+
+#[test]
+fn client_address_comes_from_the_proxy() {
+    let proxied = Proxied::start();
+    let metrics = |from, headers: &str| proxied.request(from, "GET", "/metrics", headers, "").status;
+    assert_eq!(metrics(ALLOWED_CLIENT, ""), 200);
+    assert_eq!(metrics(OTHER_CLIENT, ""), 403);
+    // Not even from this machine: who asks by a proxy is not here.
+    assert_eq!(metrics(LOOPBACK, ""), 403);
+    assert_eq!(metrics(OTHER_CLIENT, "X-Forwarded-For: 127.0.0.2"), 403);
+    assert_eq!(metrics(OTHER_CLIENT, "Forwarded: for=127.0.0.2"), 403);
+    assert_eq!(metrics(ALLOWED_CLIENT, "X-Forwarded-For: 192.0.2.1"), 200);
+    let id = "X-Request-Id: mine";
+    let response = proxied.request(OTHER_CLIENT, "GET", "/livez", id, "");
+    assert!(
+        response.header("x-request-id").is_some_and(|id| id.len() == 32),
+        "nginx's own: {}",
+        response.head
+    );
+}
+
+#[test]
+fn credentials_are_accepted_over_https() {
+    let proxied = Proxied::start();
+    let body = r#"[{"index":1,"type":"URL","data":"https://example.org/new"}]"#;
+    let token = format!("Authorization: Bearer {TOKEN}");
+    let put =
+        |headers: &str| proxied.request(OTHER_CLIENT, "PUT", "/api/handles/10.5555%2Fnew%2f", headers, body);
+    assert_eq!(put("").status, 401);
+    assert_eq!(put("Authorization: Bearer wrong").status, 401);
+    let response = put(&token);
+    assert_eq!(response.status, 201, "{}", String::from_utf8_lossy(&response.body));
+    assert_eq!(proxied.request(OTHER_CLIENT, "GET", "/10.5555/new/", "", "").status, 302);
+    // Whatever the client says of itself.
+    let spoofed = format!("{token}\nX-Forwarded-Proto: http");
+    assert_eq!(put(&spoofed).status, 200);
+}
+
+/// What is sent to servers that take a request and then are gone: a question goes to all of them, and a change to one.
+#[test]
+fn writes_are_not_retried() {
+    let received = Arc::new(Mutex::new(Vec::new()));
+    let servers = [(); 3].map(|()| {
+        let (socket, received) = (bind(), Arc::clone(&received));
+        let address = socket.local_addr().unwrap();
+        std::thread::spawn(move || {
+            for mut stream in socket.incoming().map_while(Result::ok) {
+                let mut read = [0; 4_096];
+                if stream.read(&mut read).is_ok_and(|length| length > 0) {
+                    let line = read.split(|byte| *byte == b'\r').next().unwrap_or_default();
+                    received.lock().unwrap().push(String::from_utf8_lossy(line).into_owned());
+                }
+            }
+        });
+        address
+    });
+    let directory = ram_dir();
+    let address = (LOOPBACK, free_port()).into();
+    let shipped = include_str!("../../../../deploy/postgresql/nginx.conf");
+    let mut replacements = vec![("listen 8080", format!("listen {address}"))];
+    // Nobody is left out, so that all could be asked.
+    for (name, server) in ["server-1:8080", "server-2:8080", "server-3:8080"].into_iter().zip(servers) {
+        replacements.push((name, server.to_string()));
+    }
+    replacements.push(("max_fails=2", "max_fails=0".into()));
+    let _nginx = Nginx::start(directory.path(), address, shipped, &replacements);
+    let bodies = ["\r\n", "Content-Length: 0\r\n\r\n", "Content-Length: 2\r\n\r\n{}"];
+    for (method, times) in [("GET", 3), ("HEAD", 3), ("PUT", 1), ("DELETE", 1), ("POST", 1)] {
+        for body in bodies {
+            let line = format!("{method} /api/handles/10.5555%2Fa%2f%2e%2e//x%20y/../z?a=%41 HTTP/1.1");
+            let response = send_raw(address, format!("{line}\r\nHost: a\r\nConnection: close\r\n{body}"));
+            assert_eq!(response.status, 502, "{method}: {}", response.head);
+            assert_eq!(std::mem::take(&mut *received.lock().unwrap()), vec![line; times], "{body:?}");
+        }
+    }
+}

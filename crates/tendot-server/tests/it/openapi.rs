@@ -1,0 +1,109 @@
+//! The OpenAPI document describes exactly what the server does.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value as Json;
+
+use crate::support::http_server::{TestServer, start_default};
+
+const METHODS: [&str; 8] = ["GET", "HEAD", "OPTIONS", "POST", "PUT", "DELETE", "PATCH", "TRACE"];
+
+fn document(server: &TestServer) -> Json {
+    let response = server.request("GET", "/openapi.json", "");
+    assert_eq!(
+        (response.status, response.header("content-type")),
+        (200, Some("application/json;charset=utf-8"))
+    );
+    serde_json::from_slice(&response.body).unwrap()
+}
+
+/// Methods in the document are served, all others are rejected, and `Allow` lists the same.
+#[test]
+fn methods_match_the_document() {
+    let server = start_default();
+    let document = document(&server);
+    assert_eq!(document["openapi"], "3.1.0");
+    for (path, described) in document["paths"].as_object().unwrap() {
+        let target = path
+            .replace("{names}", "10.5555")
+            .replace("{prefix}", "10.5555")
+            .replace("{name}", "10.5555/ONE");
+        let expected: BTreeSet<&str> = METHODS
+            .into_iter()
+            .filter(|method| described.get(method.to_ascii_lowercase()).is_some())
+            .collect();
+        let served = METHODS.into_iter().filter(|method| {
+            let response = server.request(method, &target, "");
+            let allowed: BTreeSet<&str> = response.header("allow").unwrap_or_default().split(", ").collect();
+            assert!(
+                response.header("allow").is_none() || allowed == expected,
+                "{method} {path}: {allowed:?}"
+            );
+            assert_eq!(
+                response.header("allow").is_some(),
+                response.status == 405 || *method == "OPTIONS",
+                "{method} {path}"
+            );
+            response.status != 405
+        });
+        assert_eq!(served.collect::<BTreeSet<_>>(), expected, "{path}");
+    }
+}
+
+/// A path that is not in the document is parsed as a name.
+#[test]
+fn undescribed_paths_are_names() {
+    let server = start_default();
+    let document = document(&server);
+    for path in
+        ["/health", "/static/", "/static/other.css", "/docs/", "/openapi.yaml", "/robots", "/doiRA", "/ra"]
+    {
+        assert!(document["paths"].get(path).is_none(), "{path}");
+        let response = server.request("GET", path, "Accept: application/json");
+        let problem: Json = serde_json::from_slice(&response.body).unwrap();
+        assert!([400, 404].contains(&response.status) && problem["code"].is_string(), "{path}: {problem}");
+    }
+    assert_eq!(server.request("GET", "/api/v9/dois", "").status, 404);
+}
+
+#[test]
+fn references_and_operation_ids() {
+    let document = document(&start_default());
+    let (mut references, mut identifiers) = (Vec::new(), BTreeSet::new());
+    collect(&document, &mut references);
+    for reference in references {
+        let pointer = reference.strip_prefix('#').unwrap();
+        assert!(document.pointer(pointer).is_some(), "{reference}");
+    }
+    for (path, described) in document["paths"].as_object().unwrap() {
+        for (method, operation) in described.as_object().unwrap() {
+            assert!(identifiers.insert(operation["operationId"].as_str().unwrap()), "{method} {path}");
+            let groups = document["tags"].as_array().unwrap().iter().map(|tag| &tag["name"]);
+            assert!(groups.clone().any(|group| *group == operation["tags"][0]), "{method} {path}");
+        }
+    }
+}
+
+fn collect<'j>(json: &'j Json, references: &mut Vec<&'j str>) {
+    match json {
+        Json::Array(items) => items.iter().for_each(|item| collect(item, references)),
+        Json::Object(members) => {
+            references.extend(members.get("$ref").and_then(Json::as_str));
+            members.values().for_each(|member| collect(member, references));
+        }
+        _ => {}
+    }
+}
+
+#[test]
+fn document_is_cacheable_and_compressed() {
+    let server = start_default();
+    for path in ["/openapi.json", "/docs"] {
+        let whole = server.request("GET", path, "");
+        let tag = whole.header("etag").unwrap();
+        assert_eq!(server.request("GET", path, &format!("If-None-Match: {tag}")).status, 304, "{path}");
+        let small = server.request("GET", path, "Accept-Encoding: gzip");
+        assert_eq!(small.header("content-encoding"), Some("gzip"), "{path}");
+        assert!(small.body.len() < whole.body.len() / 4, "{path}: {}", small.body.len());
+    }
+}

@@ -1,0 +1,265 @@
+//! What an operator relies on: metrics, request ids, compression, rate limits, trusted proxies, graceful shutdown.
+
+use std::io::{Read as _, Write as _};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use tendot_proto::{Permissions, Value};
+use tendot_server::http::{Limits, Rate, Rates, Trust};
+use tendot_store::{Change, Edit, Expect, Store as _};
+use tendot_testing::http::HttpResponse;
+use tendot_testing::wait_until;
+
+use crate::support::http_server::{TOKEN, TestServer, start, start_default};
+
+#[test]
+fn metrics() {
+    let server = start(Limits::default(), None, |http| http.figure("tendot_x", "y", true, || Some(5.0)));
+    for _ in 0..3 {
+        server.request("GET", "/10.5555/ONE", "");
+    }
+    server.request("GET", "/10.5555/NONE", "");
+    server.request("GET", "/api/handles/10.5555/ONE", "");
+    let response = server.request("GET", "/metrics", "");
+    assert_eq!(
+        response.header("content-type"),
+        Some("application/openmetrics-text;version=1.0.0;charset=utf-8")
+    );
+    let text = String::from_utf8(response.body).unwrap();
+    for line in [
+        "tendot_http_requests_total{kind=\"redirect\",code=\"302\"} 3",
+        "tendot_http_requests_total{kind=\"redirect\",code=\"404\"} 1",
+        "tendot_http_requests_total{kind=\"read\",code=\"200\"} 1",
+        "tendot_http_request_duration_seconds_count{kind=\"redirect\"} 4",
+        "tendot_http_connections_accepted_total 6.0",
+        "tendot_http_rate_limited_total 0.0",
+        "tendot_store_last_change 3.0",
+        "tendot_x_total 5.0",
+    ] {
+        assert!(text.lines().any(|one| one == line), "{line}\n{text}");
+    }
+    assert!(text.contains("tendot_build_info{version=\"") && text.contains("process_start_time_seconds 1"));
+    assert!(!text.contains("5555"), "a name is a label");
+    // What comes through a proxy does not come from this machine.
+    assert_eq!(server.request("GET", "/metrics", "X-Forwarded-For: 127.0.0.1").status, 403);
+}
+
+#[test]
+fn request_ids() {
+    let server = start(Limits::default(), None, |http| {
+        let proxies = vec!["127.0.0.2/32".parse().unwrap()];
+        http.trust(Trust { proxies, ..Trust::default() })
+    });
+    let request_id =
+        |headers: &str| server.request("GET", "/livez", headers).header("x-request-id").unwrap().to_owned();
+    let generated = request_id("X-Request-Id: mine");
+    assert!(generated.len() == 16 && generated != request_id(""), "{generated}");
+
+    let server = start(Limits::default(), None, |http| {
+        http.trust(Trust { proxies: vec!["127.0.0.0/8".parse().unwrap()], ..Trust::default() })
+    });
+    let response = server.request("GET", "/livez", "X-Request-Id: mine\nX-Forwarded-For: 192.0.2.1");
+    assert_eq!(response.header("x-request-id"), Some("mine"));
+}
+
+#[test]
+fn attack_h8_credentials_through_proxies() {
+    let write = |server: &TestServer, headers: &str| {
+        let headers = format!("{headers}\nAuthorization: Bearer {TOKEN}");
+        server.request("PUT", "/api/handles/10.5555/X", headers.trim_start()).status
+    };
+    let direct = start_default();
+    assert_eq!(write(&direct, ""), 400);
+    assert_eq!(write(&direct, "X-Forwarded-For: 192.0.2.1\nX-Forwarded-Proto: https"), 400);
+    let list = |server: &TestServer, headers: &str| {
+        let headers = format!("{headers}\nAuthorization: Bearer {TOKEN}");
+        server.request("GET", "/api/prefixes", headers.trim_start()).status
+    };
+    assert_eq!(list(&direct, ""), 200);
+    assert_eq!(list(&direct, "X-Forwarded-For: 192.0.2.1\nX-Forwarded-Proto: https"), 403);
+    let proxied = start(Limits::default(), None, |http| {
+        http.trust(Trust { proxies: vec!["127.0.0.1/32".parse().unwrap()], ..Trust::default() })
+    });
+    assert_eq!(list(&proxied, "X-Forwarded-For: 192.0.2.1"), 403);
+    assert_eq!(list(&proxied, "X-Forwarded-For: 192.0.2.1\nX-Forwarded-Proto: https"), 200);
+}
+
+#[test]
+fn rate_limit() {
+    let server = start(Limits::default(), None, |http| {
+        let rate = Rate { per_second: 1, burst: 3 };
+        let proxies = vec!["127.0.0.1/32".parse().unwrap()];
+        http.rates(Rates { client: rate, network: Rate { burst: 5, ..rate }, loopback: false })
+            .trust(Trust { proxies, ..Trust::default() })
+    });
+    let request = |client: &str| server.request("GET", "/10.5555/ONE", &format!("X-Forwarded-For: {client}"));
+    let statuses: Vec<u16> = (0..5).map(|_| request("192.0.2.1").status).collect();
+    assert_eq!(statuses, [302, 302, 302, 429, 429]);
+    let limited = request("192.0.2.1");
+    assert_eq!(limited.header("retry-after"), Some("1"));
+    assert_eq!(limited.header("cache-control"), Some("no-store"));
+    // Two more of the same network, and one of another.
+    let statuses: Vec<u16> = (2..5).map(|host| request(&format!("192.0.2.{host}")).status).collect();
+    assert_eq!(statuses, [302, 302, 429]);
+    assert_eq!(request("198.51.100.1").status, 302);
+    assert_eq!(server.request("GET", "/livez", "X-Forwarded-For: 192.0.2.1").status, 200);
+    // A proxy that says nothing is not held back for all.
+    let without_client = "X-Forwarded-Proto: https";
+    assert!((0..9).all(|_| server.request("GET", "/10.5555/ONE", without_client).status == 302));
+}
+
+#[test]
+fn loopback_is_exempt_from_rate_limits() {
+    let rate = Rate { per_second: 1, burst: 1 };
+    for (loopback, expected) in [(false, 302), (true, 429)] {
+        let server = start(Limits::default(), None, |http| {
+            http.rates(Rates { client: rate, network: Rate { burst: 100, ..rate }, loopback })
+        });
+        server.request("GET", "/10.5555/ONE", "");
+        assert_eq!(server.request("GET", "/10.5555/ONE", "").status, expected);
+    }
+}
+
+#[test]
+fn responses_are_compressed() {
+    let server = start_default();
+    let target = "/api/handles/10.5555/LARGE";
+    let uncompressed = server.request("GET", target, "");
+    assert_eq!(
+        (uncompressed.header("content-encoding"), uncompressed.header("vary")),
+        (None, Some("Accept-Encoding"))
+    );
+    let tag = uncompressed.header("etag").unwrap().to_owned();
+    let compressed = server.request("GET", target, "Accept-Encoding: br, gzip");
+    assert_eq!(compressed.header("content-encoding"), Some("gzip"));
+    assert_eq!(compressed.header("vary"), Some("Accept-Encoding"));
+    assert_eq!(compressed.header("content-length").unwrap(), compressed.body.len().to_string());
+    assert!(
+        compressed.body.len() < uncompressed.body.len() / 4,
+        "{} of {}",
+        compressed.body.len(),
+        uncompressed.body.len()
+    );
+    let mut unpacked = Vec::new();
+    flate2::read::GzDecoder::new(&compressed.body[..]).read_to_end(&mut unpacked).unwrap();
+    assert_eq!(unpacked, uncompressed.body);
+    // The same content, and not the same bytes.
+    assert_eq!(compressed.header("etag").unwrap(), format!("W/{tag}"));
+    for known in [&tag, &format!("W/{tag}")] {
+        let headers = format!("Accept-Encoding: gzip\nIf-None-Match: {known}");
+        let same = server.request("GET", target, &headers);
+        assert_eq!((same.status, same.header("vary")), (304, Some("Accept-Encoding")));
+    }
+    let head = server.request("HEAD", target, "Accept-Encoding: gzip");
+    assert_eq!(head.header("content-length"), compressed.header("content-length"));
+    // What is small, and what is for one alone, stays as it is.
+    assert_eq!(
+        server.request("GET", "/10.5555/ONE", "Accept-Encoding: gzip").header("content-encoding"),
+        None
+    );
+    let private =
+        server.request("GET", target, &format!("Accept-Encoding: gzip\nAuthorization: Bearer {TOKEN}"));
+    assert_eq!((private.status, private.header("content-encoding")), (200, None));
+}
+
+/// Asked to end under load, it answers all that it has taken, and says that the connection ends.
+#[test]
+fn attack_s12_drain_under_load() {
+    for round in 0..3 {
+        let limits = Limits { closing_time: Duration::from_secs(60), ..Limits::default() };
+        let mut server = start(limits, None, |http| http);
+        let (failed, list, is_ending) = (AtomicUsize::new(0), AtomicUsize::new(0), AtomicBool::new(false));
+        let address = server.address;
+        std::thread::scope(|scope| {
+            for number in 0..8 {
+                let (failed, list, is_ending) = (&failed, &list, &is_ending);
+                scope.spawn(move || {
+                    loop {
+                        let Ok(mut stream) = std::net::TcpStream::connect(address) else { return };
+                        stream.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+                        // Some ask again and again on a connection, some once.
+                        for request in 0..if number % 2 == 0 { 1_000 } else { 1 } {
+                            // And some of those rest in between.
+                            std::thread::sleep(Duration::from_millis(if number % 4 == 0 { 2 } else { 0 }));
+                            let request_text = b"GET /10.5555/ONE HTTP/1.1\r\nHost: a\r\n\r\n";
+                            let mut piece = [0; 4 << 10];
+                            let response =
+                                stream.write_all(request_text).and_then(|()| stream.read(&mut piece));
+                            let Some(read) = response.ok().filter(|read| *read > 0) else {
+                                // Who comes between the last look at those who wait and the end is not taken.
+                                let is_taken = request > 0 || !is_ending.load(Ordering::Relaxed);
+                                failed.fetch_add(usize::from(is_taken), Ordering::Relaxed);
+                                return;
+                            };
+                            list.fetch_add(1, Ordering::Relaxed);
+                            let response = HttpResponse::parse(&piece[..read]);
+                            assert_eq!(response.status, 302);
+                            if response.header("connection") == Some("close") {
+                                break;
+                            }
+                        }
+                    }
+                });
+            }
+            wait_until("the clients are at work", || list.load(Ordering::Relaxed) > 200 * (round + 1));
+            let begun = Instant::now();
+            is_ending.store(true, Ordering::Relaxed);
+            let _ = server.shutdown.take().unwrap().send(());
+            server.runtime.block_on(server.serving.take().unwrap()).unwrap();
+            // Takes about a second; the time-outs for clients that do not finish are a minute.
+            assert!(begun.elapsed() < Duration::from_secs(30), "{:?}", begun.elapsed());
+        });
+        assert!(list.load(Ordering::Relaxed) > 100);
+        assert_eq!(failed.load(Ordering::Relaxed), 0, "of {}", list.load(Ordering::Relaxed));
+    }
+}
+
+/// A request that was sent when the end had just been asked for is answered, on a connection that had nothing to do.
+#[test]
+fn attack_s12_idle_clients_during_drain() {
+    let mut server = start_default();
+    let mut stream = server.connect();
+    let mut request = || {
+        stream.write_all(b"GET /10.5555/ONE HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+        let mut piece = [0; 4 << 10];
+        let read = stream.read(&mut piece).unwrap();
+        HttpResponse::parse(&piece[..read])
+    };
+    assert_eq!(request().header("connection"), None);
+    let _ = server.shutdown.take().unwrap().send(());
+    wait_until("a response announces the end of the connection", || {
+        let response = request();
+        assert_eq!(response.status, 302);
+        response.header("connection") == Some("close")
+    });
+}
+
+/// The operator sees in a history what administrators could read, and who it was whatever is told there.
+#[test]
+fn history_for_the_operator() {
+    let server = start_default();
+    let hidden = Value { permissions: Permissions(0x0c), ..Value::new(1, "NOTE", "for administrators") };
+    let put = Edit::Put { name: "10.5555/HIDDEN".into(), values: vec![hidden], expect: Expect::Any };
+    for _ in 0..2 {
+        let change = Change { by: "me@example.org".into(), at: 0, edits: vec![put.clone()] };
+        server.runtime.block_on(server.http.registry().store().commit(change)).unwrap();
+    }
+    let request = |headers: &str| {
+        let response = server.request("GET", "/api/v1/history/10.5555/HIDDEN", headers);
+        (
+            response.status,
+            response.header("cache-control").unwrap().to_owned(),
+            String::from_utf8(response.body).unwrap(),
+        )
+    };
+    let token = format!("Authorization: Bearer {TOKEN}");
+    let (status, caching, body) = request(&token);
+    assert_eq!((status, &*caching), (200, "private, no-store"));
+    assert!(body.contains("for administrators") && body.contains("me@example.org"), "{body}");
+    let (status, caching, body) = request("");
+    assert_eq!((status, &*caching), (200, "no-cache"));
+    assert!(!body.contains("for administrators") && !body.contains("me@example.org"), "{body}");
+    let response = server.request("GET", "/api/v1/history/10.5555/HIDDEN", "Authorization: Bearer wrong");
+    assert_eq!((response.status, response.header("content-type")), (401, Some("application/problem+json")));
+    assert!(response.header("www-authenticate").is_some());
+}

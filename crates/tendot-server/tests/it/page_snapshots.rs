@@ -1,0 +1,519 @@
+//! All pages and problem details are sent as in `tests/snapshots/pages/`, and no value of a record or request becomes markup.
+//!
+//! `TENDOT_TEST_WRITE_PAGES=1 cargo test -p tendot-server --test it -- page_snapshots` rewrites the files; review the
+//! differences before you commit them.
+
+use std::fs;
+use std::path::Path;
+use std::sync::LazyLock;
+
+use tendot_proto::record::{Admin, AdminPermissions, Record, ValueList};
+use tendot_proto::{Permissions, Reference, Value};
+use tendot_registry::transfer::What;
+use tendot_server::http::Limits;
+use tendot_store::{Change, Edit, Expect, Store as _};
+use tendot_testing::http::{HttpRequest, HttpResponse};
+
+use crate::support::fixtures::{PartyFixtures, kernel_metadata};
+use crate::support::http_server::{TestServer, bind, start_at};
+
+const PAGE: &str = "text/html,application/xhtml+xml,*/*;q=0.8";
+const JSON: &str = "application/json";
+
+#[test]
+fn pages() {
+    check("home", "/", PAGE);
+    check("docs", "/docs", PAGE);
+    check("record", "/10.5555/ONE?noredirect", PAGE);
+    check("record-types", "/10.5555/TYPES?noredirect", PAGE);
+    check("record-alias", "/10.5555/ALIAS?noredirect", PAGE);
+    check("record-handle", "/20.500.12345/abc%20d?noredirect", PAGE);
+    check("record-selected", "/10.5555/TYPES?noredirect&type=DESC", PAGE);
+    check("history", "/10.5555/CHANGED?history", PAGE);
+    check("history-page-2", "/10.5555/CHANGED?history&before=25", PAGE);
+    check("history-retired", "/10.5555/ENDED?history", PAGE);
+    check("history-json", "/api/v1/history/10.5555/changed?limit=2", PAGE);
+    check("history-next", "/api/v1/history/10.5555/changed?after=20", PAGE);
+    check("record-registered", "/10.70000/PAPER?noredirect", PAGE);
+    check("history-registered", "/10.70000/PAPER?history", PAGE);
+    check("history-registered-json", "/api/v1/history/10.70000/PAPER", PAGE);
+    check("trace-metadata", "/10.70000/PAPER?explain", PAGE);
+    check("no-location", "/10.5555/NOURL", PAGE);
+    check("target-rejected", "/10.5555/SCRIPT", PAGE);
+    check("prefix", "/10.5555", PAGE);
+    check("prefix-without-record", "/20.500.12345", PAGE);
+    check("trace", "/10.5555/LOC?explain&locatt=country:gb", PAGE);
+    check("trace-json", "/10.5555/LOC?explain&locatt=country:gb", JSON);
+    check("trace-alias", "/10.5555/ALIAS?explain=json", PAGE);
+    check("trace-not-found", "/10.5555/ONE.?explain", PAGE);
+}
+
+#[test]
+fn problems() {
+    for (name, target) in [
+        ("not-found", "/10.5555/ONE%2e"),
+        ("not-found-suggestions", "/10.5555/TYPE"),
+        ("not-responsible", "/10.9999/X%20Y"),
+        ("prefix-not-responsible", "/10.9999"),
+        ("short-doi", "/abcde"),
+        ("empty-suffix", "/10.5555/"),
+        ("no-name", "//"),
+        ("gone", "/10.5555/ENDED"),
+        ("gone-registered", "/10.70000/GONE"),
+        ("no-values", "/10.5555/HIDDEN"),
+        ("alias-loop", "/10.5555/CIRCLE"),
+        ("bad-path", "/10.5555/a%zzb"),
+        ("bad-query", "/10.5555/ONE?locatt=a%00b"),
+        ("bad-text", "/?text=10.5555/ONE+%4"),
+        ("history-not-found", "/10.5555/NONE?history"),
+        ("history-bad-query", "/10.5555/ONE?history&before=x"),
+    ] {
+        check(name, target, PAGE);
+        check(&format!("{name}-json"), target, JSON);
+    }
+}
+
+/// Compares what is answered with what was looked at once.
+#[track_caller]
+fn check(name: &str, target: &str, accept: &str) {
+    let response = get(target, accept);
+    let kind = if response.head.contains("json") { "json" } else { "html" };
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/snapshots/pages/{name}.{kind}"));
+    let actual = format!("{}\n\n{}\n", stable_head(&response), stable_body(&response).trim_end());
+    if std::env::var_os("TENDOT_TEST_WRITE_PAGES").is_some() {
+        fs::write(&path, &actual).unwrap();
+    }
+    let expected = fs::read_to_string(&path).unwrap_or_default();
+    let difference = expected.lines().zip(actual.lines()).position(|(one, two)| one != two);
+    let at = difference.unwrap_or_else(|| expected.lines().count().min(actual.lines().count()));
+    let line = |text: &str| text.lines().nth(at).unwrap_or("(its end)").to_owned();
+    assert!(
+        expected == actual,
+        "{target} is not as in {}, from line {} on:\n- {}\n+ {}",
+        path.display(),
+        at + 1,
+        line(&expected),
+        line(&actual)
+    );
+}
+
+/// No page sends more than 60 kB, its style with it, whatever a record has; but for the one that tells of all paths.
+#[test]
+fn page_sizes_are_bounded() {
+    let style = get("/static/style.css", "*/*").body.len();
+    for target in [
+        "/",
+        "/docs",
+        "/10.5555/LARGE?noredirect",
+        "/10.5555/LARGE?explain",
+        "/10.5555/MANY?noredirect",
+        "/10.5555/LARGE?history",
+    ] {
+        let page = get(target, PAGE);
+        let most = if target == "/docs" { 180_000 } else { 60_000 };
+        assert!(page.body.len() + style < most, "{target}: {} + {style}", page.body.len());
+    }
+    let long = "%E2%80%AE".repeat(680);
+    for target in
+        [format!("/10.5555/{long}"), format!("/20.500.12345/{long}"), format!("/10.9999/{long}?explain")]
+    {
+        let page = get(&target, PAGE);
+        assert!(page.body.len() + style < 60_000, "{} + {style}", page.body.len());
+    }
+    assert!(get("/10.5555/LARGE?noredirect", PAGE).text().contains("The JSON has everything."));
+    assert!(get("/10.5555/MANY?noredirect", PAGE).text().contains("more values"));
+}
+
+/// H5: what a record says stays text.
+#[test]
+fn attack_h5_values_are_escaped() {
+    for query in ["?noredirect", "?explain", "?noredirect&type=10320/loc", "?history"] {
+        let page = get(&format!("/10.5555/HOSTILE{query}"), PAGE);
+        assert_harmless(&page);
+        // And what its metadata says.
+        assert_harmless(&get(&format!("/10.70000/PAPER{query}"), PAGE));
+    }
+    let body = body_of("/10.5555/HOSTILE?noredirect");
+    assert!(body.contains("&#60;script&#62;alert(1)&#60;/script&#62;"), "{body}");
+    assert!(body.contains("]]&#62;"), "{body}");
+}
+
+/// H5: so does what a request says.
+#[test]
+fn attack_h5_requests_are_escaped() {
+    let hostile = "%3Cscript%3Ealert(1)%3C/script%3E%22%3E%3Cimg%20src=x%20onerror=alert(1)%3E]]%3E%E2%80%A8";
+    for target in [
+        format!("/10.5555/{hostile}"),
+        format!("/10.9999/{hostile}"),
+        format!("/{hostile}"),
+        format!("/10.5555/{hostile}?explain"),
+        format!("/10.5555/{hostile}?history"),
+        format!("/10.5555/ONE?history&before={hostile}"),
+        format!("/api/v1/history/10.5555/{hostile}"),
+        format!("/api/v1/history/10.5555/ONE?after={hostile}"),
+        format!("/10.5555/ONE?noredirect&type={hostile}"),
+        format!("/10.5555/{hostile}%zz"),
+        format!("/10.5555/ONE?a={hostile}%zz"),
+        format!("/?text={hostile}%zz"),
+    ] {
+        for accept in [PAGE, JSON] {
+            let response = get(&target, accept);
+            assert!(response.status != 500, "{target}");
+            if response.head.contains("text/html") {
+                assert_harmless(&response);
+            } else {
+                assert!(
+                    response.head.contains("application/problem+json") || response.head.contains(JSON),
+                    "{target}"
+                );
+            }
+        }
+    }
+}
+
+/// What everybody may not read is in no history, nor who it was if that is no identity; the JSON of a large one is whole.
+#[test]
+fn history_hides_private_values() {
+    for target in ["/10.5555/CHANGED?history", "/api/v1/history/10.5555/CHANGED"] {
+        let body = body_of(target);
+        assert!(body.contains("https://example.org/first") && body.contains("300:0.NA/10.5555"), "{body}");
+        for forbidden in ["administrators", "secret", "SECKEY", "me@example.org", "<script"] {
+            assert!(!body.replace("\"300:<script>", "").contains(forbidden), "{target}: {forbidden}");
+        }
+    }
+    let (mut after, mut seen) = (0, Vec::new());
+    loop {
+        let response = get(&format!("/api/v1/history/10.5555/CHANGED?limit=1&after={after}"), JSON);
+        let response = response.json();
+        seen.extend(response["items"].as_array().unwrap().iter().map(|item| item["kind"].clone()));
+        let Some(next) = response["next"].as_u64() else { break };
+        after = next;
+    }
+    assert_eq!(seen, ["create", "update", "update", "remove", "create", "tombstone"]);
+    let (one, two) = ("/api/v1/history/10.5555/LARGE", "/10.5555/LARGE?history");
+    assert!(
+        get(one, JSON).body.len() > 900_000 && get(two, PAGE).text().contains("The JSON has everything.")
+    );
+    for (target, status) in [
+        ("/api/v1/history/10.9999/X", 400),
+        ("/api/v1/history/10.5555/NONE", 404),
+        ("/api/v1/history/10.5555/ENDED", 200),
+        ("/api/v1/history/", 400),
+        ("/api/v1/history/20.500.12345", 404),
+        ("/api/v1/history/10.5555/ONE?limit=-1", 400),
+        ("/api/v1/history/10.5555/ONE?after=18446744073709551615&limit=18446744073709551615", 200),
+        ("/api/v1/history/10.5555/%zz", 400),
+    ] {
+        let response = get(target, PAGE);
+        let json = response.json();
+        assert_eq!(response.status, status, "{target}: {json}");
+        let is_problem = response.head.contains("application/problem+json");
+        assert_eq!(is_problem, status != 200, "{target}");
+        assert_eq!(json["code"].is_string() && !json["detail"].as_str().unwrap().is_empty(), is_problem);
+    }
+}
+
+/// R4 and H5: characters that nobody sees, or that turn others around, are written out.
+#[test]
+fn attack_h5_bidi_characters_are_escaped() {
+    for target in [
+        "/10.5555/HOSTILE?noredirect",
+        "/10.5555/HOSTILE?history",
+        "/10.5555/%E2%80%AE281?noredirect",
+        "/10.5555/%E2%80%AEx%E2%80%A8y%E2%81%A6",
+        "/10.9999/%E2%80%AE%F3%A0%81%81",
+        "/10.5555/a%E2%80%AE%zz",
+    ] {
+        let body = body_of(target);
+        let hidden = ['\u{202e}', '\u{2028}', '\u{2066}', '\u{e0041}'];
+        assert!(!body.contains(hidden), "{target}: {body}");
+        assert!(body.contains("⟨U+202E⟩") || target.contains("%zz"), "{target}: {body}");
+    }
+}
+
+/// H2: only addresses that are redirected to are links.
+#[test]
+fn attack_h2_links_have_safe_schemes() {
+    for name in ["SCRIPT", "HOSTILE", "TYPES", "SPLIT"] {
+        let body = body_of(&format!("/10.5555/{name}?noredirect"));
+        for address in attributes(&body, "href").chain(attributes(&body, "src")) {
+            let is_own_path =
+                address.starts_with('/') && !address.starts_with("//") || address.starts_with('#');
+            assert!(
+                is_own_path || address.starts_with("https://") || address.starts_with("http://"),
+                "{name}: {address}"
+            );
+        }
+    }
+    let page = get("/10.5555/SCRIPT", PAGE);
+    assert_eq!((page.status, page.header("location")), (200, None));
+    assert!(page.text().contains("javascript:alert(1)") && page.text().contains("not followed"));
+}
+
+/// H1: an address with a line break splits no header.
+#[test]
+fn attack_h1_header_splitting() {
+    for query in ["", "?noredirect", "?explain", "?explain=json", "?action=showurls"] {
+        let page = get(&format!("/10.5555/SPLIT{query}"), PAGE);
+        assert_eq!(
+            (page.status, page.header("set-cookie"), page.header("location")),
+            (200, None, None),
+            "{query}"
+        );
+    }
+}
+
+/// No page may be framed, sniffed, or run anything, and none tells where somebody came from.
+#[test]
+fn attack_h17_security_headers() {
+    for target in [
+        "/",
+        "/10.5555/ONE?noredirect",
+        "/10.5555/ONE?history",
+        "/10.5555/ONE?explain",
+        "/10.5555/NONE",
+        "/10.5555/%zz",
+        "/10.5555",
+    ] {
+        let page = get(target, PAGE);
+        let policy = page.header("content-security-policy").unwrap();
+        assert!(
+            policy.contains("default-src 'none'") && policy.contains("frame-ancestors 'none'"),
+            "{target}"
+        );
+        assert!(!policy.contains("unsafe") && !policy.contains("script-src"), "{target}");
+        assert_eq!(page.header("x-content-type-options"), Some("nosniff"), "{target}");
+        assert_eq!(page.header("referrer-policy"), Some("no-referrer"), "{target}");
+        assert!(!page.text().contains(" style=") && !page.text().contains("<style"), "{target}");
+    }
+}
+
+/// What a page explains is what the redirect does.
+#[test]
+fn trace_agrees_with_the_redirect() {
+    for target in ["/10.5555/ONE", "/10.5555/LOC?locatt=country:gb", "/10.5555/ALIAS", "/10.5555/ALIAS?a=b&c"]
+    {
+        let redirect = get(target, PAGE);
+        let separator = if target.contains('?') { '&' } else { '?' };
+        let trace = get(&format!("{target}{separator}explain=json"), PAGE);
+        let trace = trace.json();
+        let first = &trace["redirects"][0];
+        assert_eq!(first["status"], redirect.status, "{target}");
+        assert_eq!(first["location"].as_str(), redirect.header("location"), "{target}");
+    }
+}
+
+#[track_caller]
+fn assert_harmless(page: &HttpResponse) {
+    assert!(page.header("content-security-policy").is_some());
+    let body = page.text().to_lowercase();
+    for forbidden in ["<script", "<img src=x", "javascript:alert(1)\"", "href=\"javascript", "\u{2028}"] {
+        assert!(!body.contains(forbidden), "{forbidden}");
+    }
+    assert_eq!(body.matches("<img").count(), 1, "the picture at the top");
+    // Every element is one of ours.
+    let elements =
+        body.split('<').skip(1).filter_map(|rest| rest.split(|c: char| !c.is_alphanumeric()).next());
+    for element in elements.filter(|name| !name.is_empty()) {
+        assert!(OWN_ELEMENTS.contains(&element), "<{element}>");
+    }
+    // Outside of quotes a tag has only names of attributes.
+    for tag in body.split('<').filter_map(|rest| rest.split('>').next()) {
+        let outside: String = tag.split('"').step_by(2).collect();
+        assert!(!outside.contains(" on") && !outside.contains(" style"), "<{tag}>");
+    }
+}
+
+const OWN_ELEMENTS: [&str; 46] = [
+    "html", "head", "meta", "title", "link", "body", "a", "header", "nav", "img", "main", "footer", "p",
+    "h1", "h2", "div", "span", "bdi", "section", "table", "thead", "tbody", "tr", "th", "td", "details",
+    "summary", "pre", "time", "dl", "dt", "dd", "code", "ul", "ol", "li", "form", "label", "input", "button",
+    "mark", "doctype", "b", "i", "br", "del",
+];
+
+fn attributes<'a>(body: &'a str, name: &'a str) -> impl Iterator<Item = &'a str> {
+    let tags = body.split('<').filter_map(|rest| rest.split('>').next());
+    let start = format!(" {name}=\"");
+    tags.filter_map(move |tag| tag.split_once(&start)?.1.split('"').next())
+}
+
+/// The head without headers that belong to the connection.
+fn stable_head(response: &HttpResponse) -> String {
+    let names = ["date", "content-length", "connection", "x-request-id"];
+    let is_stable = |line: &&str| !line.is_empty() && !names.iter().any(|name| line.starts_with(name));
+    response.head.lines().filter(is_stable).collect::<Vec<_>>().join("\n")
+}
+
+/// The body without the time that a trace took.
+fn stable_body(response: &HttpResponse) -> String {
+    let mut body = response.text().into_owned();
+    for (before, after) in [("\"microseconds\": ", "\n"), ("Found out in ", " µs")] {
+        if let Some(at) = body.find(before).map(|at| at + before.len())
+            && let Some(end) = body[at..].find(after)
+        {
+            body.replace_range(at..at + end, "0");
+        }
+    }
+    body
+}
+
+fn body_of(target: &str) -> String {
+    get(target, PAGE).text().into_owned()
+}
+
+fn get(target: &str, accept: &str) -> HttpResponse {
+    HttpRequest::get(target).header(&format!("Accept: {accept}")).send(SERVER.address)
+}
+
+static SERVER: LazyLock<TestServer> = LazyLock::new(|| {
+    let server = start_at(bind(), edits(), Limits::default(), None, |http| http);
+    let registry = server.http.registry();
+    server.runtime.block_on(async {
+        for (number, (by, edit)) in changes().into_iter().enumerate() {
+            let at = 1_700_000_000_000 + 86_400_000 * number as u64;
+            registry.store().commit(Change { by: by.into(), at, edits: vec![edit] }).await.unwrap();
+        }
+        let parties = PartyFixtures::create(registry).await;
+        let titled = format!(r#"{{"metadata":{}}}"#, kernel_metadata("<script>alert(1)</script>"));
+        parties.update(registry, "10.70000/PAPER", &titled).await;
+        parties.transfer(registry, What::Prefix("10.70000".into()), &parties.second).await;
+    });
+    server
+});
+
+fn edits() -> Vec<Edit> {
+    let url = |address: &str| Value { timestamp: 1_700_000_000, ..Value::new(1, "URL", address.to_owned()) };
+    let alias = |name: &str| Value::new(1, "HS_ALIAS", name.to_owned());
+    let hidden = Value { permissions: Permissions(0x0c), ..Value::new(1, "URL", "https://example.org/") };
+    let mut edits = vec![
+        put("10.5555/ONE", vec![url("https://example.org/one"), Value::new(2, "DESC", "The first")]),
+        put("10.5555/TYPES", types()),
+        put("10.5555/LOC", vec![url("https://example.org/loc"), Value::new(2, "10320/loc", LOCATIONS)]),
+        put("10.5555/ALIAS", vec![alias("10.5555/ONE")]),
+        put("10.5555/CIRCLE", vec![alias("10.5555/CIRCLE2")]),
+        put("10.5555/CIRCLE2", vec![alias("10.5555/CIRCLE")]),
+        put("10.5555/NOURL", vec![Value::new(2, "DESC", "Nothing to lead to")]),
+        put("10.5555/SCRIPT", vec![url("javascript:alert(1)")]),
+        put("10.5555/SPLIT", vec![url("https://x/\r\nSet-Cookie:a=1")]),
+        put("10.5555/HIDDEN", vec![hidden]),
+        put("10.5555/ENDED", vec![url("https://example.org/ended")]),
+        Edit::Tombstone { name: "10.5555/ENDED".into(), expect: Expect::Any },
+        put("10.5555/HOSTILE", hostile()),
+        put("10.5555/\u{202e}281", vec![url("https://example.org/bidi")]),
+        put("20.500.12345/abc d", vec![url("https://example.org/handle")]),
+        put("10.5555/LARGE", large_values()),
+        put("10.5555/MANY", (1..=2_000).map(|index| Value::new(index, "NOTE", "n")).collect()),
+        put("0.NA/10.5555", vec![Value::new(1, "DESC", "A prefix for tests")]),
+    ];
+    edits.extend(["10.5555", "20.500.12345", "0.NA"].map(|prefix| Edit::Home { prefix: prefix.into() }));
+    edits
+}
+
+/// A name that was changed, removed, given again and ended, and one whose every record was hostile.
+fn changes() -> Vec<(&'static str, Edit)> {
+    let url = |address: &str| Value { timestamp: 1_700_000_000, ..Value::new(1, "URL", address.to_owned()) };
+    let hidden = Value { permissions: Permissions(0x0c), ..Value::new(2, "NOTE", "for administrators") };
+    let secret = Value { permissions: Permissions(0x0c), ..Value::new(300, "HS_SECKEY", "a secret") };
+    let put = |name: &str, values| Edit::Put { name: name.into(), values, expect: Expect::Any };
+    let name = "10.5555/CHANGED";
+    vec![
+        ("300:0.NA/10.5555", put(name, vec![url("https://example.org/first"), hidden.clone()])),
+        ("operator", put(name, vec![hidden, secret])),
+        ("me@example.org", put(name, vec![url("https://example.org/second"), Value::new(3, "DESC", "Now")])),
+        ("operator", Edit::Remove { name: name.into(), expect: Expect::Any }),
+        ("300:<script>alert(1)</script>/x", put(name, vec![url("https://example.org/third")])),
+        ("operator", Edit::Tombstone { name: name.into(), expect: Expect::Any }),
+        ("operator", put("10.5555/HOSTILE", vec![url("https://example.org/")])),
+        ("operator", put("10.5555/HOSTILE", hostile())),
+        ("operator", put("10.5555/LARGE", vec![url("https://example.org/")])),
+        ("operator", put("10.5555/LARGE", large_values())),
+    ]
+}
+
+fn put(name: &str, values: Vec<Value<'static>>) -> Edit {
+    Edit::Put { name: name.into(), values, expect: Expect::Absent }
+}
+
+const LOCATIONS: &str = "<locations chooseby='locatt,country,weighted'>\
+    <location id='0' href='https://a.example.org/' weight='1'/>\
+    <location id='1' href='https://b.example.org/' weight='0' country='gb'/>\
+    <location id='2' href='javascript:alert(1)' weight='0' role='pdf'/></locations>";
+
+fn large_values() -> Vec<Value<'static>> {
+    vec![Value::new(1, "NOTE", "<&>\"'".repeat(150_000)), Value::new(2, "10320/loc", large())]
+}
+
+fn large() -> String {
+    let locations = (0..250)
+        .map(|number| format!("<location href='https://example.org/{}{number}'/>", "&amp;".repeat(30)));
+    format!("<locations>{}</locations>", locations.collect::<String>())
+}
+
+/// One of each kind that is shown in its own way; the site and the key are those that were recorded.
+fn types() -> Vec<Value<'static>> {
+    let rights = AdminPermissions::ADD_HANDLE | AdminPermissions::MODIFY_VALUE;
+    let admin = |permissions| {
+        let reference = Reference::new(200, &b"0.NA/10.5555"[..]);
+        Admin { permissions, reference, legacy_byte_length: false }.to_bytes()
+    };
+    let group = ValueList {
+        members: vec![Reference::parse("300:10.5555/ADMIN"), Reference::parse("0:0.NA/10.5555")],
+    };
+    let mut values = vec![
+        Value { timestamp: 1_700_000_000, ..Value::new(1, "URL", "https://example.org/a b?x=<1>") },
+        Value {
+            ttl: tendot_proto::Ttl::Absolute(1_800_000_000),
+            ..Value::new(2, "URL.mobile", "https://m.example.org/")
+        },
+        Value { ttl: tendot_proto::Ttl::Relative(0), ..Value::new(3, "EMAIL", "me@example.org") },
+        Value { ttl: tendot_proto::Ttl::Relative(90), ..Value::new(4, "DESC", "Ein Satz, dann ".repeat(30)) },
+        Value::new(5, "10320/loc", LOCATIONS),
+        Value::with_data(6, "X.BYTES", vec![0, 1, 2, 0xff]),
+        Value::new(7, "X.LINES", "one\ntwo\n\tthree"),
+        Value::with_data(100, "HS_ADMIN", admin(AdminPermissions::ALL)),
+        Value::with_data(101, "HS_ADMIN", admin(rights)),
+        Value::with_data(102, "HS_ADMIN", &b"not one"[..]),
+        Value::with_data(200, "HS_VLIST", group.to_bytes()),
+    ];
+    for line in include_str!("../../../../conformance/vectors/handle-net/records.jsonl").lines() {
+        let record = Record::from_json(line.as_bytes()).unwrap();
+        let special = record.values.into_iter().filter(|value| {
+            (value.has_type("HS_SITE") || value.has_type("HS_PUBKEY")) && value.permissions.is_public()
+        });
+        for value in special {
+            if !values.iter().any(|known| known.value_type == value.value_type) {
+                values.push(Value { index: 300 + values.len() as u32, ..value });
+            }
+        }
+    }
+    values
+}
+
+fn hostile() -> Vec<Value<'static>> {
+    let script = "<script>alert(1)</script>";
+    let image = "\"><img src=x onerror=alert(1)>";
+    let locations = "<locations><location href='javascript:alert(1)' role='&lt;script&gt;alert(1)&lt;/script&gt;'/>\
+        <location href='https://example.org/&quot;&gt;&lt;img src=x onerror=alert(1)&gt;'/></locations>";
+    vec![
+        Value::new(1, "URL", format!("https://example.org/{image}")),
+        Value::new(2, script, script),
+        Value::new(3, "DESC", image),
+        Value::new(4, "DESC", "]]> +ADw-script+AD4- \u{2028} \u{202e}txt.exe\u{2066}"),
+        Value::new(5, "10320/loc", locations),
+        Value::new(6, "EMAIL", image),
+        Value::new(7, "HS_ALIAS.x", script),
+        Value::new(8, "NOTE", format!("{script}\n{}", image.repeat(100))),
+        Value::with_data(
+            9,
+            "HS_ADMIN",
+            Admin {
+                permissions: AdminPermissions::ALL,
+                reference: Reference::new(1, image.as_bytes().to_vec()),
+                legacy_byte_length: false,
+            }
+            .to_bytes(),
+        ),
+        Value::new(10, "URL", "javascript:alert(1)"),
+        Value::new(11, "URL", "data:text/html,<script>alert(1)</script>"),
+    ]
+}

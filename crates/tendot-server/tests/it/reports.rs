@@ -1,0 +1,535 @@
+//! Reports of a prefix: what is counted, who may read it, and the reports of a store with known content.
+
+use std::sync::Arc;
+
+use serde_json::{Value as Json, json};
+use tendot_proto::Value;
+use tendot_proto::endpoint::Transport;
+use tendot_server::http::sweep_receipts;
+use tendot_server::{Tally, Upkeep};
+use tendot_store::{Edit, Expect, Store as _};
+use tendot_testing::block_on;
+use tendot_testing::http::{HttpRequest, send_raw};
+
+use crate::support::native_server::{
+    NativeServer, NativeServerOptions, OPERATOR_TOKEN, resolution, url_value,
+};
+use crate::support::stores::{StoreKind, over_stores};
+
+over_stores!(
+    resolutions_are_counted_over_every_protocol,
+    counts_are_exact_under_load,
+    prefix_allocated_later,
+    agency_locations_apply_at_once,
+    report_authorization,
+    names_of_other_registrants,
+    invalid_links_and_confusable_names,
+    report_paging,
+    csv_has_no_formulas,
+    failed_names_are_bounded,
+    failures_expire,
+    idempotency_records_expire,
+);
+
+const DAY: u64 = 86_400_000;
+
+/// A registrant with a prefix, and those who may or may not see its reports.
+struct ReportFixtures {
+    server: NativeServer,
+    tally: Arc<Tally>,
+    upkeep: Upkeep,
+    registrant: String,
+    /// Of the registrant, its agency, another registrant of that, and another agency.
+    tokens: [String; 4],
+}
+
+const PREFIX: &str = "10.70000";
+
+impl ReportFixtures {
+    fn new(store: StoreKind) -> Self {
+        let tally = Arc::new(Tally::new(true));
+        let server = NativeServer::start_over(
+            store.open(),
+            NativeServerOptions {
+                resolution_counter: Some(Arc::clone(&tally)),
+                ..NativeServerOptions::default()
+            },
+        );
+        let mut fixtures = Self {
+            server,
+            tally,
+            upkeep: Upkeep::default(),
+            registrant: String::new(),
+            tokens: Default::default(),
+        };
+        let id = |made: Json| made["id"].as_str().unwrap().to_owned();
+        for code in ["ONE", "TWO"] {
+            fixtures.create("agencies", json!({"code": code, "name": code}));
+        }
+        fixtures.registrant = id(fixtures.create("registrants", json!({"agency": "ONE", "name": "A press"})));
+        let other = id(fixtures.create("registrants", json!({"agency": "ONE", "name": "Another"})));
+        fixtures.create("prefixes", json!({"registrant": fixtures.registrant, "prefix": PREFIX}));
+        let tokens = [
+            ("registrant", fixtures.registrant.clone()),
+            ("agency", "ONE".to_owned()),
+            ("registrant", other),
+            ("agency", "TWO".to_owned()),
+        ];
+        fixtures.tokens = tokens.map(|(role, subject)| {
+            let made = fixtures.create("tokens", json!({"role": role, "subject": subject}));
+            made["token"].as_str().unwrap().to_owned()
+        });
+        fixtures
+    }
+
+    fn request(&self, method: &str, path: &str, token: &str, headers: &[&str], body: &str) -> (u16, String) {
+        let request = HttpRequest::new(method, path).bearer(token).headers(headers.iter().copied());
+        let response = request.header("Content-Type: application/json").body(body).send(self.server.http);
+        (response.status, response.text().into_owned())
+    }
+
+    fn create(&self, resource: &str, body: Json) -> Json {
+        let (status, body) =
+            self.request("POST", &format!("/api/v1/{resource}"), OPERATOR_TOKEN, &[], &body.to_string());
+        assert_eq!(status, 201, "{resource} {body}: {body}");
+        serde_json::from_str(&body).unwrap()
+    }
+
+    fn register(&self, suffix: &str) {
+        let name = format!("{PREFIX}/{suffix}");
+        self.create("dois", json!({"name": name, "url": "https://example.org/"}));
+    }
+
+    fn get(&self, target: &str) -> u16 {
+        self.request("GET", target, "", &[], "").0
+    }
+
+    fn flush(&self) {
+        block_on(self.upkeep.write(&self.server.registry, &self.tally));
+    }
+
+    fn summary(&self) -> Json {
+        self.flush();
+        let (status, body) =
+            self.request("GET", &format!("/api/v1/reports/{PREFIX}"), &self.tokens[0], &[], "");
+        assert_eq!(status, 200, "{body}");
+        serde_json::from_str(&body).unwrap()
+    }
+
+    /// The lines of a report.
+    fn report(&self, report: &str) -> Vec<Json> {
+        self.flush();
+        let path = format!("/api/v1/reports/{PREFIX}/{report}");
+        let (status, body) = self.request("GET", &path, &self.tokens[0], &[], "");
+        assert_eq!(status, 200, "{body}");
+        body.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+
+    /// The same, with the parts of each line that are named.
+    fn columns(&self, report: &str, parts: &[&str]) -> Vec<String> {
+        let columns = |line: &Json| parts.iter().map(|part| text(&line[*part])).collect::<Vec<_>>().join(" ");
+        let mut columns: Vec<_> = self.report(report).iter().map(columns).collect();
+        columns.sort();
+        columns
+    }
+}
+
+fn text(json: &Json) -> String {
+    json.as_str().map_or_else(|| json.to_string(), |text| text.trim_start_matches("10.70000/").to_owned())
+}
+
+fn resolutions_are_counted_over_every_protocol(store: StoreKind) {
+    let fixtures = ReportFixtures::new(store);
+    for suffix in ["http", "json", "page", "native", "nobody"] {
+        fixtures.register(suffix);
+    }
+    fixtures.create(
+        "dois",
+        json!({"name": "10.70000/reserved", "url": "https://example.org/", "state": "reserved"}),
+    );
+    fixtures.register("ended");
+    assert_eq!(fixtures.request("DELETE", "/api/v1/dois/10.70000/ended", OPERATOR_TOKEN, &[], "").0, 200);
+    // The first is made, and those after it are kept.
+    for _ in 0..5 {
+        assert_eq!(fixtures.get("/10.70000/http"), 302);
+        assert_eq!(fixtures.get("/10.70000/HTTP"), 302);
+        assert_eq!(fixtures.get("/api/handles/10.70000/json"), 200);
+        for transport in [Transport::Udp, Transport::Tcp, Transport::Http] {
+            assert_eq!(fixtures.server.code(transport, &resolution("10.70000/Native")), 1);
+            assert_eq!(fixtures.server.code(transport, &resolution("10.70000/none")), 100);
+        }
+        assert_eq!(fixtures.get("/10.70000/none"), 404);
+        assert_eq!(fixtures.get("/api/handles/10.70000/NONE"), 404);
+        assert_eq!(fixtures.get("/10.70000/ended"), 410);
+        assert_eq!(fixtures.get("/10.70000/reserved"), 404);
+    }
+    assert_eq!(fixtures.get("/doi:10.70000/page?noredirect"), 200);
+    // Of these nothing is counted: who is known, who looks why, other prefixes, what is no name.
+    assert_eq!(fixtures.request("GET", "/api/handles/10.70000/nobody", OPERATOR_TOKEN, &[], "").0, 200);
+    assert_eq!(fixtures.get("/10.70000/nobody?explain"), 200);
+    assert_eq!(fixtures.get("/api/handles/10.5555/MULTI"), 200);
+    assert_eq!(fixtures.get("/10.5555/none"), 404);
+    fixtures.get("/10.70000");
+    fixtures.get("/10.70000/");
+
+    let first = ["http 10", "json 5", "native 15", "page 1"];
+    assert_eq!(fixtures.columns("resolved", &["name", "count"]), first);
+    assert_eq!(fixtures.columns("never-resolved", &["name"]), ["nobody"]);
+    let failed = [" 1 null", "ended 5 tombstone", "none 25 null", "reserved 5 reserved"];
+    assert_eq!(fixtures.columns("failed", &["name", "count", "state"]), failed);
+    // What comes later is added.
+    assert_eq!(fixtures.get("/10.70000/http"), 302);
+    assert_eq!(fixtures.get("/10.70000/none"), 404);
+    assert_eq!(
+        fixtures.summary(),
+        json!({"prefix": PREFIX, "names": 7, "registered": 5, "reserved": 1, "ended": 1, "resolved": 4,
+            "resolutions": 32, "never-resolved": 1, "failed": 4, "failures": 37, "links": 0, "confusable": 0,
+            "complete": true})
+    );
+    assert_eq!(fixtures.tally.dropped_resolutions() + fixtures.tally.dropped_failures(), 0);
+}
+
+/// Who asks at the same time, for names that are kept and names that are not, while it is written down all the time.
+fn counts_are_exact_under_load(store: StoreKind) {
+    const THREADS: usize = 8;
+    const EACH: usize = 300;
+    let fixtures = ReportFixtures::new(store);
+    for number in 0..10 {
+        fixtures.register(&format!("n{number}"));
+    }
+    std::thread::scope(|scope| {
+        for thread in 0..THREADS {
+            let fixtures = &fixtures;
+            scope.spawn(move || {
+                let mut requests = String::new();
+                for number in 0..EACH {
+                    let name = match (number + thread) % 3 {
+                        0 => format!("n{}", number % 10),
+                        1 => "n0".to_owned(),
+                        _ => format!("none{}", number % 20),
+                    };
+                    let end = if number + 1 == EACH { "Connection: close\r\n" } else { "" };
+                    requests += &format!("GET /10.70000/{name} HTTP/1.1\r\nHost: localhost\r\n{end}\r\n");
+                }
+                send_raw(fixtures.server.http, requests);
+            });
+        }
+        for _ in 0..50 {
+            fixtures.flush();
+        }
+    });
+    let sum = |report: &str| -> u64 {
+        fixtures.report(report).iter().map(|line| line["count"].as_u64().unwrap()).sum()
+    };
+    let all = (0..THREADS).flat_map(|thread| (0..EACH).map(move |number| (number + thread) % 3));
+    let failed = all.filter(|kind| *kind == 2).count();
+    assert_eq!((sum("failed"), sum("resolved")), (failed as u64, (THREADS * EACH - failed) as u64));
+}
+
+/// What is made of one prefix's answers is made anew when the prefix is given to somebody, and counted from then on.
+fn prefix_allocated_later(store: StoreKind) {
+    let fixtures = ReportFixtures::new(store);
+    fixtures.server.commit(Edit::Home { prefix: "10.70001".into() });
+    fixtures.server.put("10.70001/x", vec![url_value(1, "https://example.org/x")]);
+    for _ in 0..3 {
+        assert_eq!(fixtures.get("/10.70001/x"), 302);
+        assert_eq!(fixtures.get("/10.70001/none"), 404);
+    }
+    fixtures.create("prefixes", json!({"registrant": fixtures.registrant, "prefix": "10.70001"}));
+    for _ in 0..2 {
+        assert_eq!(fixtures.get("/10.70001/x"), 302);
+        assert_eq!(fixtures.get("/10.70001/none"), 404);
+    }
+    fixtures.flush();
+    let (_, body) = fixtures.request("GET", "/api/v1/reports/10.70001", OPERATOR_TOKEN, &[], "");
+    let summary: Json = serde_json::from_str(&body).unwrap();
+    assert_eq!((&summary["resolutions"], &summary["failures"]), (&json!(2), &json!(2)), "{body}");
+}
+
+/// A redirect under a prefix that was given to somebody is kept, and follows what its agency says of locations.
+fn agency_locations_apply_at_once(store: StoreKind) {
+    let fixtures = ReportFixtures::new(store);
+    fixtures.register("x");
+    let location = || {
+        let response = fixtures.server.get("/10.70000/x");
+        response.header("location").unwrap_or_default().to_owned()
+    };
+    assert_eq!([location(), location()], ["https://example.org/", "https://example.org/"]);
+    let places =
+        r#"<locations><location id="0" href="https://example.net/all" weight="1000000000"/></locations>"#;
+    let value = Value::new(1, "10320/loc", places);
+    fixtures.server.commit(Edit::Home { prefix: "10.SERV".into() });
+    fixtures.server.put("10.SERV/PLACES", vec![value]);
+    let (status, body) = fixtures.request(
+        "PUT",
+        "/api/v1/agencies/ONE",
+        OPERATOR_TOKEN,
+        &[],
+        r#"{"locations":"10.SERV/PLACES"}"#,
+    );
+    assert_eq!(status, 200, "{body}");
+    assert_eq!(location(), "https://example.net/all");
+}
+
+/// Security, row P11: a report is not there for those whom it does not concern.
+fn report_authorization(store: StoreKind) {
+    let fixtures = ReportFixtures::new(store);
+    fixtures.register("x");
+    let [own, agency, other, other_agency] = &fixtures.tokens;
+    let token_for = |body: Json| fixtures.create("tokens", body)["token"].as_str().unwrap().to_owned();
+    let elsewhere =
+        token_for(json!({"role": "registrant", "subject": fixtures.registrant, "prefixes": ["10.70009"]}));
+    let reads = token_for(json!({"role": "registrant", "subject": fixtures.registrant, "scopes": ["read"]}));
+    for report in ["", "/resolved", "/never-resolved", "/failed", "/links", "/confusable"] {
+        let path = format!("/api/v1/reports/{PREFIX}{report}");
+        for (token, expected) in [
+            (own, 200),
+            (agency, 200),
+            (&OPERATOR_TOKEN.to_owned(), 200),
+            (&reads, 200),
+            (other, 404),
+            (other_agency, 404),
+            (&elsewhere, 404),
+            (&String::new(), 404),
+            (&"wrong".to_owned(), 401),
+        ] {
+            let (status, body) = fixtures.request("GET", &path, token, &[], "");
+            assert_eq!(status, expected, "{path} {token}: {body}");
+        }
+        assert_eq!(fixtures.request("POST", &path, own, &[], "").0, 405, "{path}");
+        for nothing in ["10.70001", "10.5555", "0.NA", "10.70000%2Fx", "%00"] {
+            let path = format!("/api/v1/reports/{nothing}{report}");
+            let (status, body) = fixtures.request("GET", &path, OPERATOR_TOKEN, &[], "");
+            assert!(matches!(status, 400 | 404), "{path}: {body}");
+        }
+    }
+}
+
+/// Names that were given to another registrant: what these only reserve, and what only they may read, is not told.
+fn names_of_other_registrants(store: StoreKind) {
+    let fixtures = ReportFixtures::new(store);
+    for (name, state) in [("10.70000/theirs", "registered"), ("10.70000/secret", "reserved")] {
+        fixtures.create("dois", json!({"name": name, "url": "https://example.org/", "state": state}));
+        let mut values = fixtures.server.values(name).unwrap();
+        values.push(Value {
+            permissions: tendot_proto::Permissions(0x0c),
+            ..Value::new(2, "URL", "ftp:hidden")
+        });
+        fixtures.server.put(name, values);
+        assert_eq!(fixtures.get(&format!("/{name}")), if state == "reserved" { 404 } else { 302 });
+    }
+    assert_eq!(fixtures.columns("links", &["name", "index"]), ["secret 2", "theirs 2"]);
+    let others = fixtures.request("GET", "/api/v1/registrants?agency=ONE", OPERATOR_TOKEN, &[], "").1;
+    let others: Json = serde_json::from_str(&others).unwrap();
+    let other = others["items"].as_array().unwrap().iter().find(|one| one["name"] == "Another").unwrap();
+    let names = ["10.70000/theirs", "10.70000/secret"];
+    fixtures.create("transfers", json!({"names": names, "to": other["id"], "force": true}));
+    assert_eq!(fixtures.columns("links", &["name"]), Vec::<String>::new());
+    assert_eq!(fixtures.columns("failed", &["name", "state"]), ["secret null"]);
+    let summary = fixtures.summary();
+    assert_eq!((&summary["reserved"], &summary["registered"]), (&json!(0), &json!(1)));
+}
+
+fn invalid_links_and_confusable_names(store: StoreKind) {
+    let fixtures = ReportFixtures::new(store);
+    fixtures.register("good");
+    fixtures.register("caf\u{e9}");
+    fixtures.create("dois", json!({"name": "10.70000/cafe\u{301}", "url": "https://example.org/"}));
+    fixtures.register("\u{440}aypal");
+    fixtures.register("дом");
+    let put = |suffix: &str, values: Vec<Value<'static>>| {
+        let name = format!("{PREFIX}/{suffix}").into();
+        fixtures.server.commit(Edit::Put { name, values, expect: Expect::Any });
+    };
+    put(
+        "odd",
+        vec![
+            url_value(1, "javascript:alert(1)"),
+            url_value(2, "https://example.org/"),
+            url_value(3, "/relative"),
+        ],
+    );
+    put("old", vec![url_value(1, "https://user:word@example.org/")]);
+    put("gone", vec![url_value(1, "nothing")]);
+    fixtures.server.commit(Edit::Tombstone { name: "10.70000/gone".into(), expect: Expect::Any });
+    let parts = ["name", "index", "code", "data"];
+    let links = [
+        "odd 1 scheme javascript:alert(1)",
+        "odd 3 relative /relative",
+        "old 1 credentials https://user:word@example.org/",
+    ];
+    assert_eq!(fixtures.columns("links", &parts), links);
+    let confusable = [
+        "cafe\u{301} same-text caf\u{e9}",
+        "caf\u{e9} same-text cafe\u{301}",
+        "\u{440}aypal mixed-scripts null",
+    ];
+    let mut expected = confusable.map(str::to_owned);
+    expected.sort();
+    assert_eq!(fixtures.columns("confusable", &["name", "code", "with"]), expected);
+    let summary = fixtures.summary();
+    assert_eq!((&summary["links"], &summary["confusable"]), (&json!(3), &json!(3)));
+    // A policy that comes later makes links odd that were not.
+    let policy = r#"{"policy":{"hosts":["example.net"]}}"#;
+    assert_eq!(fixtures.request("PUT", "/api/v1/prefixes/10.70000", OPERATOR_TOKEN, &[], policy).0, 200);
+    let columns = fixtures.columns("links", &["name", "index", "code"]);
+    assert!(
+        columns.contains(&"good 1 host".to_owned()) && columns.contains(&"odd 2 host".to_owned()),
+        "{columns:?}"
+    );
+}
+
+fn report_paging(store: StoreKind) {
+    let fixtures = ReportFixtures::new(store);
+    let names: Vec<String> = (0..1_234).map(|number| format!("10.70000/{number:05}")).collect();
+    let put = |name: &String| Edit::Put {
+        name: name.as_str().into(),
+        values: vec![url_value(1, "nowhere"), url_value(2, "nowhere else")],
+        expect: Expect::Any,
+    };
+    fixtures.server.commit_all(names.iter().map(put).collect());
+    assert_eq!(fixtures.report("links").len(), 2 * names.len());
+    assert_eq!(fixtures.columns("never-resolved", &["name"]).len(), names.len());
+    for (report, limit, lines) in
+        [("never-resolved", 100, 1), ("links", 7, 2), ("links", 500, 2), ("failed", 3, 1)]
+    {
+        if report == "failed" {
+            for number in 0..50 {
+                assert_eq!(fixtures.get(&format!("/10.70000/none{number}")), 404);
+            }
+        }
+        let all: Vec<Json> = fixtures.report(report);
+        let (mut after, mut response) = (String::new(), Vec::new());
+        loop {
+            let path = format!("/api/v1/reports/{PREFIX}/{report}?limit={limit}&after={after}");
+            let (status, body) = fixtures.request("GET", &path, &fixtures.tokens[0], &[], "");
+            assert_eq!(status, 200, "{body}");
+            let piece: Vec<Json> = body.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+            assert!(piece.len() < limit + lines, "{} lines of {report}", piece.len());
+            let Some(last) = piece.last() else { break };
+            after = last["name"].as_str().unwrap().to_owned();
+            response.extend(piece);
+        }
+        assert_eq!(response, all, "{report}");
+    }
+    for query in ["limit=0", "limit=x"] {
+        let path = format!("/api/v1/reports/{PREFIX}/links?{query}");
+        assert_eq!(fixtures.request("GET", &path, &fixtures.tokens[0], &[], "").0, 400, "{query}");
+    }
+}
+
+/// Security, row D6: nothing in a table is a formula.
+fn csv_has_no_formulas(store: StoreKind) {
+    let fixtures = ReportFixtures::new(store);
+    fixtures.register("x");
+    fixtures.server.put("10.70000/x", vec![url_value(1, "=cmd|'/C calc'!A0"), url_value(2, "@SUM(1,\"2\")")]);
+    for suffix in ["=1+1", "a,b", "%22q%22"] {
+        assert_eq!(fixtures.get(&format!("/10.70000/{suffix}")), 404);
+    }
+    fixtures.flush();
+    let table = |report: &str| {
+        let path = format!("/api/v1/reports/{PREFIX}/{report}");
+        let (status, body) = fixtures.request("GET", &path, &fixtures.tokens[0], &["Accept: text/csv"], "");
+        assert_eq!(status, 200, "{body}");
+        body
+    };
+    let why = "the address is relative: it needs a scheme such as `https:`";
+    assert_eq!(
+        table("links"),
+        format!(
+            "name,index,data,code,detail\r\n10.70000/x,1,\"'=cmd|'/C calc'!A0\",relative,{why}\r\n\
+             10.70000/x,2,\"'@SUM(1,\"\"2\"\")\",relative,{why}\r\n"
+        )
+    );
+    let failed = table("failed");
+    assert!(failed.starts_with("name,count,first,last,state\r\n"), "{failed}");
+    for name in ["10.70000/=1+1,1,", "\"10.70000/a,b\",1,", "\"10.70000/\"\"q\"\"\",1,"] {
+        assert!(failed.contains(&format!("\n{name}")), "{failed}");
+    }
+    for report in ["resolved", "never-resolved", "confusable"] {
+        assert!(table(report).starts_with("name,"), "{report}");
+    }
+}
+
+/// Names that somebody makes up take bounded room in memory and in the store, and the rarest go first.
+fn failed_names_are_bounded(store: StoreKind) {
+    let mut fixtures = ReportFixtures::new(store);
+    fixtures.upkeep.failed = 100;
+    let flood = |from: usize, to: usize| {
+        let mut requests = String::new();
+        for number in from..to {
+            let end = if number + 1 == to { "Connection: close\r\n" } else { "" };
+            // Those whose number is divided by 50 are asked for more often.
+            for _ in 0..if number % 50 == 0 { 3 } else { 1 } {
+                requests +=
+                    &format!("GET /api/handles/10.70000/{number} HTTP/1.1\r\nHost: localhost\r\n{end}\r\n");
+            }
+        }
+        send_raw(fixtures.server.http, requests);
+    };
+    flood(0, 500);
+    let names = fixtures.columns("failed", &["name", "count"]);
+    assert_eq!(names.len(), 100);
+    for number in (0..500).step_by(50) {
+        assert!(names.contains(&format!("{number} 3")), "{number}: {names:?}");
+    }
+    flood(501, 1_000);
+    let names = fixtures.columns("failed", &["name", "count"]);
+    assert_eq!(names.len(), 100);
+    for number in (0..1_000).step_by(50).filter(|number| *number != 500) {
+        assert!(names.contains(&format!("{number} 3")), "{number}: {names:?}");
+    }
+    assert_eq!(fixtures.server.metric("tendot_failures_not_counted_total"), 0);
+}
+
+fn failures_expire(store: StoreKind) {
+    let fixtures = ReportFixtures::new(store);
+    assert_eq!(fixtures.get("/10.70000/none"), 404);
+    fixtures.flush();
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_millis() as u64;
+    let sweep = |retention: u32, at: u64| {
+        let upkeep = Upkeep { retention, ..fixtures.upkeep };
+        block_on(upkeep.sweep_failures(&fixtures.server.registry, at)).unwrap();
+        fixtures.report("failed").len()
+    };
+    assert_eq!(sweep(1, now), 1);
+    assert_eq!(sweep(90, now + 89 * DAY), 1);
+    assert_eq!(sweep(90, now + 90 * DAY), 0);
+
+    let silent = Tally::new(false);
+    let server = NativeServer::start_over(
+        store.open(),
+        NativeServerOptions { resolution_counter: Some(Arc::new(silent)), ..NativeServerOptions::default() },
+    );
+    assert_eq!(server.get("/10.5555/none").status, 404);
+}
+
+/// Receipts go after a day, with all that belongs to them; nothing else goes.
+fn idempotency_records_expire(store: StoreKind) {
+    let fixtures = ReportFixtures::new(store);
+    let deposit = |key: &str, path: &str, body: &str| {
+        let header = format!("Idempotency-Key: {key}");
+        let (status, body) = fixtures.request("POST", path, OPERATOR_TOKEN, &[&header], body);
+        assert!(matches!(status, 200 | 201), "{body}");
+    };
+    let line = |number: usize| format!("{{\"name\":\"10.70000/b{number}\",\"url\":\"https://e.org/\"}}\n");
+    let many: String = (0..20_000).map(line).collect();
+    deposit("one", "/api/v1/dois", &line(100_000));
+    deposit("many", "/api/v1/dois/batch", &many);
+    let store = fixtures.server.registry.store();
+    let notes = |beginning: &str| block_on(store.notes(beginning.as_bytes(), None, 10_000)).unwrap().len();
+    let (receipts, all) = (notes("receipt/"), notes(""));
+    assert!(receipts > 20, "{receipts}");
+    // A part whose head is gone, which a crash of an older version could leave.
+    fixtures.server.commit(Edit::PutNote { key: b"receipt/ff/0000".as_slice().into(), body: [1].into() });
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_millis() as u64;
+    let sweep = |at| block_on(sweep_receipts(&fixtures.server.registry, at)).unwrap();
+    sweep(now);
+    assert_eq!((notes("receipt/"), notes("")), (receipts, all));
+    deposit("one", "/api/v1/dois", &line(100_000));
+    deposit("many", "/api/v1/dois/batch", &many);
+    sweep(now + DAY - 60_000);
+    assert_eq!(notes("receipt/"), receipts);
+    sweep(now + DAY + 60_000);
+    assert_eq!((notes("receipt/"), notes("")), (0, all - receipts));
+}

@@ -1,0 +1,191 @@
+//! Client of the registry API `/api/v1`, with a server of its own.
+
+use std::io::{Read as _, Write as _};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use serde_json::{Value as Json, json};
+use tendot_server::http::{Http, Limits};
+use tendot_store::AnyStore;
+use tendot_testing::http::{HttpRequest, HttpResponse};
+
+use super::http_server::{TOKEN, TestServer, bind, start_over};
+
+/// Between two parts of a body: longer than the server waits for more lines before it executes those that it has.
+const PART_INTERVAL: Duration = Duration::from_millis(10);
+
+/// A server and a client of its API.
+pub(crate) struct ApiClient {
+    pub(crate) server: TestServer,
+}
+
+/// A response with its body as JSON.
+pub(crate) struct JsonResponse {
+    pub(crate) status: u16,
+    pub(crate) http: HttpResponse,
+    pub(crate) json: Json,
+}
+
+impl ApiClient {
+    pub(crate) fn start(store: impl Into<AnyStore>) -> Self {
+        Self::start_with(store, |http| http)
+    }
+
+    pub(crate) fn start_with(
+        store: impl Into<AnyStore>,
+        configure: impl FnOnce(Http) -> Http,
+    ) -> Self {
+        let server = start_over(store.into(), bind(), Vec::new(), Limits::default(), None, configure);
+        Self { server }
+    }
+
+    pub(crate) fn send(
+        &self,
+        method: &str,
+        path: &str,
+        token: &str,
+        headers: &[&str],
+        body: &[u8],
+    ) -> HttpResponse {
+        let response = self.send_in_parts(method, path, token, headers, &[body]);
+        assert_ne!(response.status, 0, "no response");
+        response
+    }
+
+    /// Sends a body in parts, each of which the server executes by itself. The response may be cut off: then it has as much as
+    /// came, or the status 0 without a head.
+    pub(crate) fn send_in_parts(
+        &self,
+        method: &str,
+        path: &str,
+        token: &str,
+        headers: &[&str],
+        parts: &[&[u8]],
+    ) -> HttpResponse {
+        self.send_in_parts_counting(method, path, token, headers, parts, &AtomicUsize::new(0))
+    }
+
+    /// Like [`ApiClient::send_in_parts`]; adds the bytes of the response to `received` as they come.
+    pub(crate) fn send_in_parts_counting(
+        &self,
+        method: &str,
+        path: &str,
+        token: &str,
+        headers: &[&str],
+        parts: &[&[u8]],
+        received: &AtomicUsize,
+    ) -> HttpResponse {
+        let request = HttpRequest::new(method, path).header("Connection: close").bearer(token);
+        let request = request.headers(headers.iter().copied()).body(parts.concat()).to_bytes();
+        let length: usize = parts.iter().map(|part| part.len()).sum();
+        let mut stream = self.server.connect();
+        stream.write_all(&request[..request.len() - length]).unwrap();
+        std::thread::scope(|scope| {
+            // Read at the same time: a reset of the connection discards what was received but not read.
+            let mut reader = stream.try_clone().unwrap();
+            let reading = scope.spawn(move || {
+                let (mut bytes, mut buffer) = (Vec::new(), [0; 64 << 10]);
+                while let Ok(read @ 1..) = reader.read(&mut buffer) {
+                    bytes.extend_from_slice(&buffer[..read]);
+                    received.fetch_add(read, Ordering::SeqCst);
+                }
+                bytes
+            });
+            for (number, part) in parts.iter().enumerate() {
+                if number > 0 {
+                    // The gap itself is what makes the server execute a part: there is no event to wait for.
+                    std::thread::sleep(PART_INTERVAL);
+                }
+                if stream.write_all(part).is_err() {
+                    break;
+                }
+            }
+            HttpResponse::parse(&reading.join().unwrap())
+        })
+    }
+
+    /// Sends JSON to a path below `/api/v1`.
+    pub(crate) fn json(
+        &self,
+        method: &str,
+        path: &str,
+        token: &str,
+        headers: &[&str],
+        body: &Json,
+    ) -> JsonResponse {
+        let body = if body.is_null() { Vec::new() } else { serde_json::to_vec(body).unwrap() };
+        let http = self.send(method, &format!("/api/v1{path}"), token, headers, &body);
+        JsonResponse { status: http.status, json: http.json(), http }
+    }
+
+    /// Creates a resource as the operator; panics unless the status is 201.
+    #[track_caller]
+    pub(crate) fn create(&self, path: &str, body: &Json) -> Json {
+        let created = self.json("POST", path, TOKEN, &[], body);
+        assert_eq!(created.status, 201, "{path}: {}", created.json);
+        created.json
+    }
+
+    /// Compares the status and the problem code, which is empty for success, and returns the body.
+    #[track_caller]
+    pub(crate) fn check(
+        &self,
+        method: &str,
+        path: &str,
+        token: &str,
+        body: &Json,
+        expected: (u16, &str),
+    ) -> Json {
+        let JsonResponse { status, http, json } = self.json(method, path, token, &[], body);
+        let code = if status < 400 { None } else { json["code"].as_str() }.unwrap_or_default();
+        assert_eq!((status, code), expected, "{method} {path}: {json}");
+        if status >= 400 {
+            assert_eq!(http.header("content-type"), Some("application/problem+json"), "{path}");
+        }
+        json
+    }
+
+    /// The result lines of a batch.
+    #[track_caller]
+    pub(crate) fn batch(&self, token: &str, headers: &[&str], body: &str) -> Vec<Json> {
+        let response = self.send("POST", "/api/v1/dois/batch", token, headers, body.as_bytes());
+        assert_eq!(response.status, 200, "{}", response.text());
+        response.json_lines()
+    }
+
+    /// The status and the `Location` of a name, as an anonymous client sees it.
+    pub(crate) fn redirect_of(&self, name: &str) -> (u16, Option<String>) {
+        let response = self.send("GET", &format!("/{name}"), "", &[], b"");
+        (response.status, response.header("location").map(str::to_owned))
+    }
+
+    /// Creates agencies A and B with a registrant, a prefix and tokens each; the prefixes are 10.70000 and 10.70001.
+    pub(crate) fn create_fixtures(&self) -> Fixtures {
+        let mut fixtures = Fixtures::default();
+        for code in ["A", "B"] {
+            self.create("/agencies", &json!({"code": code, "name": format!("Agency {code}")}));
+            let registrant = json!({"agency": code, "name": format!("Press {code}")});
+            let created = self.create("/registrants", &registrant);
+            let id = created["id"].as_str().unwrap().to_owned();
+            let created = self.create("/prefixes", &json!({"registrant": id}));
+            let prefix = created["prefix"].as_str().unwrap().to_owned();
+            let token = |body: &Json| self.create("/tokens", body)["token"].as_str().unwrap().to_owned();
+            fixtures.agency_tokens.push(token(&json!({"role": "agency", "subject": code})));
+            fixtures.tokens.push(token(&json!({"role": "registrant", "subject": id})));
+            fixtures.registrants.push(id);
+            fixtures.prefixes.push(prefix);
+        }
+        fixtures
+    }
+}
+
+/// Two agencies with a registrant and a prefix each.
+#[derive(Default)]
+pub(crate) struct Fixtures {
+    /// Ids of the registrants.
+    pub(crate) registrants: Vec<String>,
+    pub(crate) prefixes: Vec<String>,
+    /// Tokens of the registrants.
+    pub(crate) tokens: Vec<String>,
+    pub(crate) agency_tokens: Vec<String>,
+}

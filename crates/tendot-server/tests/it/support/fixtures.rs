@@ -1,0 +1,107 @@
+//! Agencies and registrants with names that are registered, reserved and retired, made without a server.
+
+use std::sync::atomic::{AtomicU8, Ordering};
+
+use tendot_proto::Work;
+use tendot_registry::doi::{Draft, NameChange, NameEnd, NewName};
+use tendot_registry::party::{NewAgency, NewPrefix, NewRegistrant, Policy};
+use tendot_registry::transfer::{NewTransfer, What};
+use tendot_registry::{Caller, Registry, Task};
+
+/// When the first command is executed; each further one is a day later.
+const FIRST_COMMAND_AT_MS: u64 = 1_700_000_000_000;
+const DAY_MS: u64 = 86_400_000;
+
+/// Kernel metadata with a title.
+pub(crate) fn kernel_metadata(title: &str) -> String {
+    format!(
+        r#"{{"primaryReferentType":"Creation","referentCreation":{{"name":[{{"value":"{title}","type":"Title","primaryLanguage":"en"}}],"structuralType":"Digital","mode":["Visual"],"character":["Language"],"type":["Article"],"principalAgent":[{{"name":{{"value":"Bak, Per","type":"Name"}},"role":"Author"}},{{"name":{{"value":"Tang, Chao","type":"Name"}},"role":"Author"}}]}}}}"#
+    )
+}
+
+/// Two registrants, of which the first has a prefix with names.
+pub(crate) struct PartyFixtures {
+    /// Id of the first registrant.
+    pub(crate) first: Box<str>,
+    /// Id of the second registrant.
+    pub(crate) second: Box<str>,
+    executed: AtomicU8,
+}
+
+impl PartyFixtures {
+    /// Creates agencies ALPHA and BETA with a registrant each. The first registrant has the prefix 10.70000 with the names
+    /// PAPER, which has metadata, PLAIN, which has none, SECRET, which is reserved, and GONE, which is retired.
+    pub(crate) async fn create(registry: &Registry) -> Self {
+        let mut parties = Self { first: "".into(), second: "".into(), executed: AtomicU8::new(0) };
+        for (code, name) in [("ALPHA", "Alpha Agency"), ("BETA", "Beta Agency")] {
+            let agency = NewAgency {
+                code: code.into(),
+                name: name.into(),
+                metadata: Default::default(),
+                range: None,
+                locations: None,
+            };
+            parties.execute(registry, &agency).await;
+        }
+        parties.first = parties.add_registrant(registry, "ALPHA", "First Press").await;
+        parties.second = parties.add_registrant(registry, "BETA", "Second House").await;
+        let prefix = NewPrefix {
+            registrant: parties.first.clone(),
+            prefix: Some("10.70000".into()),
+            test: false,
+            policy: Policy::default(),
+        };
+        parties.execute(registry, &prefix).await;
+        parties.register(registry, "10.70000/PAPER", Some("Self-organized criticality"), "registered").await;
+        parties.register(registry, "10.70000/PLAIN", None, "registered").await;
+        parties.register(registry, "10.70000/SECRET", Some("Not told yet"), "reserved").await;
+        parties.register(registry, "10.70000/GONE", Some("What was"), "registered").await;
+        parties.retire(registry, "10.70000/GONE").await;
+        parties
+    }
+
+    async fn add_registrant(&self, registry: &Registry, agency: &str, name: &str) -> Box<str> {
+        let registrant = NewRegistrant {
+            agency: Some(agency.into()),
+            name: name.into(),
+            contact: None,
+            admins: Vec::new(),
+            random: [self.executed.load(Ordering::Relaxed) + 1; 16],
+        };
+        self.execute(registry, &registrant).await.id
+    }
+
+    pub(crate) async fn register(
+        &self,
+        registry: &Registry,
+        name: &str,
+        title: Option<&str>,
+        state: &str,
+    ) {
+        let metadata = title.map_or_else(|| "null".to_owned(), kernel_metadata);
+        let url = format!("https://example.org/{}", name.to_lowercase());
+        let json = format!(r#"{{"name":"{name}","url":"{url}","metadata":{metadata},"state":"{state}"}}"#);
+        let draft = Draft::from_json(json.as_bytes()).unwrap();
+        self.execute(registry, &NewName { draft, random: [0; 16] }).await;
+    }
+
+    pub(crate) async fn update(&self, registry: &Registry, name: &str, json: &str) {
+        let draft = Draft::from_json(json.as_bytes()).unwrap();
+        self.execute(registry, &NameChange { name: name.into(), draft, expect: None }).await;
+    }
+
+    pub(crate) async fn retire(&self, registry: &Registry, name: &str) {
+        self.execute(registry, &NameEnd { name: name.into(), expect: None }).await;
+    }
+
+    pub(crate) async fn transfer(&self, registry: &Registry, what: What, to: &str) {
+        let random = [self.executed.load(Ordering::Relaxed) + 100; 16];
+        self.execute(registry, &NewTransfer { what, to: to.into(), force: true, random }).await;
+    }
+
+    async fn execute<T: Task>(&self, registry: &Registry, task: &T) -> T::Done {
+        let at = FIRST_COMMAND_AT_MS + DAY_MS * u64::from(self.executed.fetch_add(1, Ordering::Relaxed));
+        let carried = registry.carry_out(task, &Caller::Operator, at, &mut Work::new(100_000)).await;
+        carried.unwrap_or_else(|refusal| panic!("{refusal:?}")).done
+    }
+}

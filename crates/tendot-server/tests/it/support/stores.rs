@@ -1,0 +1,59 @@
+//! The stores that tests run over.
+
+use tendot_store::{AnyStore, Memory, Postgres, PostgresSettings};
+use tendot_testing::postgres::{database_from_template, shared_server};
+use tendot_testing::{block_on, wait_until};
+
+/// A kind of store; a test that takes one is run over several by [`over_stores`].
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum StoreKind {
+    Memory,
+    Postgres,
+}
+
+impl StoreKind {
+    /// Opens an empty store for one test.
+    pub(crate) fn open(self) -> AnyStore {
+        match self {
+            Self::Memory => Memory::new().into(),
+            Self::Postgres => open_postgres(&postgres_url()),
+        }
+    }
+}
+
+/// The URL of an empty database with the tables of a store.
+pub(crate) fn postgres_url() -> String {
+    database_from_template("tendot_server_tests", |url| {
+        drop(open_postgres(url));
+        let database = url.rsplit('/').next().unwrap();
+        let sql = format!("select count(*) from pg_stat_activity where datname = '{database}'");
+        wait_until("the connections to the template are closed", || shared_server().psql(&sql) == "0");
+    })
+}
+
+/// Opens the store of a database.
+pub(crate) fn open_postgres(url: &str) -> AnyStore {
+    let settings = PostgresSettings { connections: 4, ..PostgresSettings::default() };
+    block_on(Postgres::open(url, &settings)).unwrap_or_else(|error| panic!("{error}")).into()
+}
+
+/// Runs each function, which takes a [`StoreKind`], as a test `memory::name` and a test `postgres::name`.
+macro_rules! over_stores {
+    ($($test:ident),+ $(,)?) => {
+        mod memory {
+            $(#[test]
+            fn $test() {
+                super::$test($crate::support::stores::StoreKind::Memory);
+            })+
+        }
+
+        mod postgres {
+            $(#[test]
+            fn $test() {
+                super::$test($crate::support::stores::StoreKind::Postgres);
+            })+
+        }
+    };
+}
+
+pub(crate) use over_stores;

@@ -1,0 +1,603 @@
+//! The upstream resolver: names of another server of ours, and responses of an upstream that misbehaves.
+
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tendot_client::{CacheSettings, HttpUpstream};
+use tendot_proto::{Ttl, Value};
+use tendot_server::http::{Limits, Upstream};
+use tendot_store::{Edit, Expect};
+use tendot_testing::http::{HttpRequest, HttpResponse};
+use tendot_testing::{wait_for, wait_until};
+
+use crate::support::http_server::{TOKEN, TestServer, bind, start_at};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn put(name: &str, values: Vec<Value<'static>>) -> Edit {
+    Edit::Put { name: name.into(), values, expect: Expect::Absent }
+}
+
+fn url(address: &'static str) -> Vec<Value<'static>> {
+    vec![Value::new(1, "URL", address)]
+}
+
+/// Asks `upstream` for all that is not under 10.5555.
+fn start_resolver_at(socket: TcpListener, upstream: SocketAddr, settings: CacheSettings) -> TestServer {
+    let edits = vec![
+        put("10.5555/ONE", url("https://example.org/one")),
+        put("10.5555/ALIAS", vec![Value::new(1, "HS_ALIAS", "10.7777/SHORT")]),
+        put("10.5555/CIRCLE", vec![Value::new(1, "HS_ALIAS", "10.7777/CIRCLE")]),
+        Edit::Home { prefix: "10.5555".into() },
+    ];
+    let upstream = HttpUpstream::new(&format!("http://{upstream}")).unwrap();
+    start_at(socket, edits, Limits::default(), None, |http| {
+        http.upstream(Upstream::Http(Box::new(upstream)), settings)
+    })
+}
+
+fn start_resolver(upstream: SocketAddr) -> TestServer {
+    start_resolver_at(bind(), upstream, CacheSettings::default())
+}
+
+/// Keeps 10.7777.
+fn start_upstream(socket: TcpListener) -> TestServer {
+    let short = |value| Value { ttl: Ttl::Relative(1), ..value };
+    let several = vec![
+        Value::new(1, "URL", "https://example.org/a"),
+        Value { ttl: Ttl::Relative(600), ..Value::new(2, "EMAIL", "a@example.org") },
+        Value { permissions: tendot_proto::Permissions(0x0c), ..Value::new(3, "NOTE", "hidden") },
+    ];
+    let locations = "<locations><location href='https://example.org/by-namespace' weight='1'/></locations>";
+    let negotiating = "<locations><location weight='0' http_role='conneg' \
+                       href_template='https://data.example.org/{hdl}'/></locations>";
+    let namespace = "<namespace><DOI.RA>10.SERV/DATACITE</DOI.RA></namespace>";
+    let edits = vec![
+        put("10.7777/Several", several),
+        put("10.7777/SHORT", vec![short(Value::new(1, "URL", "https://example.org/short"))]),
+        put("10.7777/ALIAS", vec![Value::new(1, "HS_ALIAS", "10.7777/Several")]),
+        put("10.7777/CIRCLE", vec![Value::new(1, "HS_ALIAS", "10.5555/CIRCLE")]),
+        put("10.7777/LOC", vec![Value::new(1, "10320/loc", "<locations include='10.7777/PLACES'/>")]),
+        put("10.7777/PLACES", vec![Value::new(1, "10320/loc", locations)]),
+        put("10.7777/SCRIPT", url("javascript:alert(1)")),
+        put("10.7777/HTML", vec![Value::new(1, "DESC", "<script>alert(1)</script>")]),
+        put("10.7777/HEADERS", {
+            let mut values = url("https://example.org/");
+            values.push(Value::new(2, "10320/headers", "Set-Cookie: a=b\nX-Shelf: 7"));
+            values
+        }),
+        put("10.7777/KEY", vec![Value::new(300, "HS_SECKEY", "secret")]),
+        put("0.NA/10.7777", vec![Value::new(1, "HS_NAMESPACE", namespace)]),
+        put("10.6666/ONE", url("https://example.org/one-there")),
+        put(
+            "0.NA/10.6666",
+            vec![Value::new(1, "HS_NAMESPACE", "<namespace><locs>10.SERV/X</locs></namespace>")],
+        ),
+        put("10.SERV/X", vec![Value::new(1, "10320/loc", negotiating)]),
+        Edit::Home { prefix: "10.7777".into() },
+        Edit::Home { prefix: "10.6666".into() },
+        Edit::Home { prefix: "10.SERV".into() },
+        Edit::Home { prefix: "0.NA".into() },
+    ];
+    start_at(socket, edits, Limits::default(), None, |http| http)
+}
+
+/// A peer that answers each request as it is told, and remembers them.
+struct FakeUpstream {
+    address: SocketAddr,
+    requests: Arc<Mutex<Vec<String>>>,
+}
+
+impl FakeUpstream {
+    fn start(respond: impl Fn(&str, &mut TcpStream) + Send + Sync + 'static) -> Self {
+        let listener = bind();
+        let address = listener.local_addr().unwrap();
+        let (requests, respond) = (Arc::new(Mutex::new(Vec::new())), Arc::new(respond));
+        let seen = Arc::clone(&requests);
+        thread::spawn(move || {
+            for stream in listener.incoming() {
+                let (mut stream, seen, respond) = (stream.unwrap(), Arc::clone(&seen), Arc::clone(&respond));
+                thread::spawn(move || {
+                    let mut head = vec![0; 16 << 10];
+                    let Ok(length @ 1..) = stream.read(&mut head) else { return };
+                    let head = String::from_utf8_lossy(&head[..length]).into_owned();
+                    seen.lock().unwrap().push(head.clone());
+                    respond(&head, &mut stream);
+                });
+            }
+        });
+        Self { address, requests }
+    }
+
+    /// The same answer to all.
+    fn respond_always(respond: impl Into<Vec<u8>>) -> Self {
+        let respond = respond.into();
+        Self::start(move |_, stream| _ = stream.write_all(&respond))
+    }
+
+    fn take_requests(&self) -> Vec<String> {
+        std::mem::take(&mut self.requests.lock().unwrap())
+    }
+}
+
+fn http_response(status: u16, body: &str) -> String {
+    format!("HTTP/1.1 {status} X\r\nConnection: close\r\nContent-Length: {}\r\n\r\n{body}", body.len())
+}
+
+fn record_response(values: &str) -> String {
+    http_response(200, &format!(r#"{{"responseCode":1,"values":[{values}]}}"#))
+}
+
+const ONE: &str = r#"{"index":1,"type":"URL","data":"https://example.org/there","ttl":600}"#;
+
+#[test]
+fn names_of_another_server() {
+    let upstream = start_upstream(bind());
+    let resolver = start_resolver(upstream.address);
+    let check = |target: &str, status: u16, location: Option<&str>| {
+        let response = resolver.get(target);
+        let shown = (response.status, response.header("location"));
+        assert_eq!(shown, (status, location), "{target}: {}", response.text());
+    };
+    check("/10.5555/ONE", 302, Some("https://example.org/one"));
+    check("/10.7777/SEVERAL", 302, Some("https://example.org/a"));
+    check("/10.7777/ALIAS?x=1", 301, Some("/10.7777/Several?x=1"));
+    check("/10.5555/ALIAS", 301, Some("/10.7777/SHORT"));
+    check("/10.5555/CIRCLE", 508, None);
+    check("/10.7777/LOC", 302, Some("https://example.org/by-namespace"));
+    check("/10.7777/NONE", 404, None);
+    check("/10.8888/NONE", 400, None);
+    check("/api/handles/10.8888/NONE", 400, None);
+    check("/10.7777/SEVERAL?type=EMAIL", 200, None);
+    check("/10.7777/SEVERAL?type=NOTE", 404, None);
+    check("/10.7777/SEVERAL?noredirect", 200, None);
+    // What cannot be asked for over HTTP is as if nobody could be.
+    check("/api/handles/10.7777/a%2F..%2Fb", 400, None);
+
+    let page = resolver.get("/10.7777/SEVERAL?noredirect").text().into_owned();
+    assert!(page.contains(&format!("Not kept here: http://{} said this", upstream.address)), "{page}");
+    assert!(!page.contains("hidden"), "{page}");
+    let page = resolver.get("/10.7777/NONE").text().into_owned();
+    assert!(
+        page.contains(&format!("It is not kept here, and http://{} has no record of it.", upstream.address))
+    );
+    let page = resolver.get("/10.8888/NONE").text().into_owned();
+    assert!(
+        page.contains(&format!("It is not kept here, and http://{} does not know where.", upstream.address))
+    );
+    let agencies = resolver.get("/doiRA/10.7777/SEVERAL,10.7777/NONE,10.7777").text().into_owned();
+    assert_eq!(
+        agencies,
+        r#"[{"DOI":"10.7777/SEVERAL","RA":"DataCite"},{"DOI":"10.7777/NONE","status":"DOI does not exist"},{"DOI":"10.7777","RA":"DataCite"}]"#
+    );
+}
+
+/// Agencies say by the record of a prefix where data about its names is.
+#[test]
+fn metadata_locations_of_a_prefix() {
+    let upstream = start_upstream(bind());
+    let resolver = start_resolver(upstream.address);
+    for (accept, location) in [
+        ("text/html", "https://example.org/one-there"),
+        ("application/vnd.citationstyles.csl+json", "https://data.example.org/10.6666%2FONE"),
+    ] {
+        let response = resolver.request("GET", "/10.6666/ONE", &format!("Accept: {accept}"));
+        assert_eq!((response.status, response.header("location")), (302, Some(location)), "{accept}");
+        assert_eq!(response.header("vary"), Some("Accept, User-Agent"));
+    }
+}
+
+#[test]
+fn records_as_json() {
+    let upstream = start_upstream(bind());
+    let resolver = start_resolver(upstream.address);
+    for target in ["", "?type=EMAIL", "?index=1", "?index=3", "?type=NOTE&index=2", "?pretty", "?callback=f"]
+    {
+        let target = format!("/api/handles/10.7777/several{target}");
+        let (theirs, ours) = (upstream.get(&target), resolver.get(&target));
+        assert_eq!((ours.status, ours.text()), (theirs.status, theirs.text()), "{target}");
+    }
+    let (theirs, ours) =
+        (upstream.get("/api/handles/10.7777/none"), resolver.get("/api/handles/10.7777/none"));
+    assert_eq!((ours.status, ours.text()), (404, theirs.text()));
+    // Nobody sees more elsewhere than everybody does, whoever they are here.
+    let target = "/api/handles/10.7777/several?publicOnly=false";
+    let response = resolver.request("GET", target, &format!("Authorization: Bearer {TOKEN}"));
+    assert!(response.status == 200 && !response.text().contains("hidden"));
+    assert_eq!(response.header("cache-control"), Some("private, no-store"));
+}
+
+/// `max-age` less `Age` is what is left of the time of the shortest value.
+#[test]
+fn age_and_max_age() {
+    let upstream = start_upstream(bind());
+    let resolver = start_resolver(upstream.address);
+    let first = resolver.get("/api/handles/10.7777/several");
+    assert_eq!(first.header("cache-status"), Some("tendot; fwd=miss"));
+    assert_eq!((first.header("age"), first.header("cache-control")), (None, Some("public, max-age=600")));
+    let second = wait_for("the response has an age", || {
+        let response = resolver.get("/api/handles/10.7777/several");
+        response.header("age").is_some_and(|age| age != "0").then_some(response)
+    });
+    let number = |response: &HttpResponse, name: &str, before: &str| -> u64 {
+        let value = response.header(name).unwrap_or_else(|| panic!("{name}: {}", response.head));
+        value.strip_prefix(before).unwrap_or_else(|| panic!("{value}")).parse().unwrap()
+    };
+    let age = number(&second, "age", "");
+    assert!((1..=60).contains(&age), "{}", second.head);
+    let left = number(&second, "cache-control", "public, max-age=") - age;
+    assert!((540..=599).contains(&left), "{}", second.head);
+    assert_eq!(number(&second, "cache-status", "tendot; hit; ttl="), left);
+    let redirect = resolver.get("/10.7777/several");
+    assert!(
+        redirect.header("age").is_some() && redirect.header("cache-status").is_some(),
+        "{}",
+        redirect.head
+    );
+    // Another one that asks this one keeps it no longer.
+    let third = start_resolver(resolver.address);
+    let response = third.get("/api/handles/10.7777/several");
+    assert!(number(&response, "age", "") >= 1, "{}", response.head);
+    // What is kept here tells nothing of this.
+    let ours = resolver.get("/10.5555/ONE");
+    assert_eq!((ours.header("age"), ours.header("cache-status")), (None, None));
+}
+
+#[test]
+fn auth_bypasses_the_cache() {
+    let upstream = FakeUpstream::respond_always(record_response(ONE));
+    let resolver = start_resolver(upstream.address);
+    for target in ["/10.7777/x", "/10.7777/x", "/api/handles/10.7777/x"] {
+        resolver.get(target);
+    }
+    let lines = |requests: Vec<String>| -> Vec<String> {
+        requests.iter().map(|request| request.lines().next().unwrap().to_owned()).collect()
+    };
+    let expected = ["GET /api/handles/10.7777/x HTTP/1.1", "GET /api/handles/0.NA/10.7777 HTTP/1.1"];
+    assert_eq!(lines(upstream.take_requests()), expected);
+    let response = resolver.get("/api/handles/10.7777/x?auth");
+    assert_eq!(response.header("cache-status"), Some("tendot; fwd=miss"));
+    resolver.get("/api/handles/10.7777/x?auth=false");
+    assert_eq!(lines(upstream.take_requests()), ["GET /api/handles/10.7777/x?auth HTTP/1.1"]);
+    let page = resolver.get("/10.7777/x?auth&noredirect");
+    assert_eq!(page.status, 200);
+    let take_requests = lines(upstream.take_requests());
+    assert_eq!(
+        take_requests.iter().filter(|line| line.contains("/10.7777/x")).count(),
+        1,
+        "{take_requests:?}"
+    );
+}
+
+#[test]
+fn trace_of_an_upstream_query() {
+    let upstream = start_upstream(bind());
+    let resolver = start_resolver(upstream.address);
+    let trace = |name: &str| -> serde_json::Value { resolver.get(&format!("/{name}?explain=json")).json() };
+    let upstream_steps = |trace_json: &serde_json::Value| -> Vec<String> {
+        let steps = trace_json["steps"].as_array().unwrap();
+        let upstream = steps.iter().filter(|step| step["step"] == "upstream");
+        upstream.map(|step| format!("{} {}", step["ok"], step["says"].as_str().unwrap())).collect()
+    };
+    let base = format!("http://{}", upstream.address);
+    let trace_json = trace("10.7777/SEVERAL");
+    assert_eq!(upstream_steps(&trace_json), [format!("true {base} was asked just now")]);
+    assert_eq!(trace_json["upstream"]["source"], "asked");
+    let trace_json = trace("10.7777/SEVERAL");
+    assert_eq!(trace_json["upstream"]["source"], "kept");
+    assert!(upstream_steps(&trace_json)[0].contains("it may be kept for"), "{trace_json}");
+    let trace_json = trace("10.7777/NONE");
+    assert_eq!(
+        (trace_json["outcome"].as_str(), upstream_steps(&trace_json).len()),
+        (Some("does-not-resolve"), 1)
+    );
+    assert_eq!(upstream_steps(&trace("10.5555/ONE")).len(), 0);
+    assert!(trace("10.5555/ONE").get("upstream").is_none());
+    drop(upstream);
+    let trace_json = trace("10.7777/OTHER");
+    assert_eq!(trace_json["outcome"], "failed");
+    assert_eq!(upstream_steps(&trace_json), [format!("false {base} can't be reached")]);
+}
+
+#[test]
+fn concurrent_queries_are_coalesced() {
+    let (release, released) = mpsc::channel();
+    let released = Mutex::new(released);
+    let upstream = FakeUpstream::start(move |_, stream| {
+        released.lock().unwrap().recv().unwrap();
+        let _ = stream.write_all(record_response(ONE).as_bytes());
+    });
+    let resolver = start_resolver(upstream.address);
+    thread::scope(|scope| {
+        for number in 0..100 {
+            let resolver = &resolver;
+            scope.spawn(move || {
+                let name = if number % 2 == 0 { "10.7777/x" } else { "10.7777/X" };
+                assert_eq!(resolver.get(&format!("/api/handles/{name}")).status, 200);
+            });
+        }
+        // One more connection is that of the request for the metrics.
+        wait_until("all clients wait", || resolver.metric("tendot_http_connections") == 101.0);
+        release.send(()).unwrap();
+    });
+    assert_eq!(upstream.take_requests().len(), 1);
+    assert_eq!(resolver.metric("tendot_upstream_requests_total{outcome=\"found\"}"), 1.0);
+    assert_eq!(resolver.metric("tendot_upstream_cache_misses_total"), 1.0);
+    let others = resolver.metric("tendot_upstream_cache_shared_total")
+        + resolver.metric("tendot_upstream_cache_hits_total");
+    assert_eq!(others, 99.0);
+    assert_eq!(resolver.metric("tendot_upstream_cache_entries"), 1.0);
+    assert_eq!(resolver.metric("tendot_upstream_request_duration_seconds_count"), 1.0);
+}
+
+#[test]
+fn not_found_is_cached() {
+    let upstream =
+        FakeUpstream::respond_always(http_response(404, r#"{"responseCode":100,"handle":"10.7777/none"}"#));
+    let resolver = start_resolver(upstream.address);
+    for _ in 0..5 {
+        assert_eq!(resolver.get("/api/handles/10.7777/none").status, 404);
+    }
+    assert_eq!(upstream.take_requests().len(), 1);
+    assert_eq!(resolver.metric("tendot_upstream_requests_total{outcome=\"nothing\"}"), 1.0);
+}
+
+#[test]
+fn stale_responses_while_the_upstream_is_down() {
+    let place = bind();
+    let address = place.local_addr().unwrap();
+    let upstream = start_upstream(place);
+    let resolver =
+        start_resolver_at(bind(), address, CacheSettings { retry: SECOND / 10, ..CacheSettings::default() });
+    assert_eq!(resolver.get("/10.7777/SHORT").status, 302);
+    drop(upstream);
+    let response = wait_for("the response is stale", || {
+        let response = resolver.get("/10.7777/SHORT");
+        response.header("cache-status").is_some_and(|status| status.contains("ttl=-")).then_some(response)
+    });
+    assert_eq!((response.status, response.header("location")), (302, Some("https://example.org/short")));
+    assert_eq!(response.header("cache-control"), Some("no-cache"));
+    assert!(response.header("cache-status").unwrap().starts_with("tendot; hit; ttl=-"), "{}", response.head);
+    assert!(response.header("age").is_some());
+    let response = resolver.get("/api/handles/10.7777/SHORT");
+    assert!(
+        response.status == 200 && response.header("cache-status").unwrap().contains("ttl=-"),
+        "{}",
+        response.head
+    );
+    let page = resolver.get("/10.7777/SHORT?noredirect").text().into_owned();
+    assert!(page.contains("does not answer; this is what it said"), "{page}");
+    assert!(resolver.metric("tendot_upstream_cache_stale_total") >= 3.0);
+    // Who asks for the source is told that it is away, and others are not known.
+    assert_eq!(resolver.get("/api/handles/10.7777/SHORT?auth").status, 502);
+    assert_eq!(resolver.get("/10.7777/OTHER").status, 502);
+    // It comes back.
+    let upstream = start_upstream(TcpListener::bind(address).unwrap());
+    wait_until("the upstream is queried again", || {
+        let response = resolver.get("/10.7777/SHORT");
+        assert_eq!(response.status, 302);
+        response.header("cache-status") == Some("tendot; fwd=miss")
+    });
+    drop(upstream);
+}
+
+#[test]
+fn attack_c6_invalid_responses() {
+    let values = |count: usize| vec![ONE; count].join(",");
+    let cases: Vec<Vec<u8>> = vec![
+        b"rubbish".to_vec(),
+        Vec::new(),
+        b"HTTP/1.1 200 X\r\nContent-Length: 100\r\n\r\n{".to_vec(),
+        http_response(200, "<html>").into(),
+        http_response(200, r#"{"responseCode":1,"handle":"10.7777/other","values":[]}"#).into(),
+        http_response(200, r#"{"responseCode":302}"#).into(),
+        http_response(400, "what?").into(),
+        http_response(200, &"[".repeat(100_000)).into(),
+        http_response(200, &format!(r#"{{"x":"{}"}}"#, "y".repeat(4 << 20))).into(),
+        http_response(500, "{}").into(),
+        record_response(&values(3_000)).into(),
+        record_response(&format!(r#"{{"index":1,"type":"DESC","data":"{}"}}"#, "x".repeat(300_000))).into(),
+    ];
+    for case in cases {
+        let shown = String::from_utf8_lossy(&case[..case.len().min(80)]).into_owned();
+        let resolver = start_resolver(FakeUpstream::respond_always(case).address);
+        let response = resolver.get("/api/handles/10.7777/x");
+        assert_eq!(response.status, 502, "{shown}: {}", response.text());
+        assert!(
+            response
+                .text()
+                .starts_with(r#"{"responseCode":2,"message":"this handle is not kept here, and could"#)
+        );
+        let page = resolver.request("GET", "/10.7777/x", "Accept: text/html");
+        assert_eq!((page.status, page.header("cache-control")), (502, Some("no-cache")));
+        assert!(page.text().contains("It is not your fault"), "{shown}");
+        let problem = resolver.request("GET", "/10.7777/x", "Accept: application/json");
+        assert!(problem.text().contains(r#""code":"upstream-failed""#), "{}", problem.text());
+        assert_eq!(resolver.get("/10.5555/ONE").status, 302);
+    }
+}
+
+/// Whoever an upstream sends us to is not asked.
+#[test]
+fn attack_h16_upstream_redirects_are_not_followed() {
+    let inside = FakeUpstream::respond_always(record_response(ONE));
+    let location =
+        format!("HTTP/1.1 302 X\r\nLocation: http://{}/\r\nContent-Length: 0\r\n\r\n", inside.address);
+    let resolver = start_resolver(FakeUpstream::respond_always(location).address);
+    assert_eq!(resolver.get("/10.7777/x").status, 502);
+    assert!(inside.take_requests().is_empty());
+}
+
+#[test]
+fn attack_c6_upstream_timeout() {
+    let upstream = FakeUpstream::start(|_, stream| {
+        // A byte now and then gains no time; the read is the pause, and ends when the resolver gives up.
+        stream.set_read_timeout(Some(SECOND)).unwrap();
+        while stream.write_all(b"H").is_ok() && stream.read(&mut [0]).is_err() {}
+    });
+    let resolver = start_resolver(upstream.address);
+    let started = Instant::now();
+    let finished = AtomicU32::new(0);
+    thread::scope(|scope| {
+        for _ in 0..20 {
+            scope.spawn(|| {
+                let response = resolver.get("/10.7777/x");
+                finished.fetch_add(1, Ordering::SeqCst);
+                assert_eq!(response.status, 504, "{}", response.text());
+            });
+        }
+        // A local name does not wait for the upstream.
+        assert_eq!(resolver.get("/10.5555/ONE").status, 302);
+        assert_eq!(finished.load(Ordering::SeqCst), 0);
+    });
+    // All of them wait for the same query, which times out after 5 s.
+    assert!(started.elapsed() >= 5 * SECOND && started.elapsed() < 50 * SECOND, "{:?}", started.elapsed());
+    assert_eq!(upstream.take_requests().len(), 1);
+    assert_eq!(resolver.metric("tendot_upstream_requests_total{outcome=\"silence\"}"), 1.0);
+    let response = resolver.get("/api/handles/10.7777/x");
+    assert_eq!(response.status, 504);
+    assert!(response.text().contains("did not answer within 5 s"), "{}", response.text());
+}
+
+/// Somebody who asks for many names at once of who never answers takes no more than their share.
+#[test]
+fn attack_c6_queries_in_flight_are_limited() {
+    let upstream = FakeUpstream::start(|_, stream| _ = stream.read(&mut [0]));
+    let resolver = start_resolver(upstream.address);
+    let rejected = AtomicU32::new(0);
+    thread::scope(|scope| {
+        for number in 0..200 {
+            let (resolver, rejected) = (&resolver, &rejected);
+            scope.spawn(move || {
+                if resolver.get(&format!("/api/handles/10.7777/{number}")).status == 503 {
+                    rejected.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+        }
+    });
+    // On a slow machine the first ones have given up before the last ones come.
+    let (take_requests, rejected) = (upstream.take_requests().len(), rejected.into_inner() as usize);
+    assert!(take_requests + rejected == 200 && (1..=72).contains(&rejected), "{take_requests} {rejected}");
+    assert_eq!(resolver.metric("tendot_upstream_requests_total{outcome=\"no-room\"}"), rejected as f64);
+}
+
+#[test]
+fn attack_h4_resolver_loops() {
+    let (one, two) = (bind(), bind());
+    let (first, second) = (one.local_addr().unwrap(), two.local_addr().unwrap());
+    let one = start_resolver_at(one, second, CacheSettings::default());
+    let two = start_resolver_at(two, first, CacheSettings::default());
+    // A loop that is not detected ends with 504 after the time-out.
+    for server in [&one, &two] {
+        let response = server.get("/api/handles/10.7777/x");
+        assert_eq!(response.status, 508, "{}", response.text());
+        assert!(response.text().starts_with(r#"{"responseCode":2,"#), "{}", response.text());
+    }
+    // At the same time, too, they do not wait for each other.
+    thread::scope(|scope| {
+        for number in 0..20 {
+            for server in [&one, &two] {
+                scope.spawn(move || assert_eq!(server.get(&format!("/10.7777/{number}")).status, 508));
+            }
+        }
+    });
+    // One that asks itself.
+    let own = bind();
+    let address = own.local_addr().unwrap();
+    let own = start_resolver_at(own, address, CacheSettings::default());
+    assert_eq!(own.get("/10.7777/x").status, 508);
+    // A way that is too long is one, too.
+    let upstream = start_upstream(bind());
+    let resolver = start_resolver(upstream.address);
+    let tendot_way = |count: usize| format!("Tendot-Way: {}", vec!["x"; count].join(", "));
+    assert_eq!(resolver.request("GET", "/api/handles/10.7777/several", &tendot_way(9)).status, 200);
+    assert_eq!(resolver.request("GET", "/api/handles/10.7777/several", &tendot_way(10)).status, 508);
+    assert_eq!(resolver.request("GET", "/api/handles/10.7777/several", &tendot_way(2_000)).status, 508);
+    assert_eq!(resolver.request("GET", "/api/handles/10.5555/ONE", &tendot_way(2_000)).status, 200);
+}
+
+#[test]
+fn attack_c6_memory_is_bounded() {
+    let value = format!(r#"{{"index":1,"type":"DESC","data":"{}","ttl":600}}"#, "x".repeat(100_000));
+    let upstream = FakeUpstream::respond_always(record_response(&value));
+    let settings = CacheSettings { bytes: 1 << 20, ..CacheSettings::default() };
+    let resolver = start_resolver_at(bind(), upstream.address, settings);
+    for number in 0..40 {
+        assert_eq!(resolver.get(&format!("/api/handles/10.7777/{number}")).status, 200);
+    }
+    let (bytes, entries) =
+        (resolver.metric("tendot_upstream_cache_bytes"), resolver.metric("tendot_upstream_cache_entries"));
+    assert!(bytes > 100_000.0 && bytes <= 1_048_576.0 && entries <= 10.0, "{bytes} {entries}");
+}
+
+/// What comes from elsewhere is as much a stranger's as any record.
+#[test]
+fn attack_h1_values_from_upstream() {
+    let upstream = start_upstream(bind());
+    let resolver = start_resolver(upstream.address);
+    let response = resolver.get("/10.7777/SCRIPT");
+    assert_eq!((response.status, response.header("location")), (200, None));
+    assert!(!response.text().contains("href=\"javascript:"));
+    let page = resolver.get("/10.7777/HTML").text().into_owned();
+    assert!(!page.contains("<script>alert"), "{page}");
+    let response = resolver.get("/10.7777/HEADERS");
+    assert_eq!((response.header("set-cookie"), response.header("x-shelf")), (None, Some("7")));
+    let upstream = FakeUpstream::respond_always(record_response(
+        r#"{"index":1,"type":"URL","data":"https://e.org/\r\nSet-Cookie: a=b","ttl":9}"#,
+    ));
+    let response = start_resolver(upstream.address).get("/10.7777/x");
+    assert!(
+        !response.head.contains("Set-Cookie") && response.header("location").is_none(),
+        "{}",
+        response.head
+    );
+    // A key that is kept elsewhere opens nothing here.
+    let identity = "Authorization: Basic MzAwJTNBMTAuNzc3NyUyRktFWTpzZWNyZXQ=";
+    assert_eq!(resolver.request("DELETE", "/api/handles/10.5555/ONE", identity).status, 401);
+    assert_eq!(resolver.get("/10.5555/ONE").status, 302);
+}
+
+/// Records that include others, and many names in a path, make one request ask for many: not for as many as it likes.
+#[test]
+fn attack_c6_queries_per_request_are_limited() {
+    let upstream = FakeUpstream::start(|head, stream| {
+        let names: Vec<String> = (0..50).map(|number| format!("10.7777/{}{number}", head.len())).collect();
+        let locations = format!("<locations include='{}'/>", names.join(","));
+        let value = format!(r#"{{"index":1,"type":"10320/loc","data":"{locations}"}}"#);
+        let _ = stream.write_all(record_response(&value).as_bytes());
+    });
+    let resolver = start_resolver(upstream.address);
+    resolver.get("/10.7777/x");
+    let take_requests = upstream.take_requests().len();
+    assert!((3..=32).contains(&take_requests), "{take_requests}");
+    let names: Vec<String> = (0..100).map(|number| format!("10.{number}/x")).collect();
+    resolver.get(&format!("/doiRA/{}", names.join(",")));
+    assert_eq!(upstream.take_requests().len(), 32);
+}
+
+#[test]
+fn local_names_do_not_query_the_upstream() {
+    let upstream = FakeUpstream::respond_always(record_response(ONE));
+    let resolver = start_resolver(upstream.address);
+    for target in
+        ["/10.5555/ONE", "/10.5555/ONE?noredirect", "/10.5555/ONE?explain", "/api/handles/10.5555/ONE"]
+    {
+        assert!(matches!(resolver.get(target).status, 200 | 302), "{target}");
+    }
+    for target in ["/10.5555/NONE", "/api/handles/10.5555/NONE", "/api/handles/10.5555/one?auth"] {
+        resolver.get(target);
+    }
+    let put = r#"[{"index":1,"type":"URL","data":"https://example.org/"}]"#;
+    let request = HttpRequest::new("PUT", "/api/handles/10.7777/NEW").bearer(TOKEN);
+    let response = request.header("Content-Type: application/json").body(put).send(resolver.address);
+    assert!(
+        response.status == 400 && response.text().contains(r#"{"responseCode":301,"#),
+        "{}",
+        response.text()
+    );
+    assert!(upstream.take_requests().is_empty());
+}

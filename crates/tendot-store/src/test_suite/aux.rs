@@ -1,0 +1,131 @@
+//! Aux entries: edits, paging, preconditions.
+
+use super::{commit, data, put};
+use crate::{CommitError, Edit, Expect, Key, Store};
+
+fn put_note(key: &[u8], body: &str) -> Edit {
+    Edit::PutNote { key: key.into(), body: body.as_bytes().into() }
+}
+
+fn remove_note(key: &[u8]) -> Edit {
+    Edit::RemoveNote { key: key.into() }
+}
+
+async fn note(store: &impl Store, key: &[u8]) -> Option<String> {
+    let body = store.note(key).await.unwrap()?;
+    Some(String::from_utf8(body.into_vec()).unwrap())
+}
+
+/// Aux entries are put, replaced and removed; they have no revision and are not logged.
+pub async fn aux_entries(store: &impl Store) {
+    assert_eq!(note(store, b"a").await, None);
+    assert_eq!(commit(store, vec![put_note(b"a", "one")]).await.unwrap(), 0);
+    assert_eq!(note(store, b"a").await.unwrap(), "one");
+    let first = commit(store, vec![put("10.1000/1", "x", Expect::Absent)]).await.unwrap();
+    let alone = vec![put_note(b"a", "two"), put_note(b"A", ""), put_note(b"b", "b"), remove_note(b"b")];
+    assert_eq!(commit(store, alone).await.unwrap(), first);
+    assert_eq!(note(store, b"a").await.unwrap(), "two");
+    assert_eq!(note(store, b"A").await.unwrap(), "");
+    assert_eq!(note(store, b"b").await, None);
+    let with = vec![put_note(b"c", "c"), put("10.1000/2", "x", Expect::Absent), remove_note(b"a")];
+    assert_eq!(commit(store, with).await.unwrap(), first + 1);
+    assert_eq!((note(store, b"a").await, note(store, b"c").await.unwrap()), (None, "c".to_owned()));
+    assert_eq!(commit(store, vec![remove_note(b"never there")]).await.unwrap(), first + 1);
+    let log = store.changes(0, 100).await.unwrap();
+    let lines: Vec<_> = log.iter().map(|line| (line.revision, &*line.name)).collect();
+    assert_eq!(lines, [(first, "10.1000/1"), (first + 1, "10.1000/2")]);
+    // What is refused leaves none and removes none.
+    let refused = vec![put_note(b"d", "d"), remove_note(b"c"), put("10.1000/1", "x", Expect::Absent)];
+    commit(store, refused).await.unwrap_err();
+    assert_eq!((note(store, b"d").await, note(store, b"c").await.unwrap()), (None, "c".to_owned()));
+    // Any bytes are a key, up to a length.
+    let longest = [0xff; Key::LONGEST_NOTE];
+    for key in [&b"\0"[..], b"\0\0", &longest] {
+        commit(store, vec![put_note(key, "odd")]).await.unwrap();
+        assert_eq!(note(store, key).await.unwrap(), "odd");
+    }
+    let too_long = [0xff; Key::LONGEST_NOTE + 1];
+    for key in [&b""[..], &too_long] {
+        let require = Edit::RequireNote { key: key.into(), body: None };
+        for edit in [put_note(key, "none"), remove_note(key), require] {
+            let refused = commit(store, vec![put_note(b"e", "e"), edit]).await.unwrap_err();
+            assert!(matches!(refused, CommitError::Note { edit: 1 }), "{refused}");
+        }
+        assert_eq!(note(store, key).await, None);
+    }
+    assert_eq!(note(store, b"e").await, None);
+}
+
+/// Aux entries by key prefix, in order, page by page.
+pub async fn aux_paging(store: &impl Store) {
+    let keys = ["a", "a/", "a/1", "a/2", "a/20", "a/3", "a0", "b/1"];
+    commit(store, keys.iter().rev().map(|key| put_note(key.as_bytes(), key)).collect()).await.unwrap();
+    let cases = [
+        ("", None, 100, &keys[..]),
+        ("", None, 2, &keys[..2]),
+        ("", Some(""), 100, &keys),
+        ("", Some("a/2"), 2, &keys[4..6]),
+        ("", Some("a/25"), 1, &keys[5..6]),
+        ("a/", None, 100, &keys[1..6]),
+        ("a/", None, 0, &[]),
+        ("a/", Some("a"), 3, &keys[1..4]),
+        ("a/", Some("a/"), 100, &keys[2..6]),
+        ("a/", Some("a/3"), 100, &[]),
+        ("a/", Some("b"), 100, &[]),
+        ("a/2", None, 100, &keys[3..5]),
+        ("c", None, 100, &[]),
+        ("a/1/", None, 100, &[]),
+        (&"b".repeat(5_000), None, 100, &[]),
+        ("", Some(&"a/2".repeat(5_000)), 1, &keys[5..6]),
+    ];
+    for (number, (beginning, after, limit, expected)) in cases.into_iter().enumerate() {
+        let found = store.notes(beginning.as_bytes(), after.map(str::as_bytes), limit).await.unwrap();
+        assert!(found.iter().all(|(key, body)| key == body));
+        let found: Vec<_> = found.iter().map(|(key, _)| String::from_utf8_lossy(key)).collect();
+        assert_eq!(found, expected, "case {number}");
+    }
+}
+
+/// A required aux entry is checked at its position among the edits; if it does not match, nothing is done.
+pub async fn required_aux(store: &impl Store) {
+    let require = |key: &[u8], body: Option<&str>| Edit::RequireNote {
+        key: key.into(),
+        body: body.map(|body| body.as_bytes().into()),
+    };
+    commit(store, vec![put_note(b"a", "one")]).await.unwrap();
+    let made = || [put("10.1000/1", "x", Expect::Absent), put_note(b"made", "x")];
+    let unmet: [&dyn Fn() -> Vec<Edit>; 7] = [
+        &|| vec![require(b"a", None)],
+        &|| vec![require(b"a", Some("two"))],
+        &|| vec![require(b"a", Some(""))],
+        &|| vec![require(b"b", Some(""))],
+        &|| vec![put_note(b"a", "two"), require(b"a", Some("one"))],
+        &|| vec![remove_note(b"a"), require(b"a", Some("one"))],
+        &|| vec![put_note(b"b", "two"), require(b"b", None)],
+    ];
+    for edits in unmet {
+        for edits in [
+            edits(),
+            made().into_iter().chain(edits()).collect(),
+            edits().into_iter().chain(made()).collect(),
+        ] {
+            let at = edits.iter().position(|edit| matches!(edit, Edit::RequireNote { .. })).unwrap();
+            let refused = commit(store, edits).await.unwrap_err();
+            assert!(matches!(refused, CommitError::Note { edit } if edit == at), "{refused}");
+            assert_eq!((data(store, "10.1000/1").await, note(store, b"made").await), (None, None));
+            assert_eq!((note(store, b"a").await.unwrap(), note(store, b"b").await), ("one".to_owned(), None));
+        }
+    }
+    let met = vec![
+        require(b"a", Some("one")),
+        require(b"b", None),
+        put_note(b"a", "two"),
+        require(b"a", Some("two")),
+        remove_note(b"a"),
+        require(b"a", None),
+        put_note(b"b", "three"),
+    ];
+    let revision = commit(store, met.into_iter().chain(made()).collect()).await.unwrap();
+    assert_eq!((note(store, b"a").await, note(store, b"b").await.unwrap()), (None, "three".to_owned()));
+    assert_eq!(commit(store, vec![require(b"b", Some("three"))]).await.unwrap(), revision);
+}

@@ -1,0 +1,152 @@
+//! History entries: order, paging, secrets.
+
+use tendot_proto::Value;
+
+use super::{commit, key, put, tombstone};
+use crate::{Before, Edit, EditKind, Expect, Order, Past, State, Store};
+
+/// The kind of a change, and the status and data of its prior state.
+fn summary(past: &Past) -> (EditKind, Option<(State, String)>) {
+    let before = match &past.before {
+        Before::Nothing => None,
+        Before::Record(entry) => {
+            let data = entry.values.iter().map(|value| String::from_utf8_lossy(&value.data)).collect();
+            Some((entry.state, data))
+        }
+        Before::Unknown => panic!("nothing is unknown"),
+    };
+    (past.line.kind, before)
+}
+
+pub(super) const WHOLE_HISTORY: Order = Order::OldestFirst { after: 0 };
+
+/// The history of one name with prior states, also of removed and tombstoned names, and of no other name.
+pub async fn history(store: &impl Store) {
+    use EditKind::{Create, Remove, Tombstone, Update};
+    let long = |end: &str| format!("10.1000/{}{end}", "x".repeat(4_000));
+    let remove = |name: &str| Edit::Remove { name: name.into(), expect: Expect::Live };
+    let live = |data: &str| Some((State::Live, data.to_owned()));
+    for name in ["10.1000/Abc", "10.1000", &"y".repeat(1_900), &long("1")] {
+        // Names that begin as this one does have histories of their own, wherever these stand.
+        for beside in [format!("{name}\u{0}"), format!("{name}\u{0}\u{0}\u{0}\u{0}\u{0}\u{0}\u{0}\u{1}")] {
+            commit(store, vec![put(&beside, "beside", Expect::Absent)]).await.unwrap();
+        }
+        assert_eq!(store.history(&key(name), WHOLE_HISTORY, 10).await.unwrap().items, []);
+        commit(store, vec![put(name, "a", Expect::Absent)]).await.unwrap();
+        commit(store, vec![put(&name.to_ascii_uppercase(), "b", Expect::Live)]).await.unwrap();
+        // Several of one change, among others.
+        let several = vec![
+            put("10.1000/other", "x", Expect::Any),
+            put(name, "c", Expect::Live),
+            Edit::Home { prefix: "10.1000".into() },
+            remove(name),
+            put(name, "d", Expect::Absent),
+            put(name, "e", Expect::Live),
+        ];
+        let revision = commit(store, several).await.unwrap();
+        commit(store, vec![tombstone(&name.to_ascii_lowercase())]).await.unwrap();
+        commit(store, vec![put(name, "refused", Expect::Any)]).await.unwrap_err();
+        let history = store.history(&key(&name.to_ascii_lowercase()), WHOLE_HISTORY, 10).await.unwrap();
+        let expected = [
+            (Create, None),
+            (Update, live("a")),
+            (Update, live("b")),
+            (Remove, live("c")),
+            (Create, None),
+            (Update, live("d")),
+            (Tombstone, live("e")),
+        ];
+        assert_eq!(history.items.iter().map(summary).collect::<Vec<_>>(), expected, "{name}");
+        assert_eq!(history.next, None);
+        let revisions: Vec<u64> = history.items.iter().map(|past| past.line.revision).collect();
+        assert_eq!(revisions[2..6], [revision; 4]);
+        let Before::Record(entry) = &history.items[3].before else { panic!() };
+        assert_eq!((entry.revision, &*entry.name), (revision, name));
+        for past in &history.items {
+            let line = store.changes(past.line.sequence - 1, 1).await.unwrap();
+            assert_eq!(line, std::slice::from_ref(&past.line), "each is the log's");
+            assert_eq!(&*past.line.name, name);
+        }
+    }
+    assert_eq!(store.history(&key(&long("2")), WHOLE_HISTORY, 10).await.unwrap().items, []);
+    assert_eq!(store.history(&key("10.1000/Ab"), WHOLE_HISTORY, 10).await.unwrap().items, []);
+    // Many that came to be together, and again after they were removed.
+    let names: Vec<String> = (0..4_097).map(|number| format!("10.1000/many-{number}")).collect();
+    for count in [1, 2, 200, 4_096, 4_097] {
+        let of_all = |edit: &dyn Fn(&str) -> Edit| names.iter().take(count).map(|name| edit(name)).collect();
+        commit(store, of_all(&|name| put(name, "a", Expect::Absent))).await.unwrap();
+        commit(store, of_all(&|name| put(name, "b", Expect::Live))).await.unwrap();
+        commit(store, of_all(&remove)).await.unwrap();
+        let expected = [(Create, None), (Update, live("a")), (Remove, live("b"))];
+        for name in names.iter().take(count).step_by(count.div_ceil(20)).chain(names.get(count - 1)) {
+            let history =
+                store.history(&key(name), Order::NewestFirst { before: u64::MAX }, 3).await.unwrap();
+            let found: Vec<_> = history.items.iter().rev().map(summary).collect();
+            assert_eq!(found, expected, "{name} of {count}");
+            assert!(history.items.iter().all(|past| *past.line.name == **name));
+        }
+    }
+    // What is gone has its history still.
+    commit(store, vec![put("10.1000/gone", "a", Expect::Absent)]).await.unwrap();
+    commit(store, vec![remove("10.1000/gone")]).await.unwrap();
+    let history = store.history(&key("10.1000/GONE"), WHOLE_HISTORY, 10).await.unwrap();
+    let found: Vec<_> = history.items.iter().map(summary).collect();
+    assert_eq!(found, [(Create, None), (Remove, live("a"))]);
+}
+
+/// The history is paged in both directions with any page size; pages of large records are short.
+pub async fn history_paging(store: &impl Store) {
+    for number in 0..20 {
+        commit(store, vec![put("10.1000/1", &number.to_string(), Expect::Any)]).await.unwrap();
+        commit(store, vec![put(&format!("10.1000/1{number}"), "x", Expect::Any)]).await.unwrap();
+    }
+    let name = key("10.1000/1");
+    let all = store.history(&name, WHOLE_HISTORY, 100).await.unwrap().items;
+    assert_eq!(all.len(), 20);
+    for limit in [0, 1, 3, 19, 20, 21] {
+        let (mut forth, mut back) = (WHOLE_HISTORY, Order::NewestFirst { before: u64::MAX });
+        for (order, is_back) in [(&mut forth, false), (&mut back, true)] {
+            let mut seen = Vec::new();
+            loop {
+                let piece = store.history(&name, *order, limit).await.unwrap();
+                assert!(piece.items.len() <= limit.max(1));
+                seen.extend(piece.items);
+                let Some(next) = piece.next else { break };
+                *order = if is_back {
+                    Order::NewestFirst { before: next }
+                } else {
+                    Order::OldestFirst { after: next }
+                };
+            }
+            if is_back {
+                seen.reverse();
+            }
+            assert_eq!(seen, all, "by {limit}");
+        }
+    }
+    for order in [Order::OldestFirst { after: u64::MAX }, Order::NewestFirst { before: 0 }] {
+        assert_eq!(store.history(&name, order, 9).await.unwrap().items, []);
+    }
+    let large = "x".repeat(3 << 20);
+    for _ in 0..5 {
+        commit(store, vec![put("10.1000/large", &large, Expect::Any)]).await.unwrap();
+    }
+    let piece = store.history(&key("10.1000/large"), WHOLE_HISTORY, 100).await.unwrap();
+    assert!(piece.items.len() < 5 && piece.next.is_some());
+}
+
+/// Values of secret types are not in the history.
+pub async fn history_redacts_secrets(store: &impl Store) {
+    let put = |secret: &'static str| Edit::Put {
+        name: "10.1000/1".into(),
+        values: vec![Value::new(300, "HS_SECKEY", secret), Value::new(1, "URL", "https://example.org/")],
+        expect: Expect::Any,
+    };
+    commit(store, vec![put("first secret"), put("second secret")]).await.unwrap();
+    commit(store, vec![put("third secret")]).await.unwrap();
+    commit(store, vec![tombstone("10.1000/1")]).await.unwrap();
+    let history = store.history(&key("10.1000/1"), WHOLE_HISTORY, 10).await.unwrap();
+    let there = Some((State::Live, "https://example.org/".to_owned()));
+    let before: Vec<_> = history.items.iter().map(|past| summary(past).1).collect();
+    assert_eq!(before, [None, there.clone(), there.clone(), there]);
+}

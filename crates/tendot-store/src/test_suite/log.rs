@@ -1,0 +1,93 @@
+//! The change log, names at a revision, change counters.
+
+use super::{commit, key, put, tombstone};
+use crate::{Change, Edit, EditKind, Expect, Store};
+
+/// The log contains every edit once and in order, and can be read page by page.
+pub async fn change_log(store: &impl Store) {
+    for number in 0..30 {
+        let change = Change {
+            by: format!("person {number}").into(),
+            at: 1_700_000_000_000 + number,
+            edits: vec![put(&format!("10.1000/{}", number % 20), "x", Expect::Any)],
+        };
+        store.commit(change).await.unwrap();
+    }
+    let whole = store.changes(0, 1000).await.unwrap();
+    assert_eq!(whole.len(), 30);
+    for (number, line) in whole.iter().enumerate() {
+        assert_eq!(line.sequence, number as u64 + 1);
+        assert_eq!((line.at, &*line.by), (1_700_000_000_000 + number as u64, &*format!("person {number}")));
+        assert_eq!(line.kind, if number < 20 { EditKind::Create } else { EditKind::Update });
+        assert_eq!(*line.name, *format!("10.1000/{}", number % 20));
+    }
+    assert!(whole.windows(2).all(|pair| pair[0].revision < pair[1].revision));
+    let (mut pieces, mut after) = (Vec::new(), 0);
+    loop {
+        let piece = store.changes(after, 7).await.unwrap();
+        let Some(last) = piece.last() else { break };
+        after = last.sequence;
+        pieces.extend(piece);
+    }
+    assert_eq!(pieces, whole);
+    assert_eq!(store.changes(u64::MAX, 10).await.unwrap(), []);
+}
+
+/// Names whose record has a revision, as long as it is their latest. An import is one revision.
+pub async fn names_at_revision(store: &impl Store) {
+    let names: Vec<String> = (0..40).map(|number| format!("10.1000/Rec-{number:02}")).collect();
+    let long = format!("10.1000/{}", "x".repeat(3_000));
+    commit(store, vec![put("10.1000/before", "x", Expect::Absent)]).await.unwrap();
+    let all = names.iter().chain([&long]).map(|name| put(name, "x", Expect::Absent)).collect();
+    let import = commit(store, all).await.unwrap();
+    assert_eq!(revision_in_pieces(store, import, 100).await.len(), 41);
+    let later = vec![
+        put("10.1000/rec-00", "y", Expect::Live),
+        tombstone("10.1000/rec-07"),
+        Edit::Remove { name: "10.1000/rec-08".into(), expect: Expect::Live },
+        put("10.1000/rec-08a", "y", Expect::Absent),
+    ];
+    let later = commit(store, later).await.unwrap();
+    let untouched = |name: &String| !["00", "07", "08"].iter().any(|number| name.ends_with(number));
+    let expected: Vec<_> = names.iter().filter(|name| untouched(name)).chain([&long]).cloned().collect();
+    for limit in [1, 2, 37, 38, 39, 1_000] {
+        assert_eq!(revision_in_pieces(store, import, limit).await, expected, "by {limit}");
+    }
+    let touched = ["10.1000/Rec-00", "10.1000/Rec-07", "10.1000/rec-08a"];
+    assert_eq!(revision_in_pieces(store, later, 2).await, touched);
+    assert!(revision_in_pieces(store, later + 1, 2).await.is_empty());
+}
+
+/// A change counter is current until its record changes; failed changes may count, other records do not.
+pub async fn change_counters(store: &impl Store) {
+    let Some(versions) = store.versions() else { return };
+    commit(store, vec![put("10.1000/a", "1", Expect::Absent)]).await.unwrap();
+    let version = || versions.of(&key("10.1000/A")).unwrap();
+    let (before, other) = (version(), versions.of(&key("10.1000/b")).unwrap());
+    commit(store, vec![put("10.1000/c", "1", Expect::Absent)]).await.unwrap();
+    assert!(versions.is_current(before) && versions.is_current(other));
+    commit(store, vec![put("10.1000/a", "2", Expect::Live)]).await.unwrap();
+    assert!(!versions.is_current(before) && versions.is_current(other));
+    let before = version();
+    commit(store, vec![put("0.NA/10.1000", "1", Expect::Any)]).await.unwrap();
+    assert!(!versions.is_current(before) && !versions.is_current(other));
+    let before = version();
+    commit(store, vec![Edit::Home { prefix: "10.1000".into() }]).await.unwrap();
+    assert!(!versions.is_current(before));
+    let before = version();
+    commit(store, vec![Edit::Remove { name: "10.1000/a".into(), expect: Expect::Live }]).await.unwrap();
+    assert!(!versions.is_current(before));
+}
+
+async fn revision_in_pieces(store: &impl Store, revision: u64, limit: usize) -> Vec<String> {
+    let (mut names, mut after) = (Vec::new(), None);
+    loop {
+        let piece = store.of_revision(revision, after.as_ref(), limit).await.unwrap();
+        assert!(piece.names.len() <= limit);
+        names.extend(piece.names.into_iter().map(|listed| listed.name.into_string()));
+        after = piece.next;
+        if after.is_none() {
+            return names;
+        }
+    }
+}

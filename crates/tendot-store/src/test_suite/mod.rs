@@ -1,0 +1,133 @@
+//! Tests that every store must pass, each on an empty store.
+
+mod aux;
+mod history;
+mod log;
+mod names;
+mod preconditions;
+mod records;
+mod registrations;
+
+pub use aux::{aux_entries, aux_paging, required_aux};
+pub use history::{history, history_paging, history_redacts_secrets};
+pub use log::{change_counters, change_log, names_at_revision};
+pub use names::{count_names, homed_prefixes, list_names, scan_records, unusual_names};
+pub use preconditions::{preconditions, required_revisions, requirements_are_not_logged};
+pub use records::{
+    change_sets_are_atomic, names_ignore_ascii_case, record_round_trip, removed_names_can_be_recreated,
+    tombstones_are_final,
+};
+pub use registrations::{history_keeps_registrations, registrations};
+
+use tendot_proto::Value;
+
+use crate::{Change, CommitError, Edit, Expect, Key, State, Store};
+
+/// Declares one test per function of the suite: `store_test_suite!(block_on, EXPRESSION)`. The expression makes an empty store.
+#[macro_export]
+macro_rules! store_test_suite {
+    ($block_on:expr, $store:expr) => {
+        $crate::store_test_suite! { @each $block_on, $store,
+            names_ignore_ascii_case
+            record_round_trip
+            change_sets_are_atomic
+            tombstones_are_final
+            removed_names_can_be_recreated
+            preconditions
+            required_revisions
+            requirements_are_not_logged
+            list_names
+            scan_records
+            homed_prefixes
+            unusual_names
+            count_names
+            change_log
+            names_at_revision
+            change_counters
+            history
+            history_paging
+            history_redacts_secrets
+            registrations
+            history_keeps_registrations
+            aux_entries
+            aux_paging
+            required_aux
+        }
+    };
+    (@each $block_on:expr, $store:expr, $($test:ident)*) => {
+        $(#[test]
+        fn $test() {
+            $block_on($crate::test_suite::$test(&$store));
+        })*
+    };
+}
+
+fn key(name: &str) -> Key {
+    Key::new(name).unwrap()
+}
+
+fn put(name: &str, data: &str, expect: Expect) -> Edit {
+    Edit::Put { name: name.into(), values: vec![Value::new(1, "URL", data.to_owned())], expect }
+}
+
+async fn commit(store: &impl Store, edits: Vec<Edit>) -> Result<u64, CommitError> {
+    let change = Change { by: "tester".into(), at: 1_700_000_000_000, edits };
+    store.commit(change).await.map(|committed| committed.revision)
+}
+
+async fn data(store: &impl Store, name: &str) -> Option<String> {
+    let entry = store.get(&key(name)).await.unwrap()?;
+    Some(String::from_utf8(entry.values[0].data.to_vec()).unwrap())
+}
+
+/// The revision and state that conflicted with a precondition; `None` if there was no record.
+#[track_caller]
+fn conflict<T: std::fmt::Debug>(result: Result<T, CommitError>) -> Option<(u64, State)> {
+    match result.unwrap_err() {
+        CommitError::Conflict(conflict) => conflict.there.map(|(_, revision, state)| (revision, state)),
+        other => panic!("{other}"),
+    }
+}
+
+fn tombstone(name: &str) -> Edit {
+    Edit::Tombstone { name: name.into(), expect: Expect::Live }
+}
+
+#[cfg(test)]
+mod tests {
+    mod memory {
+        crate::store_test_suite!(pollster::block_on, crate::Memory::new());
+    }
+
+    mod embedded {
+        use std::ops::Deref;
+
+        use tempfile::TempDir;
+        use tendot_testing::ram_dir;
+
+        use crate::Embedded;
+
+        /// A store that is closed before its directory is removed.
+        struct TempStore {
+            store: Embedded,
+            _directory: TempDir,
+        }
+
+        impl TempStore {
+            fn new() -> Self {
+                let directory = ram_dir();
+                Self { store: Embedded::open(directory.path()).unwrap(), _directory: directory }
+            }
+        }
+
+        impl Deref for TempStore {
+            type Target = Embedded;
+
+            fn deref(&self) -> &Embedded {
+                &self.store
+            }
+        }
+
+        crate::store_test_suite!(pollster::block_on, *TempStore::new());
+    }
+}

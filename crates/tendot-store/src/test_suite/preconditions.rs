@@ -1,0 +1,96 @@
+//! Preconditions of edits and required revisions.
+
+use super::{commit, conflict, data, key, put, tombstone};
+use crate::{CommitError, Edit, Expect, KeyError, State, Store};
+
+/// A precondition that does not hold rejects the change set and returns the actual state.
+pub async fn preconditions(store: &impl Store) {
+    for expect in [Expect::Live, Expect::Revision(0), Expect::Revision(1)] {
+        assert_eq!(conflict(commit(store, vec![put("10.1000/1", "x", expect)]).await), None);
+    }
+    let first = commit(store, vec![put("10.1000/1", "a", Expect::Any)]).await.unwrap();
+    let second = commit(store, vec![put("10.1000/1", "b", Expect::Revision(first))]).await.unwrap();
+    assert!(second > first);
+    let late = commit(store, vec![put("10.1000/1", "c", Expect::Revision(first))]).await;
+    assert_eq!(conflict(late), Some((second, State::Live)));
+    commit(store, vec![put("10.1000/1", "d", Expect::Live)]).await.unwrap();
+    assert_eq!(data(store, "10.1000/1").await.unwrap(), "d");
+}
+
+fn require(name: &str, revision: Option<u64>) -> Edit {
+    Edit::Require { name: name.into(), revision }
+}
+
+fn require_homed(prefix: &str, is_homed: bool) -> Edit {
+    Edit::RequireHomed { prefix: prefix.into(), is_homed }
+}
+
+/// A required revision is checked at its position among the edits; if it does not hold, nothing is done.
+pub async fn required_revisions(store: &impl Store) {
+    let first = commit(store, vec![put("10.1000/1", "a", Expect::Absent)]).await.unwrap();
+    let ended = [put("10.1000/2", "a", Expect::Absent), tombstone("10.1000/2")];
+    let end = commit(store, ended.to_vec()).await.unwrap();
+    commit(store, vec![Edit::Home { prefix: "10.1000".into() }]).await.unwrap();
+    let made = || put("10.1000/3", "x", Expect::Absent);
+    let unmet = [
+        require("10.1000/1", None),
+        require("10.1000/1", Some(first + 1)),
+        require("10.1000/2", None),
+        require("10.1000/2", Some(first)),
+        require("10.1000/4", Some(first)),
+        require("10.1000/4", Some(0)),
+        require_homed("10.1000", false),
+        require_homed("10.1001", true),
+    ];
+    for edit in unmet {
+        for edits in [vec![edit.clone(), made()], vec![made(), edit.clone()], vec![edit.clone()]] {
+            let at = edits.iter().position(|one| *one == edit).unwrap();
+            match commit(store, edits).await.unwrap_err() {
+                CommitError::Conflict(conflict) => {
+                    assert_eq!((conflict.edit, &*conflict.name), (at, edit.name()));
+                }
+                CommitError::Homed { edit: number, prefix, is_homed } => {
+                    assert_eq!((number, &*prefix, is_homed), (at, edit.name(), &*prefix == "10.1000"));
+                }
+                other => panic!("{edit:?}: {other}"),
+            }
+            assert_eq!(data(store, "10.1000/3").await, None, "{edit:?}");
+        }
+    }
+    let met = vec![
+        require("10.1000/1", Some(first)),
+        require("10.1000/2", Some(end)),
+        require("10.1000/3", None),
+        require_homed("10.1000", true),
+        require_homed("10.1001", false),
+        made(),
+        put("10.1000/1", "b", Expect::Revision(first)),
+        Edit::Unhome { prefix: "10.1000".into() },
+        require_homed("10.1000", false),
+    ];
+    let revision = commit(store, met).await.unwrap();
+    assert_eq!(data(store, "10.1000/1").await.unwrap(), "b");
+    // An edit of the same change comes before what is required after it.
+    let late = vec![put("10.1000/1", "c", Expect::Any), require("10.1000/1", Some(revision))];
+    assert_eq!(conflict(commit(store, late).await), Some((revision + 1, State::Live)));
+    let gone = Edit::Remove { name: "10.1000/1".into(), expect: Expect::Live };
+    commit(store, vec![gone, require("10.1000/1", None)]).await.unwrap();
+    let refused = commit(store, vec![require("", None)]).await.unwrap_err();
+    assert!(matches!(refused, CommitError::Name { edit: 0, error: KeyError::Empty }));
+}
+
+/// Requirements are not logged and use no revision.
+pub async fn requirements_are_not_logged(store: &impl Store) {
+    assert_eq!(commit(store, vec![require("10.1000/1", None)]).await.unwrap(), 0);
+    let first = commit(store, vec![put("10.1000/1", "a", Expect::Absent)]).await.unwrap();
+    let alone = vec![require("10.1000/1", Some(first)), require_homed("10.1000", false)];
+    for _ in 0..3 {
+        assert_eq!(commit(store, alone.clone()).await.unwrap(), first);
+    }
+    let with = vec![require("10.1000/1", Some(first)), put("10.1000/2", "b", Expect::Absent)];
+    assert_eq!(commit(store, with).await.unwrap(), first + 1);
+    let log = store.changes(0, 100).await.unwrap();
+    let lines: Vec<_> = log.iter().map(|line| (line.sequence, line.revision, &*line.name)).collect();
+    assert_eq!(lines, [(1, first, "10.1000/1"), (2, first + 1, "10.1000/2")]);
+    assert_eq!(store.get(&key("10.1000/1")).await.unwrap().unwrap().revision, first);
+}

@@ -1,0 +1,124 @@
+//! Records: spelling, round trip, atomicity, tombstones, removal.
+
+use tendot_proto::{Permissions, Reference, Ttl, Value};
+
+use super::{commit, conflict, data, key, put};
+use crate::{CommitError, Edit, EditKind, Expect, State, Store};
+
+/// Names are compared without ASCII case and keep their first spelling; other letters are compared exactly.
+pub async fn names_ignore_ascii_case(store: &impl Store) {
+    let first = commit(store, vec![put("10.1000/Abc", "one", Expect::Absent)]).await.unwrap();
+    let again = commit(store, vec![put("10.1000/ABC", "two", Expect::Absent)]).await;
+    assert_eq!(conflict(again), Some((first, State::Live)));
+    commit(store, vec![put("10.1000/aBC", "three", Expect::Any)]).await.unwrap();
+    let entry = store.get(&key("10.1000/abc")).await.unwrap().unwrap();
+    assert_eq!((&*entry.name, &*entry.values[0].data), ("10.1000/Abc", &b"three"[..]));
+    for (number, name) in
+        ["10.1000/é", "10.1000/É", "10.1000/K", "10.1000/\u{212a}", "10.1000/ı"].iter().enumerate()
+    {
+        let made = commit(store, vec![put(name, &number.to_string(), Expect::Absent)]).await;
+        assert!(made.is_ok(), "{name}");
+    }
+    assert_eq!(data(store, "10.1000/É").await.unwrap(), "1");
+    assert_eq!(data(store, "10.1000/k").await.unwrap(), "2");
+}
+
+/// Every field of every value is returned unchanged and in order.
+pub async fn record_round_trip(store: &impl Store) {
+    let odd = Value {
+        index: 7,
+        timestamp: 1_704_164_645,
+        ttl: Ttl::Absolute(1_893_456_000),
+        permissions: Permissions(0x0c),
+        value_type: b"10320/\xff".to_vec().into(),
+        data: (0..=255).collect::<Vec<u8>>().into(),
+        references: vec![Reference::new(300, &b"0.NA/10.1000"[..]), Reference::new(0, &b""[..])],
+    };
+    let values = vec![
+        Value::new(100, "HS_ADMIN", "not what it should be"),
+        odd,
+        Value {
+            ttl: Ttl::Other { kind: 9, seconds: 5 },
+            ..Value::new(1, "URL", "https://example.org/10.1000/X")
+        },
+        Value { permissions: Permissions(0xff), timestamp: u32::MAX, ..Value::new(u32::MAX, "", "") },
+        Value::new(2, "URL", "https://example.org/".repeat(3_000)),
+    ];
+    let name: Box<str> = "10.1000/x".into();
+    let edit = Edit::Put { name: name.clone(), values: values.clone(), expect: Expect::Absent };
+    let revision = commit(store, vec![edit]).await.unwrap();
+    let entry = store.get(&key("10.1000/X")).await.unwrap().unwrap();
+    assert_eq!((entry.revision, entry.state), (revision, State::Live));
+    assert_eq!(entry.values, values);
+    // A record may have no values at all.
+    let edit = Edit::Put { name, values: Vec::new(), expect: Expect::Revision(revision) };
+    commit(store, vec![edit]).await.unwrap();
+    assert_eq!(store.get(&key("10.1000/x")).await.unwrap().unwrap().values, []);
+}
+
+/// One failing edit rejects the whole change set; edits see the ones before them.
+pub async fn change_sets_are_atomic(store: &impl Store) {
+    commit(store, vec![put("10.1000/1", "a", Expect::Absent)]).await.unwrap();
+    let log = store.changes(0, 100).await.unwrap().len();
+    let refused = commit(
+        store,
+        vec![
+            put("10.1000/2", "b", Expect::Absent),
+            Edit::Home { prefix: "10.1000".into() },
+            put("10.1000/1", "c", Expect::Absent),
+        ],
+    )
+    .await;
+    let CommitError::Conflict(conflict) = refused.unwrap_err() else { panic!() };
+    assert_eq!((conflict.edit, &*conflict.name), (2, "10.1000/1"));
+    assert_eq!(data(store, "10.1000/2").await, None);
+    assert!(!store.is_homed(b"10.1000").await.unwrap());
+    assert_eq!(store.changes(0, 100).await.unwrap().len(), log);
+
+    let twice = vec![put("10.1000/3", "a", Expect::Absent), put("10.1000/3", "b", Expect::Absent)];
+    assert!(commit(store, twice).await.is_err());
+    assert_eq!(data(store, "10.1000/3").await, None);
+    let both = vec![put("10.1000/3", "a", Expect::Absent), put("10.1000/3", "b", Expect::Live)];
+    let revision = commit(store, both).await.unwrap();
+    assert_eq!(data(store, "10.1000/3").await.unwrap(), "b");
+    let logged = store.changes(log as u64, 100).await.unwrap();
+    let kinds: Vec<_> = logged.iter().map(|line| (line.revision, line.kind)).collect();
+    assert_eq!(kinds, [(revision, EditKind::Create), (revision, EditKind::Update)]);
+}
+
+/// A tombstone keeps its values and can be neither replaced nor removed.
+pub async fn tombstones_are_final(store: &impl Store) {
+    let name: Box<str> = "10.1000/1".into();
+    commit(store, vec![put(&name, "a", Expect::Absent)]).await.unwrap();
+    let end =
+        commit(store, vec![Edit::Tombstone { name: name.clone(), expect: Expect::Live }]).await.unwrap();
+    let entry = store.get(&key(&name)).await.unwrap().unwrap();
+    assert_eq!((entry.state, &*entry.values[0].data), (State::Tombstone, &b"a"[..]));
+    for expect in [Expect::Any, Expect::Absent, Expect::Live, Expect::Revision(end)] {
+        assert_eq!(
+            conflict(commit(store, vec![put(&name, "b", expect)]).await),
+            Some((end, State::Tombstone))
+        );
+        let remove = Edit::Remove { name: name.clone(), expect };
+        assert_eq!(conflict(commit(store, vec![remove]).await), Some((end, State::Tombstone)));
+    }
+}
+
+/// A removed name is free again; the log keeps its entries.
+pub async fn removed_names_can_be_recreated(store: &impl Store) {
+    commit(store, vec![put("10.1000/Abc", "a", Expect::Absent)]).await.unwrap();
+    let remove = Edit::Remove { name: "10.1000/ABC".into(), expect: Expect::Live };
+    commit(store, vec![remove.clone()]).await.unwrap();
+    assert_eq!(store.get(&key("10.1000/abc")).await.unwrap(), None);
+    assert_eq!(conflict(commit(store, vec![remove]).await), None);
+    commit(store, vec![put("10.1000/aBC", "b", Expect::Absent)]).await.unwrap();
+    assert_eq!(&*store.get(&key("10.1000/abc")).await.unwrap().unwrap().name, "10.1000/aBC");
+    let log = store.changes(0, 10).await.unwrap();
+    let lines: Vec<_> = log.iter().map(|line| (line.kind, &*line.name)).collect();
+    let expected = [
+        (EditKind::Create, "10.1000/Abc"),
+        (EditKind::Remove, "10.1000/Abc"),
+        (EditKind::Create, "10.1000/aBC"),
+    ];
+    assert_eq!(lines, expected);
+}

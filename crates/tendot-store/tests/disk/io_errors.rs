@@ -1,0 +1,462 @@
+//! I/O errors at every write and sync: clear error, reads continue, no acknowledged change is lost.
+
+#![allow(unsafe_code, reason = "limits and the user of a child process are changed")]
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use pollster::block_on;
+use tempfile::TempDir;
+use tendot_proto::Value;
+use tendot_store::{Change, CommitError, Edit, Embedded, Expect, Importer, Key, Store, StoreError, restore};
+use tendot_testing::{child_test, ram_dir, wait_until};
+
+use crate::libc_shim::{DiskCall, RecordingGuard};
+use crate::{run_beside_others, serialize_tests};
+
+/// Error number, whether later calls fail too, and the text in our messages.
+const INJECTED_ERRORS: [(i32, bool, &str); 4] = [
+    (libc::ENOSPC, true, "No space left on device"),
+    (libc::EIO, false, "Input/output error"),
+    (libc::EIO, true, "Input/output error"),
+    (libc::EROFS, true, "Read-only file system"),
+];
+
+/// More calls than any test makes.
+const MAX_CALLS: u32 = 200;
+
+fn put(number: usize, length: usize) -> Change {
+    let values = vec![Value::new(1, "URL", format!("{number}-{}", "x".repeat(length)))];
+    let edit = |name: String| Edit::Put { name: name.into(), values: values.clone(), expect: Expect::Absent };
+    let edits = vec![edit(format!("10.1/name-{number}")), edit(format!("10.1/name-{number}-twin"))];
+    Change { by: "somebody".into(), at: number as u64, edits }
+}
+
+/// The numbers of the change sets in the store; asserts that each is there completely.
+fn committed_changes(store: &Embedded) -> Vec<usize> {
+    let has = |name: String| block_on(store.get(&Key::new(&name).unwrap())).unwrap().is_some();
+    let mut numbers = Vec::new();
+    for number in 0..100 {
+        let is_stored = has(format!("10.1/name-{number}"));
+        assert_eq!(is_stored, has(format!("10.1/name-{number}-twin")), "{number}");
+        if is_stored {
+            numbers.push(number);
+        }
+    }
+    assert_eq!(store.count().unwrap(), 2 * numbers.len() as u64);
+    assert_eq!(block_on(store.changes(0, 1_000)).unwrap().len(), 2 * numbers.len());
+    numbers
+}
+
+/// Opens and verifies the store, and returns its change sets.
+fn reopen_and_check(directory: &Path) -> Vec<usize> {
+    let store = Embedded::open(directory).unwrap();
+    assert_eq!(store.verify(|_| {}).unwrap().damage, [""; 0]);
+    committed_changes(&store)
+}
+
+/// After a failed write of the meta page LMDB wrote it once more, with half of its earlier content: `verify` reports that until
+/// the next commit.
+fn repair_meta_page(directory: &Path) {
+    let store = Embedded::open(directory).unwrap();
+    for damage in store.verify(|_| {}).unwrap().damage {
+        assert_contains(&damage, "the last change may be missing");
+    }
+    block_on(store.commit(put(60, 10))).unwrap();
+}
+
+#[track_caller]
+fn assert_contains(error: &str, expected: &str) {
+    assert!(error.contains(expected), "`{error}` does not contain `{expected}`");
+}
+
+#[test]
+fn commits() {
+    let _lock = run_beside_others();
+    for (error, stays, expected) in INJECTED_ERRORS {
+        let mut failed_calls = BTreeMap::new();
+        for call in 1..MAX_CALLS {
+            let root = ram_dir();
+            let path = root.path().join("store");
+            let store = Embedded::open(&path).unwrap();
+            let mut acknowledged = Vec::new();
+            for number in 0..3 {
+                block_on(store.commit(put(number, 5_000))).unwrap();
+                acknowledged.push(number);
+            }
+            let recording = RecordingGuard::start(root.path());
+            recording.inject(call, error, stays);
+            let mut refused = Vec::new();
+            for number in 3..7 {
+                match block_on(store.commit(put(number, 5_000))) {
+                    Ok(_) => acknowledged.push(number),
+                    Err(failed) => {
+                        if refused.is_empty() {
+                            assert_contains(&failed.to_string(), expected);
+                        }
+                        refused.push((number, failed.to_string()));
+                    }
+                }
+                let found = committed_changes(&store);
+                let known = |number: &usize| {
+                    acknowledged.contains(number) || refused.iter().any(|(refused, _)| refused == number)
+                };
+                assert!(acknowledged.iter().all(|number| found.contains(number)), "{call}: reads continue");
+                assert!(found.iter().all(known), "{call}: {found:?}");
+            }
+            let Some(failed) = recording.clear() else {
+                assert!(refused.is_empty() && call > 5);
+                break;
+            };
+            *failed_calls.entry(format!("{failed:?}")).or_insert(0) += 1;
+            assert!(!refused.is_empty(), "{call}: {failed:?} failed without an error");
+            // After a full disk commits succeed again, unless it is not known what is on the disk.
+            let continues = error == libc::ENOSPC && failed != DiskCall::DurableWrite;
+            match block_on(store.commit(put(50, 10))) {
+                Ok(_) if continues => acknowledged.push(50),
+                Err(CommitError::Store(StoreError::ReadOnly { why })) if !continues => {
+                    assert_contains(&why, "an earlier change could not be made durable");
+                    assert_contains(&why, expected);
+                }
+                other => panic!("{call}, {failed:?}: {other:?}"),
+            }
+            assert!(store.verify(|_| {}).is_ok() && store.backup(&mut tempfile::tempfile().unwrap()).is_ok());
+            let (_, last) = refused.last().unwrap();
+            assert!(
+                continues || refused.len() == 1 || last.starts_with("the store can only be read: "),
+                "{last}"
+            );
+            drop((store, recording));
+            if failed == DiskCall::DurableWrite {
+                repair_meta_page(&path);
+            }
+            let found = reopen_and_check(&path);
+            assert!(acknowledged.iter().all(|number| found.contains(number)), "{call}: {found:?}");
+            block_on(Embedded::open(&path).unwrap().commit(put(61, 10))).unwrap();
+        }
+        assert_eq!(failed_calls.len(), 3, "writes, syncs and the last page: {failed_calls:?}");
+    }
+}
+
+/// Readers are not affected by write errors.
+#[test]
+fn readers_during_write_errors() {
+    let _lock = run_beside_others();
+    for call in 1..MAX_CALLS {
+        let root = ram_dir();
+        let store = Embedded::open(&root.path().join("store")).unwrap();
+        block_on(store.commit(put(1, 10))).unwrap();
+        let recording = RecordingGuard::start(root.path());
+        recording.inject(call, libc::EIO, false);
+        let (is_over, reads) = (AtomicBool::new(false), AtomicU64::new(0));
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    while !is_over.load(Ordering::SeqCst) {
+                        let key = Key::new("10.1/name-1").unwrap();
+                        assert!(block_on(store.get(&key)).unwrap().is_some());
+                        assert!(!block_on(store.list(b"10.1", None, 9)).unwrap().is_empty());
+                        reads.fetch_add(1, Ordering::SeqCst);
+                    }
+                });
+            }
+            let _ = block_on(store.commit(put(2, 10)));
+            let before = reads.load(Ordering::SeqCst);
+            wait_until("reads continue", || reads.load(Ordering::SeqCst) >= before + 20);
+            is_over.store(true, Ordering::SeqCst);
+        });
+        if recording.clear().is_none() {
+            assert!(call > 3);
+            break;
+        }
+    }
+}
+
+#[test]
+fn creation() {
+    let _lock = run_beside_others();
+    for (error, stays, expected) in INJECTED_ERRORS {
+        for call in 1..MAX_CALLS {
+            let root = ram_dir();
+            let path = root.path().join("data/store");
+            let recording = RecordingGuard::start(root.path());
+            recording.inject(call, error, stays);
+            let made = Embedded::open(&path);
+            let failed = recording.clear();
+            match made {
+                Ok(_) => {
+                    assert!(failed.is_none(), "{call}: {failed:?}");
+                    assert!(call > 5);
+                    break;
+                }
+                Err(error) => {
+                    assert_contains(&error.to_string(), expected);
+                    assert_contains(&error.to_string(), "store");
+                }
+            }
+            drop(recording);
+            block_on(Embedded::open(&path).unwrap().commit(put(1, 1))).unwrap();
+            assert_eq!(reopen_and_check(&path), [1], "{call}");
+        }
+    }
+}
+
+#[test]
+fn imports() {
+    let _lock = run_beside_others();
+    let import = |directory: &Path| -> Result<(), Box<dyn std::error::Error>> {
+        let mut importer = Importer::open(directory, "importer", 1)?.together(10).buffer(2_000);
+        for number in 0..35 {
+            importer.put(format!("10.2/{number}").into(), &[Value::new(1, "URL", "x".repeat(200))])?;
+        }
+        Ok(importer.finish(|_| {}).map(|_| ())?)
+    };
+    for (error, stays, expected) in INJECTED_ERRORS {
+        for call in 1..MAX_CALLS {
+            let root = ram_dir();
+            let path = root.path().join("store");
+            block_on(Embedded::open(&path).unwrap().commit(put(1, 10))).unwrap();
+            let recording = RecordingGuard::start(root.path());
+            recording.inject(call, error, stays);
+            let done = import(&path);
+            let failed = recording.clear();
+            drop(recording);
+            if failed.is_none() {
+                assert!(call > 5);
+                break;
+            }
+            assert_contains(&done.unwrap_err().to_string(), expected);
+            if failed == Some(DiskCall::DurableWrite) {
+                repair_meta_page(&path);
+            }
+            let store = Embedded::open(&path).unwrap();
+            assert_eq!(store.verify(|_| {}).unwrap().damage, [""; 0]);
+            assert!(block_on(store.get(&Key::new("10.1/name-1").unwrap())).unwrap().is_some());
+            drop(store);
+            import(&path).unwrap();
+            let settled = if failed == Some(DiskCall::DurableWrite) { 2 } else { 0 };
+            assert_eq!(Embedded::open(&path).unwrap().count().unwrap(), 37 + settled);
+        }
+    }
+}
+
+#[test]
+fn backups_and_restores() {
+    let _lock = run_beside_others();
+    for (error, stays, expected) in INJECTED_ERRORS {
+        for call in 1..MAX_CALLS {
+            let root = ram_dir();
+            let (path, file) = (root.path().join("store"), root.path().join("backup"));
+            let other = root.path().join("other");
+            let store = Embedded::open(&path).unwrap();
+            block_on(store.commit(put(1, 10))).unwrap();
+            block_on(Embedded::open(&other).unwrap().commit(put(2, 10))).unwrap();
+            let mut good = tempfile::tempfile().unwrap();
+            store.backup(&mut good).unwrap();
+            let recording = RecordingGuard::start(root.path());
+            recording.inject(call, error, stays);
+            let open = || File::options().read(true).write(true).create_new(true).open(&file).unwrap();
+            let backup = store.backup(&mut open());
+            let during_backup = recording.clear().is_some();
+            recording.inject(call, error, stays);
+            let restored = restore(&mut good, &other, true);
+            let during_restore = recording.clear().is_some();
+            drop(recording);
+            assert_eq!(backup.is_err(), during_backup, "{call}");
+            if let Err(error) = backup {
+                assert_contains(&error.to_string(), expected);
+            }
+            assert_eq!(restored.is_err(), during_restore, "{call}");
+            match restored {
+                Ok(_) => assert_eq!(reopen_and_check(&other), [1]),
+                Err(error) => {
+                    assert_contains(&error.to_string(), expected);
+                    let found = reopen_and_check(&other);
+                    assert!(found == [1] || found == [2], "{call}: {found:?}");
+                    restore(&mut good, &other, true).unwrap();
+                    assert_eq!(reopen_and_check(&other), [1]);
+                }
+            }
+            if !during_backup && !during_restore {
+                assert!(call > 5);
+                break;
+            }
+        }
+    }
+}
+
+/// Set in child processes: a directory of limited size, or without permission.
+const DIRECTORY_VAR: &str = "TENDOT_TEST_FAULT_DIRECTORY";
+
+fn run(child: &str, directory: &Path) {
+    let output = child_test(child).env(DIRECTORY_VAR, directory).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+fn child_directory() -> Option<PathBuf> {
+    std::env::var_os(DIRECTORY_VAR).map(PathBuf::from)
+}
+
+/// Mounted tmpfs of a given size.
+struct TmpfsMount(TempDir);
+
+impl TmpfsMount {
+    /// `None` without the permission to mount.
+    fn new(options: &str) -> Option<Self> {
+        let directory = ram_dir();
+        let mounted = Command::new("mount")
+            .args(["-t", "tmpfs", "-o", options, "tmpfs"])
+            .arg(directory.path())
+            .output()
+            .is_ok_and(|output| output.status.success());
+        mounted.then_some(Self(directory))
+    }
+
+    fn remount(&self, options: &str) {
+        let status = Command::new("mount").args(["-o", options]).arg(self.0.path()).status().unwrap();
+        assert!(status.success());
+    }
+}
+
+impl Drop for TmpfsMount {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg(self.0.path()).status();
+    }
+}
+
+/// Commits until the disk is full; returns the acknowledged change sets.
+fn fill_disk(store: &Embedded) -> Vec<usize> {
+    let mut acknowledged = committed_changes(store);
+    let error = loop {
+        let number = acknowledged.len();
+        assert!(number < 90, "the disk does not become full");
+        match block_on(store.commit(put(number, 7_000))) {
+            Ok(_) => acknowledged.push(number),
+            Err(error) => break error.to_string(),
+        }
+    };
+    assert!(error.contains("No space left on device") || error.contains("File too large"), "{error}");
+    assert_eq!(committed_changes(store), acknowledged, "reads continue");
+    acknowledged
+}
+
+/// A full file system: tmpfs cuts writes short, as others do.
+#[test]
+fn disk_full() {
+    let _lock = serialize_tests();
+    // Sizes that end in the middle of a transaction, so that some writes are cut short.
+    for size in [300, 332, 376, 408] {
+        let Some(full) = TmpfsMount::new(&format!("size={size}k")) else { return };
+        let path = full.0.path().join("store");
+        let store = Embedded::open(&path).unwrap();
+        let acknowledged = fill_disk(&store);
+        let mut backup = File::options()
+            .read(true)
+            .write(true)
+            .create_new(true)
+            .open(full.0.path().join("backup"))
+            .unwrap();
+        assert_contains(&store.backup(&mut backup).unwrap_err().to_string(), "No space left on device");
+        drop(backup);
+        std::fs::remove_file(full.0.path().join("backup")).unwrap();
+        full.remount("remount,size=8m");
+        block_on(store.commit(put(95, 7_000))).unwrap();
+        drop(store);
+        let found = reopen_and_check(&path);
+        assert_eq!(found, [&acknowledged[..], &[95]].concat());
+
+        full.remount("remount,size=500k");
+        let mut importer = Importer::open(&path, "importer", 1).unwrap().together(10).buffer(100_000);
+        let imported = (0..500).try_for_each(|number| {
+            importer.put(format!("10.2/{number}").into(), &[Value::new(1, "URL", "x".repeat(2_000))])
+        });
+        let imported = imported.and_then(|()| importer.finish(|_| {}).map(|_| ()));
+        assert_contains(&imported.unwrap_err().to_string(), "No space left on device");
+        full.remount("remount,size=20m");
+        let store = Embedded::open(&path).unwrap();
+        assert_eq!(store.verify(|_| {}).unwrap().damage, [""; 0]);
+        for number in found {
+            let key = Key::new(&format!("10.1/name-{number}")).unwrap();
+            assert!(block_on(store.get(&key)).unwrap().is_some());
+        }
+    }
+}
+
+/// A limit for the size of files, in a child process that gets an error instead of a signal.
+#[test]
+fn file_size_limit() {
+    let _lock = serialize_tests();
+    let root = ram_dir();
+    run("io_errors::child_with_file_size_limit", &root.path().join("store"));
+}
+
+/// Child process: fills a store up to the limit.
+#[test]
+fn child_with_file_size_limit() {
+    let Some(path) = child_directory() else { return };
+    for limit in [200_000, 214_000, 262_144] {
+        let path = path.join(limit.to_string());
+        let set = |limit: u64| {
+            let limit = libc::rlimit { rlim_cur: limit, rlim_max: libc::RLIM_INFINITY };
+            // SAFETY: sets a limit of this process.
+            assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_FSIZE, &raw const limit) }, 0);
+        };
+        // SAFETY: ignores a signal.
+        unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
+        let store = Embedded::open(&path).unwrap();
+        set(limit);
+        let acknowledged = fill_disk(&store);
+        set(libc::RLIM_INFINITY);
+        block_on(store.commit(put(95, 7_000))).unwrap();
+        drop(store);
+        assert_eq!(reopen_and_check(&path), [&acknowledged[..], &[95]].concat());
+    }
+}
+
+/// A read-only file system.
+#[test]
+fn read_only_file_system() {
+    let _lock = serialize_tests();
+    let Some(disk) = TmpfsMount::new("size=8m") else { return };
+    let path = disk.0.path().join("store");
+    let store = Embedded::open(&path).unwrap();
+    block_on(store.commit(put(1, 10))).unwrap();
+    drop(store);
+    disk.remount("remount,ro");
+    let expected = "Read-only file system";
+    assert_contains(&Embedded::open(&path).unwrap_err().to_string(), expected);
+    assert_contains(&Embedded::open(&disk.0.path().join("new")).unwrap_err().to_string(), expected);
+    assert_contains(&Importer::open(&path, "importer", 1).unwrap_err().to_string(), expected);
+    let reader = Embedded::open_read_only(&path);
+    // LMDB reads without a reader table where it cannot create one.
+    assert_eq!(committed_changes(&reader.unwrap()), [1]);
+    disk.remount("remount,rw");
+    assert_eq!(reopen_and_check(&path), [1]);
+}
+
+/// A directory of another user.
+#[test]
+fn read_only_directory() {
+    let _lock = serialize_tests();
+    let root = ram_dir();
+    let path = root.path().join("store");
+    std::fs::create_dir(&path).unwrap();
+    for folder in [root.path(), &path] {
+        std::fs::set_permissions(folder, std::fs::Permissions::from_mode(0o555)).unwrap();
+    }
+    run("io_errors::child_without_permission", &path);
+}
+
+/// Child process: runs as nobody if this is root.
+#[test]
+fn child_without_permission() {
+    let Some(path) = child_directory() else { return };
+    // SAFETY: gives up the privileges of this process.
+    unsafe { libc::setuid(65_534) };
+    assert_contains(&Embedded::open(&path).unwrap_err().to_string(), "Permission denied");
+    assert_contains(&Importer::open(&path.join("new"), "x", 1).unwrap_err().to_string(), "Permission denied");
+}

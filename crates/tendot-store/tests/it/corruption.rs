@@ -1,0 +1,257 @@
+//! Corruption: every bit flip is detected by `verify` or harmless; a wrong record is never served.
+//!
+//! One thing cannot be excluded, because LMDB's pages have no checksums: a flipped bit in a page number can lead to an older
+//! page with the same key, and so to an older state of the record. `verify` reports that. Flips in free pages and between
+//! entries are harmless; this is checked by writing.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
+use std::ops::Range;
+use std::os::unix::fs::FileExt as _;
+use std::path::{Path, PathBuf};
+
+use pollster::block_on;
+use tendot_proto::Value;
+use tendot_store::{Change, Edit, Embedded, Entry, Expect, Importer, Key, Store};
+use tendot_testing::{SeededRng, child_test, emit, emitted_lines, ram_dir, repetitions, test_seed};
+
+/// Set in child processes: their directory, and the range of flips.
+const DIRECTORY_VAR: &str = "TENDOT_TEST_FLIP_DIRECTORY";
+const FIRST_FLIP_VAR: &str = "TENDOT_TEST_FIRST_FLIP";
+const END_FLIP_VAR: &str = "TENDOT_TEST_END_FLIP";
+
+/// Bytes at the beginning of both meta pages; each of their bits is flipped.
+const META_PAGE_BYTES: usize = 160;
+
+/// Random flips elsewhere; `TENDOT_TEST_FLIPS=100000` for more.
+const DEFAULT_FLIPS: u64 = 1_000;
+const FULL_RUN_FLIPS: u64 = 10_000;
+
+fn flip_count() -> usize {
+    let random = repetitions("TENDOT_TEST_FLIPS", DEFAULT_FLIPS, FULL_RUN_FLIPS);
+    2 * META_PAGE_BYTES * 8 + usize::try_from(random).unwrap()
+}
+
+/// The byte and the bit of a flip.
+fn flip_position(flip: usize, length: usize, seed: u64) -> (usize, u8) {
+    if flip < 2 * META_PAGE_BYTES * 8 {
+        let (byte, bit) = (flip / 8, flip % 8);
+        return (byte / META_PAGE_BYTES * 4_096 + byte % META_PAGE_BYTES, 1 << bit);
+    }
+    let mut rng = SeededRng::new(seed ^ (flip as u64) << 32);
+    (rng.below(length), 1 << rng.below(8))
+}
+
+fn key(name: &str) -> Key {
+    Key::new(name).unwrap()
+}
+
+fn put(name: &str, data: String) -> Edit {
+    let values =
+        vec![Value::new(1, "URL", format!("https://example.org/{data}")), Value::new(2, "EMAIL", data)];
+    Edit::Put { name: name.into(), values, expect: Expect::Any }
+}
+
+fn commit(store: &Embedded, edits: Vec<Edit>) {
+    block_on(store.commit(Change { by: "somebody".into(), at: 1, edits })).unwrap();
+}
+
+/// Every state that each name ever had, the latest last.
+type RecordVersions = BTreeMap<String, Vec<Option<Entry>>>;
+
+/// A store with everything: branch pages, large records, free pages, tombstones, dictionary entries.
+fn build_store(directory: &Path) -> RecordVersions {
+    let names: Vec<String> = (0..120).map(|number| format!("10.1/Name-{number:03}")).collect();
+    let mut importer = Importer::open(directory, "importer", 1).unwrap();
+    for name in &names {
+        importer
+            .put((**name).into(), &[Value::new(1, "URL", format!("https://example.org/{name}"))])
+            .unwrap();
+    }
+    importer.home("10.1").unwrap();
+    importer.finish(|_| {}).unwrap();
+    let store = Embedded::open(directory).unwrap();
+    let mut versions = RecordVersions::new();
+    let note = |versions: &mut RecordVersions| {
+        for name in &names {
+            let entry = block_on(store.get(&key(name))).unwrap();
+            let known = versions.entry(name.clone()).or_default();
+            if known.last() != Some(&entry) {
+                known.push(entry);
+            }
+        }
+    };
+    note(&mut versions);
+    // So many that one bit flip makes the number of the last transaction that of the one before.
+    for round in 0..42 {
+        let name = &names[round * 7 % names.len()];
+        let edit = match round % 8 {
+            3 => put(name, "x".repeat(9_000 + round)),
+            5 => Edit::Remove { name: (**name).into(), expect: Expect::Live },
+            7 => Edit::Tombstone { name: (**name).into(), expect: Expect::Live },
+            _ => put(name, format!("again/{round}")),
+        };
+        let twin = put(&names[(round * 7 + 3) % names.len()], format!("twin/{round}"));
+        commit(&store, if round % 16 < 8 { vec![edit, twin] } else { vec![edit] });
+        note(&mut versions);
+    }
+    assert_eq!(store.verify(|_| {}).unwrap().damage, [""; 0]);
+    versions
+}
+
+#[test]
+fn bit_flips_are_detected_or_harmless() {
+    const PROCESSES: usize = 2;
+    let seed = test_seed();
+    println!("TENDOT_TEST_SEED={seed}");
+    let share = flip_count().div_ceil(PROCESSES);
+    let all: Vec<BTreeMap<String, usize>> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..PROCESSES)
+            .map(|number| {
+                let end = flip_count().min((number + 1) * share);
+                scope.spawn(move || flip_range(number * share..end, seed))
+            })
+            .collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    });
+    let mut outcomes: BTreeMap<String, usize> = BTreeMap::new();
+    for (outcome, count) in all.into_iter().flatten() {
+        *outcomes.entry(outcome).or_default() += count;
+    }
+    println!("{outcomes:?}");
+    assert_eq!(outcomes.values().sum::<usize>(), flip_count());
+    for outcome in ["found", "harmless"] {
+        assert!(outcomes.get(outcome).is_some_and(|count| *count > 100), "{outcomes:?}");
+    }
+}
+
+/// Runs child processes until all flips of a range are done; returns how often each outcome occurred.
+fn flip_range(range: Range<usize>, seed: u64) -> BTreeMap<String, usize> {
+    let root = ram_dir();
+    build_store(&root.path().join("store"));
+    let mut outcomes: BTreeMap<String, usize> = BTreeMap::new();
+    let mut first = range.start;
+    while first < range.end {
+        let output = child_test("corruption::child_flips_bits")
+            .env(DIRECTORY_VAR, root.path())
+            .env(FIRST_FLIP_VAR, first.to_string())
+            .env(END_FLIP_VAR, range.end.to_string())
+            .env("TENDOT_TEST_SEED", seed.to_string())
+            .output()
+            .unwrap();
+        let stdout = String::from_utf8_lossy(&output.stdout);
+        let mut last = None;
+        for line in emitted_lines(&stdout) {
+            let words: Vec<&str> = line.split(' ').collect();
+            match words[..] {
+                ["flip", number] => last = Some((number.parse::<usize>().unwrap(), "crashed")),
+                // `verify` has reported it before a reader crashed.
+                ["found"] => last = last.map(|(number, _)| (number, "found, and readers crashed")),
+                ["outcome", outcome] => {
+                    *outcomes.entry(outcome.to_owned()).or_default() += 1;
+                    last = None;
+                }
+                _ => {}
+            }
+        }
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(!errors.contains("panicked"), "flip {last:?}: {errors}");
+        let Some((number, outcome)) = last else {
+            assert!(output.status.success(), "{errors}");
+            break;
+        };
+        // A crash is acceptable: `tendot verify` reads in a process of its own and reports it.
+        *outcomes.entry(outcome.to_owned()).or_default() += 1;
+        first = number + 1;
+    }
+    outcomes
+}
+
+/// Child process: flips one bit after the other until a corrupt page crashes it.
+#[test]
+fn child_flips_bits() {
+    let Some(root) = std::env::var_os(DIRECTORY_VAR).map(PathBuf::from) else { return };
+    let number = |name: &str| -> usize { std::env::var(name).unwrap().parse().unwrap() };
+    let (first, end) = (number(FIRST_FLIP_VAR), number(END_FLIP_VAR));
+    let versions = build_store(&root.join(format!("versions-{first}")));
+    std::fs::remove_dir_all(root.join(format!("versions-{first}"))).unwrap();
+    let good = std::fs::read(root.join("store/data.mdb")).unwrap();
+    let path = root.join("flipped");
+    let _ = std::fs::remove_dir_all(&path);
+    std::fs::create_dir(&path).unwrap();
+    std::fs::write(path.join("data.mdb"), &good).unwrap();
+    let file = File::options().write(true).open(path.join("data.mdb")).unwrap();
+    let seed = test_seed();
+    for flip in first..end {
+        let (byte, bit) = flip_position(flip, good.len(), seed);
+        emit(&format!("flip {flip}"));
+        file.write_all_at(&[good[byte] ^ bit], byte as u64).unwrap();
+        let outcome = check_reads(&path, &versions, &format!("byte {byte}, bit {bit}"));
+        file.write_all_at(&good[byte..=byte], byte as u64).unwrap();
+        if outcome == "harmless" && (flip < 2 * META_PAGE_BYTES * 8 || flip % 4 == 0) {
+            file.write_all_at(&[good[byte] ^ bit], byte as u64).unwrap();
+            check_writes(&path, &versions, &format!("byte {byte}, bit {bit}"));
+            std::fs::write(path.join("data.mdb"), &good).unwrap();
+        }
+        emit(&format!("outcome {outcome}"));
+    }
+}
+
+/// Verifies and reads everything.
+fn check_reads(path: &Path, versions: &RecordVersions, flip: &str) -> &'static str {
+    let Ok(store) = Embedded::open_read_only(path) else { return "refused" };
+    let is_found = store.verify(|_| {}).map_or(true, |verified| verified.damaged > 0);
+    if is_found {
+        emit("found");
+    }
+    let mut is_old = false;
+    for (name, versions) in versions {
+        let last = versions.last().unwrap();
+        match block_on(store.get(&key(name))) {
+            Ok(entry) if entry == *last => {}
+            Ok(entry) => {
+                assert!(is_found, "{flip}: {name} has changed, and `verify` does not report it: {entry:?}");
+                assert!(
+                    entry.is_none() || versions.contains(&entry),
+                    "{flip}: {name} is served wrong: {entry:?}"
+                );
+                is_old |= entry.is_some();
+            }
+            Err(error) => assert!(is_found, "{flip}: {name}: {error}, and `verify` does not report it"),
+        }
+    }
+    match (is_found, is_old) {
+        (true, true) => "found,old",
+        (true, false) => "found",
+        (false, _) => {
+            let listed = block_on(store.list(b"10.1", None, 1_000)).unwrap();
+            assert_eq!(
+                listed.len(),
+                versions.values().filter(|versions| versions.last().unwrap().is_some()).count()
+            );
+            assert!(block_on(store.is_homed(b"10.1")).unwrap(), "{flip}");
+            "harmless"
+        }
+    }
+}
+
+/// A flip that `verify` does not report does no harm when the store is written.
+fn check_writes(path: &Path, versions: &RecordVersions, flip: &str) {
+    let store = Embedded::open(path).unwrap_or_else(|error| panic!("{flip}: {error}"));
+    let mut changed = BTreeSet::new();
+    for round in 0..6 {
+        let name = format!("10.1/new-{round}");
+        commit(&store, vec![put(&name, "y".repeat(round * 1_500))]);
+        let live = |versions: &Vec<Option<Entry>>| {
+            versions.last().unwrap().as_ref().is_some_and(|entry| entry.state == tendot_store::State::Live)
+        };
+        let (name, _) = versions.iter().filter(|(_, versions)| live(versions)).nth(round * 11).unwrap();
+        commit(&store, vec![Edit::Remove { name: (**name).into(), expect: Expect::Live }]);
+        changed.insert(name);
+    }
+    assert_eq!(store.verify(|_| {}).unwrap().damage, [""; 0], "{flip}");
+    for (name, versions) in versions {
+        let expected = if changed.contains(name) { &None } else { versions.last().unwrap() };
+        assert_eq!(block_on(store.get(&key(name))).unwrap(), *expected, "{flip}: {name}");
+    }
+}

@@ -1,0 +1,497 @@
+//! The embedded store beyond the common test suite: reopening, locking, corruption, limits, concurrent writers.
+
+use std::collections::BTreeMap;
+use std::future::Future as _;
+use std::path::Path;
+
+use pollster::block_on;
+use proptest::prelude::*;
+use tendot_proto::Value;
+use tendot_store::{
+    Change, CommitError, Edit, Embedded, Entry, Expect, Key, Memory, OpenError, Order, State, Store,
+    StoreError,
+};
+use tendot_testing::ram_dir;
+
+fn change(edits: Vec<Edit>) -> Change {
+    Change { by: "tester".into(), at: 1_700_000_000_000, edits }
+}
+
+fn put(name: &str, data: &str, expect: Expect) -> Edit {
+    let values =
+        vec![Value::new(1, "URL", data.to_owned()), Value::new(100, "HS_ADMIN", "somebody with rights")];
+    Edit::Put { name: name.into(), values, expect }
+}
+
+fn register(name: &str, registration: &str, expect: Expect) -> Edit {
+    let values = vec![Value::new(1, "URL", format!("https://example.org/{registration}"))];
+    Edit::Register { name: name.into(), values, registration: registration.as_bytes().into(), expect }
+}
+
+fn get(store: &impl Store, name: &str) -> Option<Entry> {
+    block_on(store.get(&Key::new(name).unwrap())).unwrap()
+}
+
+#[test]
+fn commits_survive_reopen() {
+    let directory = ram_dir();
+    let mut expected = BTreeMap::new();
+    for round in 0..5 {
+        let store = Embedded::open(directory.path()).unwrap();
+        for number in 0..50 {
+            let name = format!("10.1000/Name-{}", number * 3 % 50);
+            let data = format!("https://example.org/{round}/{number}");
+            block_on(store.commit(change(vec![put(&name, &data, Expect::Any)]))).unwrap();
+            expected.insert(name, data);
+        }
+        for (name, data) in &expected {
+            let entry = get(&store, name).unwrap();
+            assert_eq!((&*entry.name, &*entry.values[0].data), (&**name, data.as_bytes()));
+        }
+        let log = block_on(store.changes(0, 10_000)).unwrap();
+        assert_eq!(log.len(), 50 * (round + 1));
+        assert_eq!(log.last().unwrap().revision, log.len() as u64);
+    }
+}
+
+#[test]
+fn single_writer_many_readers() {
+    let directory = ram_dir();
+    let refused = Embedded::open_read_only(directory.path()).unwrap_err();
+    assert!(matches!(refused, OpenError::NoStore { .. }), "{refused}");
+    let store = Embedded::open(directory.path()).unwrap();
+    block_on(store.commit(change(vec![put("10.1000/1", "a", Expect::Absent)]))).unwrap();
+    let refused = Embedded::open(directory.path()).unwrap_err().to_string();
+    let who = format!("is in use by process {}", std::process::id());
+    assert!(refused.ends_with(&who), "{refused}");
+    drop(store);
+    let reader = Embedded::open_read_only(directory.path()).unwrap();
+    assert!(get(&reader, "10.1000/1").is_some());
+    let refused = block_on(reader.commit(change(vec![put("10.1000/2", "a", Expect::Absent)]))).unwrap_err();
+    assert!(matches!(refused, CommitError::Store(StoreError::ReadOnly { .. })), "{refused}");
+}
+
+#[test]
+fn rejects_other_formats() {
+    let directory = ram_dir();
+    drop(Embedded::open(directory.path()).unwrap());
+    let file = directory.path().join("data.mdb");
+    let mut bytes = std::fs::read(&file).unwrap();
+    let mut changed = 0;
+    for at in 0..bytes.len() - 8 {
+        if &bytes[at..at + 8] == b"tendot 1" {
+            bytes[at + 7] = b'2';
+            changed += 1;
+        }
+    }
+    assert!(changed > 0);
+    std::fs::write(&file, &bytes).unwrap();
+    let error = Embedded::open(directory.path()).unwrap_err().to_string();
+    assert!(error.contains("checksum"), "{error}");
+    // A file that is not a store.
+    std::fs::write(&file, b"something else".repeat(10_000)).unwrap();
+    assert!(Embedded::open(directory.path()).is_err());
+}
+
+/// Bytes of records are changed one by one: a read returns what was written, nothing, or an error.
+#[test]
+fn corruption_is_never_served() {
+    let directory = ram_dir();
+    let names: Vec<String> = (0..40).map(|number| format!("10.1000/Name-{number}")).collect();
+    let store = Embedded::open(directory.path()).unwrap();
+    for name in &names {
+        let data = format!("https://example.org/{name}");
+        block_on(store.commit(change(vec![put(name, &data, Expect::Absent)]))).unwrap();
+    }
+    let verified = store.verify(|_| {}).unwrap();
+    assert_eq!(
+        (verified.records, verified.lines, verified.damage),
+        (names.len() as u64, names.len() as u64, vec![])
+    );
+    drop(store);
+    let good = std::fs::read(directory.path().join("data.mdb")).unwrap();
+    let (mut found, mut harmless) = (0, 0);
+    // The last pages with records; LMDB's own pages are the topic of `corruption`.
+    let name = b"10.1000/NAME-";
+    let places = good.windows(name.len()).enumerate().filter(|(_, at)| at == name).map(|(at, _)| at);
+    let places: Vec<usize> = places.collect();
+    assert!(places.len() >= names.len());
+    for place in places.into_iter().rev().take(200) {
+        for offset in [13, 16, 20, 28] {
+            let mut bad = good.clone();
+            bad[place + offset] ^= 0x10;
+            let copy = ram_dir();
+            std::fs::write(copy.path().join("data.mdb"), &bad).unwrap();
+            // `verify` reports what readers would miss or reject.
+            let verified = Embedded::open_read_only(copy.path())
+                .map(|store| store.verify(|_| {}).unwrap())
+                .map_or(1, |verified| verified.damaged);
+            match read_all(copy.path(), &names) {
+                Ok(true) => harmless += 1,
+                Ok(false) | Err(_) => {
+                    found += 1;
+                    assert!(verified > 0, "byte {} is not reported", place + offset);
+                }
+            }
+        }
+    }
+    assert!(found > 0 && harmless > 0, "{found} found, {harmless} in pages that are no longer used");
+}
+
+/// Whether all records are there; an error if one is corrupt. Panics if one has other content.
+fn read_all(directory: &Path, names: &[String]) -> Result<bool, StoreError> {
+    let Ok(store) = Embedded::open_read_only(directory) else { return Ok(false) };
+    let mut all = true;
+    for name in names {
+        match block_on(store.get(&Key::new(name).unwrap()))? {
+            Some(entry) => {
+                assert_eq!(*entry.name, **name);
+                assert_eq!(*entry.values[0].data, *format!("https://example.org/{name}").as_bytes());
+            }
+            None => all = false,
+        }
+    }
+    Ok(all)
+}
+
+/// 64 clients register the same name in different case at the same time: exactly one wins, for each of many names.
+#[test]
+fn one_of_64_registrations_wins() {
+    let directory = ram_dir();
+    let embedded = Embedded::open(directory.path()).unwrap();
+    let memory = Memory::new();
+    for round in 0..20 {
+        check_one_wins(&embedded, round);
+        check_one_wins(&memory, round);
+    }
+}
+
+fn check_one_wins(store: &impl Store, round: u32) {
+    let spelled = |number: u32| -> String {
+        let upper =
+            |(at, c): (usize, char)| if number >> (at % 6) & 1 == 1 { c.to_ascii_uppercase() } else { c };
+        "10.1000/abcdef".chars().enumerate().map(upper).collect()
+    };
+    let register = |number: u32| {
+        let name = format!("{}-{round}", spelled(number));
+        match block_on(store.commit(change(vec![put(&name, &name, Expect::Absent)]))) {
+            Ok(_) => Some(name),
+            Err(CommitError::Conflict(_)) => None,
+            Err(error) => panic!("{error}"),
+        }
+    };
+    let won: Vec<String> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..64).map(|number| scope.spawn(move || register(number))).collect();
+        threads.into_iter().filter_map(|thread| thread.join().unwrap()).collect()
+    });
+    let entry = get(store, &format!("10.1000/ABCDEF-{round}")).unwrap();
+    assert_eq!(won, [entry.name.into_string()], "the spelling of the winner is stored");
+}
+
+/// Random change sets.
+fn edits() -> impl Strategy<Value = Vec<Vec<Edit>>> {
+    let name = (0_u8..6, any::<bool>()).prop_map(|(number, upper)| {
+        let name = format!("10.{}/name{number}", number % 2);
+        if upper { name.to_uppercase() } else { name }
+    });
+    let expect = prop_oneof![
+        Just(Expect::Any),
+        Just(Expect::Absent),
+        Just(Expect::Live),
+        (0_u64..20).prop_map(Expect::Revision),
+    ];
+    let edit = (name, expect, 0_u8..16, "[a-z/]{0,12}").prop_map(|(name, expect, what, data)| match what {
+        0..=3 => put(&name, &format!("https://example.org/{data}"), expect),
+        4..=5 => register(&name, &data, expect),
+        6 => Edit::Tombstone { name: name.into(), expect },
+        7 => Edit::Remove { name: name.into(), expect },
+        8 => Edit::Home { prefix: name.split('/').next().unwrap_or_default().into() },
+        9 => Edit::Unhome { prefix: name.split('/').next().unwrap_or_default().into() },
+        10..=12 => Edit::PutNote { key: name.as_bytes().into(), body: data.as_bytes().into() },
+        13 => Edit::RemoveNote { key: name.as_bytes().into() },
+        // Often holds.
+        14 => Edit::RequireNote { key: name.as_bytes().into(), body: None },
+        _ => Edit::RequireNote { key: b"10.1/name1"[..].into(), body: Some(data.as_bytes().into()) },
+    });
+    proptest::collection::vec(proptest::collection::vec(edit, 1..4), 1..30)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(40))]
+
+    /// Random change sets have the same results in the embedded store and in the memory store, also after reopening.
+    #[test]
+    fn matches_memory_store(changes in edits()) {
+        let directory = ram_dir();
+        let memory = Memory::new();
+        let mut embedded = Embedded::open(directory.path()).unwrap();
+        let middle = changes.len() / 2;
+        for (number, edits) in changes.into_iter().enumerate() {
+            if number == middle {
+                drop(embedded);
+                embedded = Embedded::open(directory.path()).unwrap();
+            }
+            let expected = block_on(memory.commit(change(edits.clone())));
+            let found = block_on(embedded.commit(change(edits)));
+            match (expected, found) {
+                (Ok(expected), Ok(found)) => prop_assert_eq!(expected, found),
+                (Err(CommitError::Conflict(expected)), Err(CommitError::Conflict(found))) => {
+                    prop_assert_eq!(expected, found);
+                }
+                (Err(CommitError::Note { edit: expected }), Err(CommitError::Note { edit: found })) => {
+                    prop_assert_eq!(expected, found);
+                }
+                (expected, found) => prop_assert!(false, "{:?} but {:?}", expected, found),
+            }
+        }
+        for number in 0..6 {
+            let name = format!("10.{}/name{number}", number % 2);
+            prop_assert_eq!(get(&memory, &name), get(&embedded, &name));
+            let (key, order) = (Key::new(&name).unwrap(), Order::OldestFirst { after: 0 });
+            let expected = block_on(memory.history(&key, order, 999)).unwrap();
+            prop_assert_eq!(expected, block_on(embedded.history(&key, order, 999)).unwrap());
+        }
+        for prefix in [&b"10.0"[..], b"10.1"] {
+            let listed = block_on(embedded.list(prefix, None, 99)).unwrap();
+            prop_assert_eq!(block_on(memory.list(prefix, None, 99)).unwrap(), listed);
+        }
+        let notes = block_on(memory.notes(b"", None, 99)).unwrap();
+        prop_assert_eq!(&notes, &block_on(embedded.notes(b"", None, 99)).unwrap());
+        prop_assert_eq!(notes.len() as u64, embedded.verify(|_| {}).unwrap().notes);
+        prop_assert_eq!(block_on(memory.homed(None, 9)).unwrap(), block_on(embedded.homed(None, 9)).unwrap());
+        prop_assert_eq!(block_on(memory.changes(0, 999)).unwrap(), block_on(embedded.changes(0, 999)).unwrap());
+        prop_assert_eq!(embedded.verify(|_| {}).unwrap().damage, [""; 0]);
+    }
+}
+
+/// Aux entries and registrations are durable, are in backups, and their corruption is detected.
+#[test]
+fn aux_entries_and_registrations_are_durable() {
+    let (note, known) = ("what-stands-in-the-note", "what-is-known-of-it");
+    let directory = ram_dir();
+    let store = Embedded::open(directory.path()).unwrap();
+    let edits = vec![register("10.1000/1", known, Expect::Absent)];
+    let registered = block_on(store.commit(change(edits))).unwrap();
+    let edits = vec![Edit::PutNote { key: b"key"[..].into(), body: note.as_bytes().into() }];
+    assert_eq!(block_on(store.commit(change(edits))).unwrap(), registered);
+    let mut file = tempfile::tempfile().unwrap();
+    store.backup(&mut file).unwrap();
+    drop(store);
+    let check = |directory: &Path| {
+        let store = Embedded::open(directory).unwrap();
+        assert_eq!(&*block_on(store.note(b"key")).unwrap().unwrap(), note.as_bytes());
+        assert_eq!(&*get(&store, "10.1000/1").unwrap().registration, known.as_bytes());
+        let verified = store.verify(|_| {}).unwrap();
+        assert_eq!((verified.notes, verified.registrations, verified.damage), (1, 1, Vec::new()));
+    };
+    check(directory.path());
+    let restored = ram_dir();
+    tendot_store::restore(&mut file, restored.path(), false).unwrap();
+    check(restored.path());
+    let good = std::fs::read(directory.path().join("data.mdb")).unwrap();
+    for what in [note, known] {
+        let mut bad = good.clone();
+        for at in 0..bad.len() - what.len() {
+            if &good[at..at + what.len()] == what.as_bytes() {
+                bad[at] ^= 1;
+            }
+        }
+        let copy = ram_dir();
+        std::fs::write(copy.path().join("data.mdb"), &bad).unwrap();
+        let store = Embedded::open_read_only(copy.path()).unwrap();
+        let damage = store.verify(|_| {}).unwrap().damage;
+        let expected = if what == note { "note `key`: its checksum" } else { "registration `" };
+        assert!(damage.iter().any(|damage| damage.starts_with(expected)), "{what}: {damage:?}");
+        let is_damaged = |error: StoreError| matches!(error, StoreError::Damaged { .. });
+        if what == note {
+            assert!(block_on(store.note(b"key")).is_err_and(is_damaged));
+            assert!(block_on(store.notes(b"", None, 9)).is_err_and(is_damaged));
+        } else {
+            assert!(block_on(store.get(&Key::new("10.1000/1").unwrap())).is_err_and(is_damaged));
+        }
+    }
+}
+
+#[test]
+fn rejects_oversized_records() {
+    const LIMIT: usize = 4 << 20;
+    let directory = ram_dir();
+    let store = Embedded::open(directory.path()).unwrap();
+    let register = |length: usize| Edit::Register {
+        name: "10.1000/1".into(),
+        values: Vec::new(),
+        registration: vec![b'x'; length].into(),
+        expect: Expect::Any,
+    };
+    let note = |length: usize| Edit::PutNote { key: b"key"[..].into(), body: vec![b'x'; length].into() };
+    for edit in [&register as &dyn Fn(usize) -> Edit, &note] {
+        let refused = block_on(store.commit(change(vec![edit(LIMIT + 1)]))).unwrap_err();
+        assert!(matches!(refused, CommitError::TooLarge { edit: 0, .. }), "{refused}");
+        block_on(store.commit(change(vec![edit(LIMIT)]))).unwrap();
+    }
+}
+
+/// A tombstone keeps its values on disk.
+#[test]
+fn tombstones_keep_their_values() {
+    let directory = ram_dir();
+    let store = Embedded::open(directory.path()).unwrap();
+    block_on(store.commit(change(vec![put("10.1000/1", "a", Expect::Absent)]))).unwrap();
+    let end = Edit::Tombstone { name: "10.1000/1".into(), expect: Expect::Live };
+    block_on(store.commit(change(vec![end]))).unwrap();
+    let entry = get(&store, "10.1000/1").unwrap();
+    assert_eq!((entry.state, entry.values.len()), (State::Tombstone, 2));
+}
+
+/// Change sets of one record that are committed together see each other, also their dictionary entries.
+#[test]
+fn changes_of_one_record_in_one_transaction() {
+    let directory = ram_dir();
+    let store = Embedded::open(directory.path()).unwrap();
+    for round in 0..100 {
+        let name = format!("10.1000/{round}");
+        block_on(store.commit(change(vec![put(&name, "https://a/b/c", Expect::Absent)]))).unwrap();
+        let both = std::thread::scope(|scope| {
+            let data = format!("https://example.org/{round}/x/y");
+            let update = put(&name, &data, Expect::Any);
+            let end = Edit::Tombstone { name: name.clone().into(), expect: Expect::Live };
+            let store = &store;
+            [update, end]
+                .map(|edit| scope.spawn(move || block_on(store.commit(change(vec![edit])))))
+                .map(|thread| thread.join().unwrap())
+        });
+        for result in both {
+            assert!(!matches!(result, Err(CommitError::Store(_))), "{result:?}");
+        }
+        assert_eq!(get(&store, &name).unwrap().state, State::Tombstone);
+    }
+    assert_eq!(store.verify(|_| {}).unwrap().damage, [""; 0]);
+}
+
+/// A truncated file is rejected and not mapped: reading missing pages would crash the process.
+#[test]
+fn rejects_truncated_files() {
+    let directory = ram_dir();
+    let store = Embedded::open(directory.path()).unwrap();
+    for number in 0..500 {
+        let name = format!("10.1000/{number}");
+        block_on(store.commit(change(vec![put(&name, &name, Expect::Absent)]))).unwrap();
+    }
+    drop(store);
+    let file = directory.path().join("data.mdb");
+    let bytes = std::fs::read(&file).unwrap();
+    let mut rejected = 0;
+    for length in (8_192..bytes.len()).rev().step_by(4_096).chain([0]) {
+        std::fs::write(&file, &bytes[..length]).unwrap();
+        match Embedded::open_read_only(directory.path()) {
+            Err(error) => {
+                assert!(matches!(error, OpenError::CutOff { .. }), "{length}: {error}");
+                rejected += 1;
+            }
+            // Only free pages are missing, or pages of the previous state.
+            Ok(store) => {
+                assert_eq!(rejected, 0, "{length}: a longer file was rejected");
+                let damage = store.verify(|_| {}).unwrap().damage;
+                assert!(damage.iter().all(|damage| damage.contains("two last states")), "{damage:?}");
+                assert_eq!(store.count().unwrap(), 500);
+                continue;
+            }
+        }
+        let error = Embedded::open(directory.path()).unwrap_err();
+        assert!(matches!(error, OpenError::CutOff { .. }), "{length}: {error}");
+    }
+    assert!(rejected > 0);
+    std::fs::write(&file, &bytes).unwrap();
+    assert!(Embedded::open(directory.path()).is_ok());
+}
+
+/// Secrets are not in the dictionary, so that they are removed with their record.
+#[test]
+fn secrets_are_not_interned() {
+    let directory = ram_dir();
+    let store = Embedded::open(directory.path()).unwrap();
+    let parts = |store: &Embedded| store.verify(|_| {}).unwrap().parts;
+    let secret = |name: &str, data: &str| {
+        let values = vec![Value::new(1, "HS_SECKEY", data.to_owned())];
+        Edit::Put { name: name.into(), values, expect: Expect::Any }
+    };
+    for number in 0..4 {
+        block_on(store.commit(change(vec![secret(&format!("10.1000/{number}"), "plain secret")]))).unwrap();
+    }
+    let before = parts(&store);
+    for number in 0..4 {
+        let edit = secret(&format!("10.1000/{number}"), "a/secret/with/slashes/and=equals=");
+        block_on(store.commit(change(vec![edit]))).unwrap();
+    }
+    assert_eq!(parts(&store), before);
+}
+
+#[test]
+fn dictionary_grows_with_record_count() {
+    let directory = ram_dir();
+    let store = Embedded::open(directory.path()).unwrap();
+    for name in ["10.1000/A", "10.1000/B", "10.1000/C"] {
+        // What occurs a second time is added to the dictionary.
+        for _ in 0..2 {
+            let address = |index| Value::new(index, "URL", format!("https://example.org/{name}/{index}/"));
+            let edit = Edit::Put {
+                name: name.into(),
+                values: (1..=2_048).map(address).collect(),
+                expect: Expect::Any,
+            };
+            block_on(store.commit(change(vec![edit]))).unwrap();
+        }
+    }
+    let verified = store.verify(|_| {}).unwrap();
+    assert_eq!(verified.parts, 4_096, "{verified:?}");
+    assert_eq!(
+        get(&store, "10.1000/C").unwrap().values[2_047].data,
+        "https://example.org/10.1000/C/2048/".as_bytes()
+    );
+}
+
+/// A record that is created and removed in one transaction leaves free pages at the end of the file that were never written, so
+/// that the file is shorter than LMDB says. That is not corruption.
+#[test]
+fn unwritten_free_pages_are_valid() {
+    let directory = ram_dir();
+    for round in 0..20 {
+        let store = Embedded::open(directory.path()).unwrap_or_else(|error| panic!("round {round}: {error}"));
+        assert_eq!(store.verify(|_| {}).unwrap().damage, [""; 0]);
+        let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+        // The first one keeps the writer busy, so that the others are committed together.
+        let large = put("10.1000/1", &"x".repeat(50_000 * (round + 1)), Expect::Any);
+        let remove = Edit::Remove { name: "10.1000/1".into(), expect: Expect::Live };
+        let mut commits: Vec<_> = [put("10.1000/1", "x", Expect::Any), large, remove]
+            .map(|edit| Box::pin(store.commit(change(vec![edit]))))
+            .into();
+        for commit in &mut commits {
+            let _ = commit.as_mut().poll(&mut context);
+        }
+        drop(commits);
+    }
+}
+
+#[test]
+fn verify_under_load() {
+    let directory = ram_dir();
+    let store = Embedded::open(directory.path()).unwrap();
+    let is_over = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for writer in 0..8 {
+            let (store, is_over) = (&store, &is_over);
+            scope.spawn(move || {
+                for number in 0.. {
+                    if is_over.load(std::sync::atomic::Ordering::Relaxed) {
+                        break;
+                    }
+                    let name = format!("10.1000/{writer}-{}", number % 100);
+                    block_on(store.commit(change(vec![put(&name, &name, Expect::Any)]))).unwrap();
+                }
+            });
+        }
+        let damage: Vec<String> = (0..200).flat_map(|_| store.verify(|_| {}).unwrap().damage).collect();
+        is_over.store(true, std::sync::atomic::Ordering::Relaxed);
+        assert_eq!(damage, [""; 0]);
+    });
+}

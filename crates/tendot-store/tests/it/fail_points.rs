@@ -1,0 +1,345 @@
+//! The process aborts at every fail point of commit, import, migration and restore: everything acknowledged is there, nothing is
+//! there in part, and what was interrupted can be repeated.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::Output;
+use std::sync::Mutex;
+
+use pollster::block_on;
+use tendot_proto::Value;
+use tendot_store::{
+    Before, Change, Edit, EditKind, Embedded, Expect, FAIL_POINTS, Importer, Key, OpenError, Order, Store,
+    migrate, restore,
+};
+use tendot_testing::{child_test, emit, emitted_lines, ram_dir};
+
+/// Set in child processes: their directory.
+const DIRECTORY_VAR: &str = "TENDOT_TEST_FAIL_DIRECTORY";
+
+/// The process aborts when it reaches the point for the first, second, … time, up to this one.
+const MAX_HITS: u32 = 4;
+
+/// Change sets that are committed one after the other.
+const CHANGE_COUNT: u64 = 6;
+
+/// Records that are imported, in transactions of ten.
+const IMPORTED_RECORDS: u32 = 35;
+
+/// The child test that reaches a fail point, and the check of what it leaves.
+fn scenario(point: &str) -> (&'static str, fn(&Path, &Output)) {
+    match point.split(':').next().unwrap() {
+        "create" | "commit" => ("child_commits", check_commits),
+        "import" => ("child_imports", check_import),
+        "move" => ("child_migrates", check_migration),
+        _ => ("child_restores", check_restore),
+    }
+}
+
+#[test]
+fn abort_at_every_fail_point() {
+    // Several at a time: most of it is starting processes.
+    let points = Mutex::new(FAIL_POINTS.iter());
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                loop {
+                    let Some(point) = points.lock().unwrap().next() else { break };
+                    abort_at(point);
+                }
+            });
+        }
+    });
+}
+
+fn abort_at(point: &str) {
+    let (child, check) = scenario(point);
+    let hits = if child == "child_migrates" { 4 * MAX_HITS } else { MAX_HITS };
+    let mut aborted = 0;
+    for hit in 1..=hits {
+        let directory = ram_dir();
+        prepare(child, directory.path());
+        let output = run(child, directory.path(), Some((point, hit)));
+        aborted += u32::from(!output.status.success());
+        check(directory.path(), &output);
+    }
+    assert!(aborted > 0, "`{point}` was never reached");
+}
+
+/// Without a fail point the children succeed: otherwise the test above would prove nothing.
+#[test]
+fn completes_without_fail_point() {
+    for point in ["commit", "import", "move"] {
+        let (child, check) = scenario(point);
+        let directory = ram_dir();
+        prepare(child, directory.path());
+        let output = run(child, directory.path(), None);
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        check(directory.path(), &output);
+    }
+}
+
+fn run(child: &str, directory: &Path, point: Option<(&str, u32)>) -> Output {
+    let mut command = child_test(&format!("fail_points::{child}"));
+    command.env(DIRECTORY_VAR, directory);
+    if let Some((point, hit)) = point {
+        command.env("TENDOT_FAIL_POINT", point).env("TENDOT_FAIL_PASS", hit.to_string());
+    }
+    command.output().unwrap()
+}
+
+fn child_directory() -> Option<PathBuf> {
+    std::env::var_os(DIRECTORY_VAR).map(PathBuf::from)
+}
+
+/// The words that a child printed when something was durable.
+fn emitted(output: &Output) -> Vec<String> {
+    let text = String::from_utf8_lossy(&output.stdout);
+    emitted_lines(&text).filter_map(|line| line.strip_prefix("durable ")).map(str::to_owned).collect()
+}
+
+/// Creates what the child expects.
+fn prepare(child: &str, directory: &Path) {
+    let store = directory.join("store");
+    match child {
+        "child_imports" => {
+            // An interrupted import, which the next one has to recover.
+            let mut importer = Importer::open(&store, "first", 1).unwrap().together(10);
+            for number in 0..IMPORTED_RECORDS {
+                importer.put(format!("10.1/before-{number:03}").into(), &values("before")).unwrap();
+            }
+            let interrupted = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+                importer.finish(|_| std::panic::resume_unwind(Box::new("interrupted")))
+            }));
+            assert!(interrupted.is_err());
+        }
+        "child_migrates" => {
+            let source = Embedded::open(&directory.join("source")).unwrap();
+            for number in 1..=CHANGE_COUNT {
+                block_on(source.commit(put(&format!("name-{}", number % 3), number))).unwrap();
+            }
+        }
+        "child_restores" => {
+            for (name, to) in [("old", "store"), ("new", "other")] {
+                let store = Embedded::open(&directory.join(to)).unwrap();
+                block_on(store.commit(put(name, 1))).unwrap();
+            }
+            let mut file = File::create_new(directory.join("backup")).unwrap();
+            Embedded::open_read_only(&directory.join("other")).unwrap().backup(&mut file).unwrap();
+        }
+        _ => {}
+    }
+}
+
+fn values(data: &str) -> Vec<Value<'static>> {
+    vec![Value::new(1, "URL", format!("https://example.org/{data}"))]
+}
+
+fn put(name: &str, number: u64) -> Change {
+    let edit = |name: String| Edit::Put {
+        name: name.into(),
+        values: values(&number.to_string()),
+        expect: Expect::Any,
+    };
+    let twin = Edit::Register {
+        name: format!("10.1/{name}-twin").into(),
+        values: values(&number.to_string()),
+        registration: number.to_string().into_bytes().into(),
+        expect: Expect::Any,
+    };
+    let note = Edit::PutNote { key: name.as_bytes().into(), body: number.to_string().into_bytes().into() };
+    let edits = vec![edit(format!("10.1/{name}")), note, twin];
+    Change { by: "somebody".into(), at: number, edits }
+}
+
+/// Child process: commits change sets one after the other.
+#[test]
+fn child_commits() {
+    let Some(directory) = child_directory() else { return };
+    let store = Embedded::open(&directory.join("store")).unwrap();
+    for number in 1..=CHANGE_COUNT {
+        block_on(store.commit(put(&format!("name-{}", number % 3), number))).unwrap();
+        emit(&format!("durable {number}"));
+    }
+}
+
+fn check_commits(directory: &Path, output: &Output) {
+    let last = emitted(output).last().map_or(0, |last| last.parse::<u64>().unwrap());
+    let store = Embedded::open(&directory.join("store")).unwrap();
+    assert_eq!(store.verify(|_| {}).unwrap().damage, [""; 0]);
+    let log = block_on(store.changes(0, 1_000)).unwrap();
+    let there = log.last().map_or(0, |line| line.at);
+    assert!(there == last || there == last + 1, "{last} was acknowledged, {there} is stored");
+    assert_eq!(log.len() as u64, 2 * there, "two log entries for each change set");
+    for name in 0..3 {
+        let newest = (1..=there).rev().find(|number| number % 3 == name);
+        let expected = newest.map(|number| values(&number.to_string()));
+        for name in [format!("10.1/name-{name}"), format!("10.1/name-{name}-twin")] {
+            let entry = block_on(store.get(&Key::new(&name).unwrap())).unwrap();
+            assert_eq!(entry.map(|entry| entry.values), expected, "{name}");
+        }
+        let written = newest.map(|number| number.to_string().into_bytes().into_boxed_slice());
+        let note = block_on(store.note(format!("name-{name}").as_bytes())).unwrap();
+        assert_eq!(note, written, "{name}");
+        let twin = block_on(store.get(&Key::new(&format!("10.1/name-{name}-twin")).unwrap())).unwrap();
+        assert_eq!(twin.map(|twin| twin.registration), written, "{name}");
+        // The history has the same changes, each with the result of the one before as prior state.
+        let name = Key::new(&format!("10.1/name-{name}-twin")).unwrap();
+        let history = block_on(store.history(&name, Order::OldestFirst { after: 0 }, 100)).unwrap();
+        let of_it: Vec<u64> = (1..=there)
+            .filter(|number| format!("10.1/NAME-{}-TWIN", number % 3) == name.to_string())
+            .collect();
+        let before: Vec<_> = of_it
+            .iter()
+            .scan(None, |last, number| Some(last.replace(*number).map(|last| values(&last.to_string()))))
+            .collect();
+        let found: Vec<_> = history
+            .items
+            .into_iter()
+            .map(|past| match past.before {
+                Before::Record(entry) => Some(entry.values),
+                _ => None,
+            })
+            .collect();
+        assert_eq!(found, before, "{name}");
+    }
+    block_on(store.commit(put("afterwards", 1))).unwrap();
+    assert!(!directory.join("store/creating").exists());
+}
+
+/// Child process: imports in several sorted runs and several transactions.
+#[test]
+fn child_imports() {
+    let Some(directory) = child_directory() else { return };
+    import(&directory.join("store"));
+    emit("durable import");
+}
+
+fn import(store: &Path) {
+    let mut importer = Importer::open(store, "second", 2).unwrap().together(10).buffer(1_500);
+    for number in (0..IMPORTED_RECORDS).rev() {
+        importer.put(format!("10.1/Import-{number:03}").into(), &values(&number.to_string())).unwrap();
+    }
+    importer.home("10.1").unwrap();
+    importer.finish(|_| {}).unwrap();
+}
+
+fn check_import(directory: &Path, output: &Output) {
+    let path = directory.join("store");
+    let expected: BTreeMap<String, Vec<Value<'_>>> = (0..IMPORTED_RECORDS)
+        .map(|number| (format!("10.1/Import-{number:03}"), values(&number.to_string())))
+        .chain((0..10).map(|number| (format!("10.1/before-{number:03}"), values("before"))))
+        .collect();
+    let is_whole = emitted(output) == ["import"];
+    for again in [false, true] {
+        if again {
+            import(&path);
+        }
+        let store = Embedded::open(&path).unwrap();
+        assert_eq!(store.verify(|_| {}).unwrap().damage, [""; 0]);
+        let found = store.scan(None, 1_000).unwrap();
+        for entry in &found {
+            assert_eq!(Some(&entry.values), expected.get(&*entry.name), "{}", entry.name);
+        }
+        // Every imported record belongs to one log entry, which counts them.
+        let log = block_on(store.changes(0, 1_000)).unwrap();
+        for line in log.iter().filter(|line| line.kind == EditKind::Import) {
+            let of_it = found.iter().filter(|entry| entry.revision == line.revision).count();
+            assert_eq!(of_it as u64, line.count, "revision {}", line.revision);
+        }
+        let logged: u64 =
+            log.iter().filter(|line| line.kind == EditKind::Import).map(|line| line.count).sum();
+        assert_eq!(logged, found.len() as u64);
+        if is_whole || again {
+            assert_eq!(found.len(), expected.len());
+            assert!(block_on(store.is_homed(b"10.1")).unwrap());
+            assert_eq!(log.iter().filter(|line| line.kind == EditKind::Home).count(), 1);
+        }
+    }
+    assert!(!path.join("tendot-import-runs").exists());
+}
+
+/// Child process: migrates a store, and once more after a change.
+#[test]
+fn child_migrates() {
+    let Some(directory) = child_directory() else { return };
+    migrate_store(&directory);
+    let source = Embedded::open(&directory.join("source")).unwrap();
+    block_on(source.commit(put("name-0", CHANGE_COUNT + 1))).unwrap();
+    drop(source);
+    migrate_store(&directory);
+    emit("durable migration");
+}
+
+fn migrate_store(directory: &Path) {
+    let source = Embedded::open_read_only(&directory.join("source")).unwrap();
+    let mut target = Embedded::open_target(&directory.join("store")).unwrap();
+    let moved = block_on(migrate(&source, &mut target, false, |_| {})).unwrap();
+    assert_eq!(moved.differences, [""; 0]);
+}
+
+/// An incomplete target cannot be opened; a complete one equals the source; repeating the migration completes it.
+fn check_migration(directory: &Path, output: &Output) {
+    let log = |store: &Embedded| block_on(store.changes(0, 1_000)).unwrap();
+    let source = log(&Embedded::open_read_only(&directory.join("source")).unwrap());
+    match Embedded::open(&directory.join("store")) {
+        Err(OpenError::Unfinished { .. }) => assert!(emitted(output).is_empty()),
+        opened => {
+            let there = log(&opened.unwrap()).len();
+            // Nothing yet, or everything of the first or of the second migration.
+            assert!(
+                [0, 2 * CHANGE_COUNT as usize, 2 * CHANGE_COUNT as usize + 2].contains(&there),
+                "{there}"
+            );
+        }
+    }
+    migrate_store(directory);
+    let store = Embedded::open(&directory.join("store")).unwrap();
+    assert_eq!(store.verify(|_| {}).unwrap().damage, [""; 0]);
+    assert_eq!(log(&store), source);
+    block_on(store.commit(put("afterwards", 1))).unwrap();
+}
+
+/// Child process: replaces a store by a backup.
+#[test]
+fn child_restores() {
+    let Some(directory) = child_directory() else { return };
+    let aside = replace(&directory);
+    assert_eq!(aside, Some(directory.join("store/old-1")));
+    emit("durable restore");
+}
+
+fn replace(directory: &Path) -> Option<PathBuf> {
+    let mut backup = File::open(directory.join("backup")).unwrap();
+    restore(&mut backup, &directory.join("store"), true).unwrap()
+}
+
+fn check_restore(directory: &Path, output: &Output) {
+    let path = directory.join("store");
+    let has = |path: &Path, name: &str| {
+        let store = Embedded::open(path).unwrap();
+        assert_eq!(store.verify(|_| {}).unwrap().damage, [""; 0]);
+        ["", "-twin"]
+            .map(|twin| Key::new(&format!("10.1/{name}{twin}")).unwrap())
+            .map(|key| block_on(store.get(&key)).unwrap().is_some())
+    };
+    // Readers find one of the stores and recover nothing.
+    drop(Embedded::open_read_only(&path).unwrap());
+    let (old, new) = (has(&path, "old"), has(&path, "new"));
+    assert!(
+        old == [true; 2] && new == [false; 2] || old == [false; 2] && new == [true; 2],
+        "{old:?} {new:?}"
+    );
+    if emitted(output) == ["restore"] {
+        assert_eq!(new, [true; 2]);
+    }
+    if new == [true; 2] {
+        assert_eq!(has(&path.join("old-1"), "old"), [true; 2], "the replaced store is kept");
+    } else {
+        assert!(!path.join("old-1").exists());
+    }
+    assert!(!path.join("restoring").exists());
+    replace(directory);
+    assert_eq!(has(&path, "new"), [true; 2]);
+}

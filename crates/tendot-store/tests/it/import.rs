@@ -1,0 +1,335 @@
+//! Imports into the embedded store: sorting, merging, repetition, interruption, limits, history.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use pollster::block_on;
+use tendot_proto::{Reference, Value};
+use tendot_store::{
+    Before, Change, CommitError, Edit, EditKind, Embedded, Entry, Expect, ImportError, Imported, Importer,
+    Key, OpenError, Order, State, Store,
+};
+use tendot_testing::ram_dir;
+
+fn values(data: &str) -> Vec<Value<'static>> {
+    vec![
+        Value { timestamp: 1_700_000_000, ..Value::new(1, "URL", data.to_owned()) },
+        Value::new(100, "HS_ADMIN", "somebody with rights"),
+    ]
+}
+
+fn import(directory: &Path, buffer: usize, records: &[(String, String)]) -> Imported {
+    let mut importer = Importer::open(directory, "importer", 1_700_000_000_000).unwrap().buffer(buffer);
+    for (name, data) in records {
+        importer.put((**name).into(), &values(data)).unwrap();
+        importer.home(name.split('/').next().unwrap()).unwrap();
+    }
+    let mut reports = 0;
+    let imported = importer.finish(|_| reports += 1).unwrap();
+    assert!(reports > 0);
+    imported
+}
+
+/// All records, read page by page.
+fn scan(store: &Embedded) -> Vec<Entry> {
+    let (mut all, mut after) = (Vec::new(), None);
+    loop {
+        let piece = store.scan(after.as_ref(), 777).unwrap();
+        let Some(last) = piece.last() else { return all };
+        after = Some(Key::new(&last.name).unwrap());
+        all.extend(piece);
+    }
+}
+
+/// Unsorted records are stored completely, with many sorted runs or one.
+#[test]
+fn imports_unsorted_records() {
+    let records: Vec<(String, String)> = (0..5_000_u64)
+        .map(|number| {
+            let mixed = number.wrapping_mul(2_654_435_761) % 5_000;
+            (format!("10.{}/Rec-{mixed}", mixed % 7), format!("https://example.org/articles/{mixed}"))
+        })
+        .collect();
+    for buffer in [10_000, 300_000, 100_000_000] {
+        let directory = ram_dir();
+        let imported = import(directory.path(), buffer, &records);
+        assert_eq!((imported.created, imported.changed, imported.unchanged), (5_000, 0, 0));
+        assert!(!directory.path().join("tendot-import-runs").exists(), "runs are removed");
+        let store = Embedded::open(directory.path()).unwrap();
+        let found: BTreeMap<String, Vec<u8>> = scan(&store)
+            .into_iter()
+            .map(|entry| (entry.name.into_string(), entry.values[0].data.to_vec()))
+            .collect();
+        let expected: BTreeMap<String, Vec<u8>> =
+            records.iter().map(|(name, data)| (name.clone(), data.clone().into_bytes())).collect();
+        assert_eq!(found, expected);
+        // One log entry for each homed prefix, and one for the import.
+        let log = block_on(store.changes(0, 100)).unwrap();
+        assert_eq!(log.len(), 8);
+        assert_eq!((log[7].kind, log[7].count, &*log[7].by), (EditKind::Import, 5_000, "importer"));
+        assert!(log[..7].iter().all(|line| line.kind == EditKind::Home));
+        assert!(block_on(store.is_homed(b"10.3")).unwrap());
+        let first = block_on(store.get(&Key::new("10.1/rec-1").unwrap())).unwrap().unwrap();
+        assert_eq!(
+            (first.revision, first.values),
+            (log[7].revision, values("https://example.org/articles/1"))
+        );
+    }
+}
+
+/// Repeating an import changes nothing; changed records keep their spelling; tombstones stay.
+#[test]
+fn reimport_is_idempotent() {
+    let directory = ram_dir();
+    let record = |name: &str, data: &str| (name.to_owned(), data.to_owned());
+    let records: Vec<_> =
+        (0..100).map(|number| record(&format!("10.1000/Rec-{number}"), "https://a/")).collect();
+    import(directory.path(), 1_000, &records);
+    let second = import(directory.path(), 1_000, &records);
+    assert_eq!((second.created, second.changed, second.unchanged), (0, 0, 100));
+    let store = Embedded::open(directory.path()).unwrap();
+    let log = block_on(store.changes(0, 100)).unwrap();
+    assert_eq!(log.len(), 2, "nothing is logged if nothing changed");
+    let end = Edit::Tombstone { name: "10.1000/rec-7".into(), expect: Expect::Live };
+    block_on(store.commit(Change { by: "somebody".into(), at: 0, edits: vec![end] })).unwrap();
+    assert!(matches!(Importer::open(directory.path(), "x", 0), Err(OpenError::Locked(_))));
+    drop(store);
+
+    let other = [
+        record("10.1000/REC-1", "https://b/"),
+        record("10.1000/rec-7", "https://b/"),
+        record("10.1000/new", "https://b/"),
+        record("10.1000/Rec-2", "https://a/"),
+        record("10.1000/NEW", "https://c/"),
+    ];
+    for (round, expected) in [(0, (1, 1, 1)), (1, (0, 0, 3))] {
+        let imported = import(directory.path(), 1, &other);
+        assert_eq!((imported.created, imported.changed, imported.unchanged), expected, "round {round}");
+        assert_eq!(imported.superseded, 1, "the same name twice");
+        assert_eq!((imported.ended, imported.ended_names), (1, vec!["10.1000/Rec-7".into()]));
+    }
+    let store = Embedded::open(directory.path()).unwrap();
+    let get = |name: &str| block_on(store.get(&Key::new(name).unwrap())).unwrap().unwrap();
+    assert_eq!(
+        (&*get("10.1000/rec-1").name, &*get("10.1000/rec-1").values[0].data),
+        ("10.1000/Rec-1", &b"https://b/"[..])
+    );
+    assert_eq!(
+        (&*get("10.1000/new").name, &*get("10.1000/new").values[0].data),
+        ("10.1000/new", &b"https://c/"[..])
+    );
+    assert_eq!(get("10.1000/rec-7").state, State::Tombstone);
+}
+
+/// Long names, whose storage keys are ordered only by their beginning.
+#[test]
+fn long_names() {
+    let directory = ram_dir();
+    let records: Vec<(String, String)> = (0..50)
+        .map(|number| (format!("10.1000/{}{number}", "x".repeat(3_000)), format!("https://a/{number}")))
+        .collect();
+    import(directory.path(), 50_000, &records);
+    let store = Embedded::open(directory.path()).unwrap();
+    for (name, data) in &records {
+        let entry = block_on(store.get(&Key::new(name).unwrap())).unwrap().unwrap();
+        assert_eq!((&*entry.name, &*entry.values[0].data), (&**name, data.as_bytes()));
+    }
+    assert_eq!(scan(&store).len(), 50);
+}
+
+#[test]
+fn rejects_invalid_records_only() {
+    let directory = ram_dir();
+    let mut importer = Importer::open(directory.path(), "importer", 0).unwrap();
+    assert!(matches!(importer.put("".into(), &[]), Err(ImportError::Name(_))));
+    assert!(matches!(importer.put("x".repeat(5_000).into(), &[]), Err(ImportError::Name(_))));
+    let large = [Value::with_data(1, "URL", vec![0; 5 << 20])];
+    assert!(matches!(importer.put("10.1000/1".into(), &large), Err(ImportError::TooLarge { .. })));
+    importer.put("10.1000/2".into(), &values("https://a/")).unwrap();
+    assert_eq!(importer.finish(|_| {}).unwrap().created, 1);
+}
+
+/// A transaction is limited by bytes, however large the records are.
+#[test]
+fn transactions_are_bounded_by_bytes() {
+    let directory = ram_dir();
+    let mut importer = Importer::open(directory.path(), "importer", 0).unwrap();
+    for number in 0..40 {
+        let large = [Value::with_data(1, "DESC", vec![number; 1 << 20])];
+        importer.put(format!("10.1000/{number}").into(), &large).unwrap();
+    }
+    let mut reports = Vec::new();
+    assert_eq!(importer.finish(|imported| reports.push(imported.created)).unwrap().created, 40);
+    assert!(reports.len() >= 3, "{reports:?}");
+    let store = Embedded::open(directory.path()).unwrap();
+    assert_eq!(scan(&store).len(), 40);
+}
+
+/// References count towards the size limit, for imports and for commits.
+#[test]
+fn all_bytes_of_a_record_count() {
+    let directory = ram_dir();
+    let references = (0..5).map(|index| Reference::new(index, vec![b'x'; 1 << 20])).collect();
+    let large = vec![Value { references, ..Value::new(1, "DESC", "") }];
+    let mut importer = Importer::open(directory.path(), "importer", 0).unwrap();
+    let refused = importer.put("10.1000/1".into(), &large);
+    assert!(matches!(refused, Err(ImportError::TooLarge { limit: 4_194_304, .. })));
+    drop(importer);
+    assert!(!directory.path().join("tendot-import-runs").exists(), "an abandoned import leaves nothing");
+    let store = Embedded::open(directory.path()).unwrap();
+    let put = Edit::Put { name: "10.1000/1".into(), values: large, expect: Expect::Any };
+    let refused = block_on(store.commit(Change { by: "somebody".into(), at: 0, edits: vec![put] }));
+    assert!(matches!(refused, Err(CommitError::TooLarge { limit: 4_194_304, .. })));
+}
+
+/// An import that is interrupted after its first transaction: what was written stays and is logged, and repeating it writes the
+/// rest.
+#[test]
+fn interrupted() {
+    let directory = ram_dir();
+    let records: Vec<(String, String)> =
+        (0..120_000).map(|number| (format!("10.1000/{number:07}"), format!("https://a/{number}"))).collect();
+    let interrupted = std::panic::catch_unwind(|| {
+        let mut importer = Importer::open(directory.path(), "importer", 5).unwrap();
+        for (name, data) in &records {
+            importer.put((**name).into(), &values(data)).unwrap();
+        }
+        importer.finish(|_| std::panic::resume_unwind(Box::new("the plug"))).unwrap();
+    });
+    assert!(interrupted.is_err());
+    let store = Embedded::open(directory.path()).unwrap();
+    let log = block_on(store.changes(0, 10)).unwrap();
+    assert_eq!(log.len(), 1);
+    assert_eq!((log[0].kind, log[0].count, log[0].at), (EditKind::Import, 50_000, 5));
+    assert_eq!(scan(&store).len(), 50_000);
+    drop(store);
+    let second = import(directory.path(), 32 << 20, &records);
+    assert_eq!((second.created, second.changed, second.unchanged), (70_000, 0, 50_000));
+    let store = Embedded::open(directory.path()).unwrap();
+    assert_eq!(block_on(store.changes(0, 10)).unwrap().len(), 3);
+    assert_eq!(scan(&store).len(), 120_000);
+}
+
+/// The names of an import are found by its revision, with a bounded number of records per call.
+#[test]
+fn names_at_import_revision() {
+    let directory = ram_dir();
+    let names = |from: u32, to: u32| -> Vec<(String, String)> {
+        (from..to).map(|number| (format!("10.1000/{number:07}"), "https://a/".into())).collect()
+    };
+    import(directory.path(), 32 << 20, &names(0, 25_000));
+    import(directory.path(), 32 << 20, &names(24_999, 25_002));
+    let store = Embedded::open(directory.path()).unwrap();
+    let log = block_on(store.changes(0, 10)).unwrap();
+    let imports: Vec<_> = log.iter().filter(|line| line.kind == EditKind::Import).collect();
+    let piece = |revision, after: Option<&Key>, limit| {
+        let piece = block_on(store.of_revision(revision, after, limit)).unwrap();
+        (piece.names.len(), piece.next)
+    };
+    let (first, next) = piece(imports[0].revision, None, 9_000);
+    assert_eq!((first, next.as_ref()), (9_000, Some(&Key::new("10.1000/0008999").unwrap())));
+    // The names of the second import come after all others.
+    let (mut found, mut after, mut calls) = (0, None, 0);
+    loop {
+        let (names, next) = piece(imports[1].revision, after.as_ref(), 100_000);
+        found += names;
+        calls += 1;
+        after = next;
+        if after.is_none() {
+            break;
+        }
+    }
+    assert_eq!((found, calls), (2, 3));
+    assert_eq!(imports[1].count, 2);
+}
+
+/// Imports are in the history of records that they created, changed, or created again.
+#[test]
+fn imports_are_in_the_history() {
+    use EditKind::{Create, Import, Remove, Update};
+    let directory = ram_dir();
+    let put =
+        |name: &str, data: &str| Edit::Put { name: name.into(), values: values(data), expect: Expect::Any };
+    let remove = |name: &str| Edit::Remove { name: name.into(), expect: Expect::Live };
+    let commit = |edits| {
+        let change = Change { by: "somebody".into(), at: 1, edits };
+        block_on(Embedded::open(directory.path()).unwrap().commit(change)).unwrap();
+    };
+    let long = format!("10.1/{}", "x".repeat(3_000));
+    let record = |name: &str, data: &str| (name.to_owned(), data.to_owned());
+    commit(vec![put("10.1/found", "a"), put("10.1/removed", "a"), put("10.1/same", "i")]);
+    commit(vec![remove("10.1/removed")]);
+    let names = ["10.1/only", "10.1/found", "10.1/removed", "10.1/same", "10.1/changed", &long];
+    import(directory.path(), 100, &names.map(|name| record(name, "i")));
+    import(directory.path(), 100, &[record("10.1/Found", "j"), record("10.1/only", "i"), record(&long, "j")]);
+    commit(vec![put("10.1/removed", "b"), put("10.1/changed", "b"), put("10.1/changed", "c")]);
+
+    let store = Embedded::open(directory.path()).unwrap();
+    let check = |name: &str, expected: &[(EditKind, Option<&str>)]| {
+        let key = Key::new(name).unwrap();
+        for limit in [1, 2, 100] {
+            for is_back in [false, true] {
+                let (mut found, mut from) = (Vec::new(), if is_back { u64::MAX } else { 0 });
+                loop {
+                    let order = match is_back {
+                        true => Order::NewestFirst { before: from },
+                        false => Order::OldestFirst { after: from },
+                    };
+                    let history = block_on(store.history(&key, order, limit)).unwrap();
+                    found.extend(history.items.into_iter().map(|past| match past.before {
+                        Before::Nothing => (past.line.kind, None),
+                        Before::Record(entry) => (past.line.kind, Some(entry.values)),
+                        Before::Unknown => panic!("{name}: nothing is unknown"),
+                    }));
+                    let Some(next) = history.next else { break };
+                    from = next;
+                }
+                if is_back {
+                    found.reverse();
+                }
+                let expected: Vec<_> =
+                    expected.iter().map(|(kind, data)| (*kind, data.map(values))).collect();
+                assert_eq!(found, expected, "{name} by {limit}");
+            }
+        }
+    };
+    check("10.1/ONLY", &[(Import, None)]);
+    check("10.1/found", &[(Create, None), (Import, Some("a")), (Import, Some("i"))]);
+    check("10.1/removed", &[(Create, None), (Remove, Some("a")), (Import, None), (Update, Some("i"))]);
+    check("10.1/same", &[(Create, None)]);
+    check("10.1/changed", &[(Import, None), (Update, Some("i")), (Update, Some("b"))]);
+    check(&long, &[(Import, None), (Import, Some("i"))]);
+    check("10.1/none", &[]);
+    assert_eq!(store.verify(|_| {}).unwrap().damage, [""; 0]);
+}
+
+/// An import keeps registrations, also in the history, and aux entries.
+#[test]
+fn import_keeps_registrations_and_aux() {
+    let directory = ram_dir();
+    let store = Embedded::open(directory.path()).unwrap();
+    let edits = vec![
+        Edit::Register {
+            name: "10.1/found".into(),
+            values: values("a"),
+            registration: b"known"[..].into(),
+            expect: Expect::Absent,
+        },
+        Edit::PutNote { key: b"key"[..].into(), body: b"body"[..].into() },
+    ];
+    block_on(store.commit(Change { by: "somebody".into(), at: 1, edits })).unwrap();
+    drop(store);
+    let records = ["10.1/found", "10.1/new"].map(|name| (name.to_owned(), "i".to_owned()));
+    import(directory.path(), 100, &records);
+    let store = Embedded::open(directory.path()).unwrap();
+    let entries = scan(&store);
+    let known: Vec<_> = entries.iter().map(|entry| (&*entry.name, &*entry.registration)).collect();
+    assert_eq!(known, [("10.1/found", &b"known"[..]), ("10.1/new", b"")]);
+    assert!(entries.iter().all(|entry| entry.values == values("i")));
+    let (key, order) = (Key::new("10.1/found").unwrap(), Order::OldestFirst { after: 0 });
+    let history = block_on(store.history(&key, order, 9)).unwrap();
+    let Before::Record(before) = &history.items[1].before else { panic!("{history:?}") };
+    assert_eq!((&before.values, &*before.registration), (&values("a"), &b"known"[..]));
+    assert_eq!(&*block_on(store.note(b"key")).unwrap().unwrap(), b"body");
+    assert_eq!(store.verify(|_| {}).unwrap().damage, [""; 0]);
+}

@@ -1,0 +1,451 @@
+//! Linearizability of concurrent operations on one name (Wing and Gong search).
+
+use std::collections::{BTreeSet, HashSet};
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use pollster::block_on;
+use tendot_proto::Value;
+use tendot_store::{Change, CommitError, Edit, Embedded, Entry, Expect, Key, Memory, State, Store};
+use tendot_testing::{SeededRng, ram_dir, repetitions, test_seed};
+
+/// Histories for each store.
+fn history_count() -> u64 {
+    repetitions("TENDOT_TEST_HISTORIES", 500, 5_000)
+}
+
+const THREADS: usize = 6;
+const OPERATIONS_PER_THREAD: usize = 5;
+const NAME_COUNT: usize = 3;
+
+/// This many of the names are records; the others are aux entries.
+const RECORD_NAMES: usize = 2;
+
+/// State of one name in the sequential model: revision, record status, data, registration. An aux entry has neither revision nor
+/// registration.
+type ModelState = Option<(u64, State, u64, u64)>;
+
+/// Operation on one name and its observed result.
+#[derive(Clone, Debug)]
+enum Observation {
+    Put {
+        expect: Expect,
+        data: u64,
+        result: Result<u64, Option<(u64, State)>>,
+    },
+    Register {
+        expect: Expect,
+        data: u64,
+        result: Result<u64, Option<(u64, State)>>,
+    },
+    Tombstone {
+        expect: Expect,
+        result: Result<u64, Option<(u64, State)>>,
+    },
+    Remove {
+        expect: Expect,
+        result: Result<u64, Option<(u64, State)>>,
+    },
+    Get {
+        found: ModelState,
+    },
+    Listed {
+        found: Option<State>,
+    },
+    PutNote {
+        data: u64,
+    },
+    RemoveNote,
+    /// Compare and set.
+    Replace {
+        expected: Option<u64>,
+        data: u64,
+        is_met: bool,
+    },
+    GetNote {
+        found: Option<u64>,
+    },
+}
+
+/// An observation with its begin and end by a clock that all threads share.
+#[derive(Clone, Debug)]
+struct Operation {
+    name: usize,
+    begin: u64,
+    end: u64,
+    observation: Observation,
+}
+
+impl Observation {
+    /// The next state, if this result is possible in this state.
+    fn apply(&self, there: ModelState) -> Option<ModelState> {
+        let head = there.map(|(revision, state, ..)| (revision, state));
+        let known = there.map_or(0, |(.., known)| known);
+        let note = |data: u64| Some((0, State::Live, data, 0));
+        let data_there = there.map(|(_, _, data, _)| data);
+        let written = |expect: &Expect,
+                       result: &Result<u64, Option<(u64, State)>>,
+                       next: &dyn Fn(u64) -> ModelState| {
+            match result {
+                Ok(revision) => is_met(*expect, head).then(|| next(*revision)),
+                Err(actual) => (!is_met(*expect, head) && *actual == head).then_some(there),
+            }
+        };
+        match self {
+            Self::Put { expect, data, result } => {
+                written(expect, result, &|revision| Some((revision, State::Live, *data, known)))
+            }
+            Self::Register { expect, data, result } => {
+                written(expect, result, &|revision| Some((revision, State::Live, *data, *data)))
+            }
+            Self::Tombstone { expect, result } => written(expect, result, &|revision| {
+                Some((revision, State::Tombstone, data_there.unwrap_or(0), known))
+            }),
+            Self::Remove { expect, result } => written(expect, result, &|_| None),
+            Self::Get { found } => (*found == there).then_some(there),
+            Self::Listed { found } => (*found == head.map(|(_, state)| state)).then_some(there),
+            Self::PutNote { data } => Some(note(*data)),
+            Self::RemoveNote => Some(None),
+            Self::Replace { expected, data, is_met } => {
+                let next = if *is_met { note(*data) } else { there };
+                (*is_met == (*expected == data_there)).then_some(next)
+            }
+            Self::GetNote { found } => (*found == data_there).then_some(there),
+        }
+    }
+}
+
+/// The definition of preconditions, written down independently.
+fn is_met(expect: Expect, there: Option<(u64, State)>) -> bool {
+    match there {
+        None => matches!(expect, Expect::Any | Expect::Absent),
+        Some((_, State::Tombstone)) => false,
+        Some((revision, State::Live)) => match expect {
+            Expect::Any | Expect::Live => true,
+            Expect::Absent => false,
+            Expect::Revision(expected) => expected == revision,
+        },
+    }
+}
+
+/// Whether there is an order of the operations on one name that explains all results: next can be each operation that began
+/// before any other remaining one ended. States that were tried are remembered.
+fn is_linearizable(operations: &[Operation]) -> bool {
+    fn search(
+        operations: &[Operation],
+        done: u64,
+        there: ModelState,
+        tried: &mut HashSet<(u64, ModelState)>,
+    ) -> bool {
+        if done.count_ones() as usize == operations.len() {
+            return true;
+        }
+        if !tried.insert((done, there)) {
+            return false;
+        }
+        let left = || operations.iter().enumerate().filter(|(number, _)| done >> number & 1 == 0);
+        let first_end = left().map(|(_, operation)| operation.end).min().unwrap_or(u64::MAX);
+        left().filter(|(_, operation)| operation.begin < first_end).any(|(number, operation)| {
+            operation
+                .observation
+                .apply(there)
+                .is_some_and(|next| search(operations, done | 1 << number, next, tried))
+        })
+    }
+    assert!(operations.len() <= 64);
+    search(operations, 0, None, &mut HashSet::new())
+}
+
+fn name(history: u64, number: usize) -> String {
+    format!("10.{history}/name-{number}")
+}
+
+fn data_of(values: &[Value<'_>]) -> u64 {
+    values.first().map_or(0, |value| number_of(&value.data))
+}
+
+fn number_of(bytes: &[u8]) -> u64 {
+    if bytes.is_empty() { 0 } else { String::from_utf8_lossy(bytes).parse().unwrap() }
+}
+
+/// One random operation on an aux entry, and its result.
+fn run_aux_operation(
+    store: &impl Store,
+    name: &str,
+    data: u64,
+    choice: usize,
+    known: &mut Option<u64>,
+) -> Observation {
+    let key = || name.as_bytes().into();
+    let body = |data: u64| data.to_string().into_bytes().into();
+    let commit = |edits| block_on(store.commit(Change { by: "somebody".into(), at: 0, edits }));
+    let put = || Edit::PutNote { key: key(), body: body(data) };
+    match choice {
+        0..=2 => {
+            commit(vec![put()]).unwrap();
+            *known = Some(data);
+            Observation::PutNote { data }
+        }
+        3 => {
+            commit(vec![Edit::RemoveNote { key: key() }]).unwrap();
+            *known = None;
+            Observation::RemoveNote
+        }
+        4..=7 => {
+            let expected = *known;
+            let is_met = match commit(vec![Edit::RequireNote { key: key(), body: expected.map(body) }, put()])
+            {
+                Ok(_) => true,
+                Err(CommitError::Note { edit: 0 }) => false,
+                Err(error) => panic!("{error}"),
+            };
+            Observation::Replace { expected, data, is_met }
+        }
+        _ => {
+            *known = block_on(store.note(name.as_bytes())).unwrap().map(|body| number_of(&body));
+            Observation::GetNote { found: *known }
+        }
+    }
+}
+
+/// The random operations of one thread, and their results.
+fn run_thread(
+    store: &impl Store,
+    history: u64,
+    clock: &AtomicU64,
+    mut rng: SeededRng,
+    thread: usize,
+) -> Vec<Operation> {
+    let mut operations = Vec::new();
+    let (mut known, mut known_note) = (0, None);
+    for step in 0..OPERATIONS_PER_THREAD {
+        let number = rng.below(NAME_COUNT);
+        let name = name(history, number);
+        let expect = match rng.below(4) {
+            0 => Expect::Any,
+            1 => Expect::Absent,
+            2 => Expect::Live,
+            _ => Expect::Revision(known),
+        };
+        let data = (thread * 100 + step + 1) as u64;
+        let commit = |edit: Edit| {
+            let change = Change { by: "somebody".into(), at: 0, edits: vec![edit] };
+            match block_on(store.commit(change)) {
+                Ok(committed) => Ok(committed.revision),
+                Err(CommitError::Conflict(conflict)) => {
+                    Err(conflict.there.map(|(_, revision, state)| (revision, state)))
+                }
+                Err(error) => panic!("{error}"),
+            }
+        };
+        let choice = rng.below(12);
+        let (waits_before, waits_after) = (rng.flip(), rng.flip());
+        let begin = clock.fetch_add(1, Ordering::SeqCst);
+        // Lets other threads interleave, even on few processors.
+        if waits_before {
+            std::thread::yield_now();
+        }
+        let values = vec![Value::new(1, "DATA", data.to_string())];
+        let observation = match choice {
+            _ if number >= RECORD_NAMES => run_aux_operation(store, &name, data, choice, &mut known_note),
+            0..=1 => {
+                let (name, registration) = (name.into(), data.to_string().into_bytes().into());
+                let edit = Edit::Register { name, values, registration, expect };
+                Observation::Register { expect, data, result: commit(edit) }
+            }
+            2..=4 => Observation::Put {
+                expect,
+                data,
+                result: commit(Edit::Put { name: name.into(), values, expect }),
+            },
+            5 => Observation::Tombstone {
+                expect,
+                result: commit(Edit::Tombstone { name: name.into(), expect }),
+            },
+            6 | 7 => {
+                Observation::Remove { expect, result: commit(Edit::Remove { name: name.into(), expect }) }
+            }
+            8..=10 => {
+                let entry = block_on(store.get(&Key::new(&name).unwrap())).unwrap();
+                let found = |entry: Entry| {
+                    (entry.revision, entry.state, data_of(&entry.values), number_of(&entry.registration))
+                };
+                Observation::Get { found: entry.map(found) }
+            }
+            _ => {
+                let listed = block_on(store.list(format!("10.{history}").as_bytes(), None, 10)).unwrap();
+                let found = listed.iter().find(|listed| *listed.name == *name).map(|listed| listed.state);
+                Observation::Listed { found }
+            }
+        };
+        if waits_after {
+            std::thread::yield_now();
+        }
+        let end = clock.fetch_add(1, Ordering::SeqCst);
+        if let Observation::Get { found: Some((revision, ..)) }
+        | Observation::Put { result: Ok(revision) | Err(Some((revision, _))), .. }
+        | Observation::Register { result: Ok(revision) | Err(Some((revision, _))), .. } = observation
+        {
+            known = revision;
+        }
+        operations.push(Operation { name: number, begin, end, observation });
+    }
+    operations
+}
+
+fn check(store: &impl Store, histories: u64) {
+    let seed = test_seed();
+    println!("TENDOT_TEST_SEED={seed}");
+    let mut overlaps = 0;
+    for history in 0..histories {
+        let (clock, start) = (AtomicU64::new(0), Barrier::new(THREADS));
+        let operations: Vec<Operation> = std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..THREADS)
+                .map(|thread| {
+                    let rng = SeededRng::new(seed ^ history << 20 ^ (thread as u64) << 50);
+                    let (clock, start) = (&clock, &start);
+                    scope.spawn(move || {
+                        start.wait();
+                        run_thread(store, history, clock, rng, thread)
+                    })
+                })
+                .collect();
+            threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
+        });
+        overlaps += operations.iter().filter(|operation| operation.end > operation.begin + 1).count();
+        for number in 0..NAME_COUNT {
+            let of_name: Vec<Operation> =
+                operations.iter().filter(|operation| operation.name == number).cloned().collect();
+            assert!(is_linearizable(&of_name), "seed {seed}, history {history}: {of_name:#?}");
+        }
+    }
+    println!("{overlaps} operations overlapped others in {histories} histories");
+    assert!(overlaps as u64 > histories, "only {overlaps} operations overlapped others");
+}
+
+#[test]
+fn memory_store() {
+    check(&Memory::new(), history_count());
+}
+
+#[test]
+fn embedded_store() {
+    let directory = ram_dir();
+    check(&Embedded::open(directory.path()).unwrap(), history_count());
+}
+
+/// Change sets of several names are atomic: no list contains a part of one, and revisions never go back.
+fn check_atomicity(store: &impl Store) {
+    const GROUP: usize = 5;
+    const ROUNDS: u64 = 150;
+    let names: Vec<String> = (0..GROUP).map(|number| format!("10.1/name-{number}")).collect();
+    std::thread::scope(|scope| {
+        let mut threads = Vec::new();
+        for writer in 0..3_u64 {
+            let names = &names;
+            threads.push(scope.spawn(move || {
+                for round in 0..ROUNDS {
+                    let data = || vec![Value::new(1, "DATA", (writer * 1_000 + round).to_string())];
+                    let put = |name: &String| Edit::Put {
+                        name: (**name).into(),
+                        values: data(),
+                        expect: Expect::Any,
+                    };
+                    let remove = |name: &String| Edit::Remove { name: (**name).into(), expect: Expect::Live };
+                    let edits = if round % 3 == 2 {
+                        names.iter().map(remove).collect()
+                    } else {
+                        names.iter().map(put).collect()
+                    };
+                    match block_on(store.commit(Change { by: "writer".into(), at: 0, edits })) {
+                        Ok(_) | Err(CommitError::Conflict(_)) => {}
+                        Err(error) => panic!("{error}"),
+                    }
+                }
+            }));
+        }
+        for _ in 0..3 {
+            let names = &names;
+            threads.push(scope.spawn(move || {
+                let mut last = 0;
+                for _ in 0..4 * ROUNDS {
+                    let listed = block_on(store.list(b"10.1", None, 100)).unwrap();
+                    assert!(listed.is_empty() || listed.len() == GROUP, "a part of a change set: {listed:?}");
+                    let revisions: Vec<u64> = names
+                        .iter()
+                        .filter_map(|name| block_on(store.get(&Key::new(name).unwrap())).unwrap())
+                        .map(|entry| entry.revision)
+                        .collect();
+                    for revision in revisions {
+                        assert!(revision >= last, "{revision} was seen after {last}");
+                        last = revision;
+                    }
+                }
+            }));
+        }
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+    });
+    // The log contains each change set completely, in the order of revisions.
+    let log = block_on(store.changes(0, usize::MAX)).unwrap();
+    assert!(log.is_sorted_by_key(|line| line.revision));
+    let revisions: BTreeSet<u64> = log.iter().map(|line| line.revision).collect();
+    assert_eq!(log.len(), revisions.len() * GROUP);
+}
+
+#[test]
+fn change_sets_are_atomic_memory() {
+    check_atomicity(&Memory::new());
+}
+
+#[test]
+fn change_sets_are_atomic_embedded() {
+    let directory = ram_dir();
+    check_atomicity(&Embedded::open(directory.path()).unwrap());
+}
+
+/// The search accepts valid histories and rejects invalid ones.
+#[test]
+fn checker_rejects_invalid_histories() {
+    let operation = |begin, end, observation| Operation { name: 0, begin, end, observation };
+    let put = |data, result| Observation::Put { expect: Expect::Absent, data, result };
+    let get = |found| Observation::Get { found };
+    let there = |revision, data| Some((revision, State::Live, data, 0));
+    for (expected, operations) in [
+        (true, vec![operation(0, 1, put(5, Ok(1))), operation(2, 3, get(there(1, 5)))]),
+        // Missing after it was acknowledged.
+        (false, vec![operation(0, 1, put(5, Ok(1))), operation(2, 3, get(None))]),
+        // Concurrent: either is possible.
+        (true, vec![operation(0, 3, put(5, Ok(1))), operation(1, 2, get(None))]),
+        (true, vec![operation(0, 3, put(5, Ok(1))), operation(1, 2, get(there(1, 5)))]),
+        // Both registered the same name.
+        (false, vec![operation(0, 2, put(5, Ok(1))), operation(1, 3, put(6, Ok(2)))]),
+        (true, vec![operation(0, 2, put(5, Ok(1))), operation(1, 3, put(6, Err(Some((1, State::Live)))))]),
+        // Read once, and then missing.
+        (
+            false,
+            vec![
+                operation(0, 9, put(5, Ok(1))),
+                operation(1, 2, get(there(1, 5))),
+                operation(3, 4, get(None)),
+            ],
+        ),
+        // Two compare-and-set operations with the same expectation both succeed.
+        (
+            false,
+            [5, 6]
+                .map(|data| operation(0, 9, Observation::Replace { expected: None, data, is_met: true }))
+                .to_vec(),
+        ),
+        // A put loses the registration.
+        (
+            false,
+            vec![
+                operation(0, 1, Observation::Register { expect: Expect::Any, data: 5, result: Ok(1) }),
+                operation(2, 3, Observation::Put { expect: Expect::Any, data: 6, result: Ok(2) }),
+                operation(4, 5, get(there(2, 6))),
+            ],
+        ),
+    ] {
+        assert_eq!(is_linearizable(&operations), expected, "{operations:#?}");
+    }
+}

@@ -1,0 +1,125 @@
+//! Many concurrent clients of two stores on one database: no name is registered twice, no update is lost.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use tendot_store::{CommitError, Edit, Expect, Key, Postgres, Store as _};
+
+use super::{block_on, commit, logged_names, new_database, open, put, shared_server};
+
+const CLIENTS: usize = 64;
+
+async fn two_stores() -> [Arc<Postgres>; 2] {
+    let url = shared_server().url(&new_database());
+    [Arc::new(open(&url).await), Arc::new(open(&url).await)]
+}
+
+/// Of 64 clients that register the same names, one wins each; a reader of the log sees every entry once and in order.
+#[test]
+fn one_of_64_registrations_wins() {
+    const NAMES: usize = 40;
+    block_on(async {
+        let stores = two_stores().await;
+        let is_done = Arc::new(AtomicBool::new(false));
+        let follower = tokio::spawn(follow(Arc::clone(&stores[0]), Arc::clone(&is_done)));
+        let clients: Vec<_> = (0..CLIENTS)
+            .map(|client| {
+                let store = Arc::clone(&stores[client % 2]);
+                tokio::spawn(async move {
+                    let mut won = Vec::new();
+                    for number in 0..NAMES {
+                        // Each client begins with another name and writes two, so that transactions overlap crosswise.
+                        let name = |number: usize| format!("10.1000/{}", (number + client) % NAMES);
+                        let edits = vec![
+                            put(&name(number), &client.to_string(), Expect::Absent),
+                            put(&name(number + NAMES / 2), &client.to_string(), Expect::Any),
+                        ];
+                        match commit(&store, edits).await {
+                            Ok(_) => won.push(name(number)),
+                            Err(CommitError::Conflict(_)) => {}
+                            Err(error) => panic!("{error}"),
+                        }
+                    }
+                    won
+                })
+            })
+            .collect();
+        let mut won = Vec::new();
+        for client in clients {
+            won.extend(client.await.unwrap());
+        }
+        is_done.store(true, Ordering::SeqCst);
+        let followed = follower.await.unwrap();
+        let log = logged_names(&stores[1]).await;
+        assert_eq!(followed, log);
+        assert_eq!(log.len(), 2 * won.len(), "two log entries for each change set");
+        won.sort();
+        won.dedup();
+        assert_eq!(2 * won.len(), log.len(), "no name was registered twice");
+        for number in 0..NAMES {
+            let key = Key::new(&format!("10.1000/{number}")).unwrap();
+            assert!(stores[0].get(&key).await.unwrap().is_some());
+        }
+    });
+}
+
+async fn follow(store: Arc<Postgres>, is_done: Arc<AtomicBool>) -> Vec<String> {
+    let (mut names, mut after) = (Vec::new(), 0);
+    loop {
+        let was_done = is_done.load(Ordering::SeqCst);
+        let lines = store.changes(after, 50).await.unwrap();
+        if was_done && lines.is_empty() {
+            return names;
+        }
+        for line in lines {
+            assert_eq!(line.sequence, after + 1, "a log entry was skipped");
+            after = line.sequence;
+            names.push(line.name.into_string());
+        }
+    }
+}
+
+/// Counters that are incremented by compare-and-set, in a record and in an aux entry, count every increment.
+#[test]
+fn no_lost_updates() {
+    block_on(async {
+        let stores = two_stores().await;
+        let mut last = commit(&stores[0], vec![put("10.1000/1", "0", Expect::Absent)]).await.unwrap();
+        let clients: Vec<_> = (0..CLIENTS)
+            .map(|client| {
+                let store = Arc::clone(&stores[client % 2]);
+                tokio::spawn(async move { while !increment(&store).await {} })
+            })
+            .collect();
+        for client in clients {
+            client.await.unwrap();
+        }
+        let key = Key::new("10.1000/1").unwrap();
+        let entry = stores[0].get(&key).await.unwrap().unwrap();
+        assert_eq!(entry.values[0].data, CLIENTS.to_string().as_bytes());
+        let note = stores[1].note(b"count").await.unwrap().unwrap();
+        assert_eq!(&*note, CLIENTS.to_string().as_bytes());
+        for line in stores[1].changes(1, 1_000).await.unwrap() {
+            assert_eq!(line.revision, last + 1);
+            last = line.revision;
+        }
+        assert_eq!(logged_names(&stores[1]).await.len(), CLIENTS + 1);
+    });
+}
+
+async fn increment(store: &Postgres) -> bool {
+    let entry = store.get(&Key::new("10.1000/1").unwrap()).await.unwrap().unwrap();
+    let count: usize = std::str::from_utf8(&entry.values[0].data).unwrap().parse().unwrap();
+    let note = store.note(b"count").await.unwrap();
+    let next = (count + 1).to_string();
+    let edits = vec![
+        put("10.1000/1", &next, Expect::Revision(entry.revision)),
+        Edit::RequireNote { key: b"count"[..].into(), body: note },
+        Edit::PutNote { key: b"count"[..].into(), body: next.as_bytes().into() },
+    ];
+    match commit(store, edits).await {
+        Ok(_) => true,
+        Err(CommitError::Conflict(_) | CommitError::Note { .. }) => false,
+        Err(error) => panic!("{error}"),
+    }
+}

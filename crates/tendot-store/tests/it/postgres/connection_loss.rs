@@ -1,0 +1,153 @@
+//! The connection is cut at every byte of a commit: it is done once and as a whole, or its outcome is reported as in doubt.
+
+use std::time::Duration;
+
+use tendot_store::{CommitError, Edit, Expect, Key, Postgres, PostgresSettings, Store as _, StoreError};
+
+use tendot_testing::{repetitions, wait_until_async};
+
+use super::chaos_proxy::{ChaosProxy, CutMode, Direction};
+use super::{block_on, commit, logged_names, open, put, server_and_database, settings};
+
+/// Store behind a proxy, and the same store without it.
+struct ProxyFixture {
+    proxy: ChaosProxy,
+    store: Postgres,
+    direct: Postgres,
+    /// Bytes of one commit by direction.
+    bytes: [usize; 2],
+}
+
+impl ProxyFixture {
+    async fn new(settings: &PostgresSettings) -> Self {
+        let (server, database) = server_and_database();
+        let direct = open(&server.url(&database)).await;
+        let proxy = ChaosProxy::start(server.port).await;
+        let address = format!("postgres://postgres@127.0.0.1:{}/{database}", proxy.port);
+        let store = Postgres::open(&address, settings).await.unwrap();
+        // The first one prepares the statements.
+        commit_parts(&store, "warm", 0).await.unwrap();
+        proxy.take_byte_counts();
+        commit_parts(&store, "warm", 1).await.unwrap();
+        let bytes = proxy.take_byte_counts();
+        assert!(bytes[0] > 500 && bytes[1] > 100, "{bytes:?}");
+        Self { proxy, store, direct, bytes }
+    }
+
+    /// How often a commit is found; asserts that all of its parts are there equally often.
+    async fn found(&self, round: &str, number: usize) -> usize {
+        let mut found = Vec::new();
+        for end in ["a", "b"] {
+            let key = Key::new(&format!("10.1000/{round}-{number:06}-{end}")).unwrap();
+            let history =
+                self.direct.history(&key, tendot_store::Order::OldestFirst { after: 0 }, 10).await.unwrap();
+            let is_there = self.direct.get(&key).await.unwrap().is_some();
+            assert_eq!(is_there, !history.items.is_empty());
+            found.push(history.items.len());
+        }
+        let note = self.direct.note(format!("{round}-{number:06}").as_bytes()).await.unwrap();
+        found.push(usize::from(note.is_some()));
+        assert!(found == [found[0]; 3], "{round} {number}: only parts of it, {found:?}");
+        found[0]
+    }
+
+    /// Cuts at `cuts` positions of a commit. The store resolves the transaction in doubt and repeats it if it was not committed.
+    async fn check(&self, direction: Direction, cut: CutMode, cuts: u64) {
+        let round = format!("{direction:?}-{cut:?}");
+        let bytes = self.bytes[direction as usize];
+        let step = bytes.div_ceil(usize::try_from(cuts).unwrap());
+        for number in (0..=bytes).step_by(step) {
+            self.proxy.cut_after(direction, number, cut);
+            let result = commit_parts(&self.store, &round, number).await;
+            let revision =
+                result.unwrap_or_else(|error| panic!("after {number} bytes {direction:?}: {error}"));
+            assert!(self.proxy.was_cut(), "after {number} of {bytes} bytes {direction:?}");
+            assert_eq!(self.found(&round, number).await, 1, "after {number} bytes {direction:?}");
+            let key = Key::new(&format!("10.1000/{round}-{number:06}-a")).unwrap();
+            assert_eq!(self.direct.get(&key).await.unwrap().unwrap().revision, revision);
+        }
+        // The whole log has no gaps and no name twice.
+        let mut names = logged_names(&self.direct).await;
+        let lines = names.len();
+        names.sort();
+        names.dedup();
+        assert_eq!(names.len(), lines);
+    }
+}
+
+/// If it were done twice, the first name would be rejected, and the second one would have two log entries.
+async fn commit_parts(store: &Postgres, round: &str, number: usize) -> Result<u64, CommitError> {
+    let name = |end| format!("10.1000/{round}-{number:06}-{end}");
+    let note = format!("{round}-{number:06}");
+    let edits = vec![
+        put(&name("a"), "x", Expect::Absent),
+        put(&name("b"), "x", Expect::Any),
+        Edit::PutNote { key: note.as_bytes().into(), body: b"x"[..].into() },
+    ];
+    commit(store, edits).await
+}
+
+/// Positions at which a commit is cut; a full run cuts at every byte.
+fn cuts() -> u64 {
+    repetitions("TENDOT_TEST_CUTS", 60, 10_000)
+}
+
+#[test]
+fn cut_towards_server() {
+    block_on(async {
+        ProxyFixture::new(&settings()).await.check(Direction::ToServer, CutMode::Both, cuts()).await;
+    });
+}
+
+#[test]
+fn cut_towards_client() {
+    block_on(async {
+        ProxyFixture::new(&settings()).await.check(Direction::ToClient, CutMode::Both, cuts()).await;
+    });
+}
+
+/// The server receives the rest of a commit after the client has lost its connection and tries to resolve the transaction.
+#[test]
+fn late_delivery() {
+    block_on(async {
+        ProxyFixture::new(&settings()).await.check(Direction::ToServer, CutMode::Late, cuts().min(80)).await;
+    });
+}
+
+/// If the server cannot be reached again, the outcome may be reported as in doubt; any other error means that nothing was done.
+#[test]
+fn in_doubt_without_server() {
+    let settings = PostgresSettings { patience: Duration::from_millis(400), ..settings() };
+    block_on(async {
+        let fixture = ProxyFixture::new(&settings).await;
+        let [to_server, to_client] = fixture.bytes;
+        let all = (0..=to_server).step_by(97).map(|bytes| (Direction::ToServer, bytes));
+        let all = all.chain((0..=to_client).step_by(41).map(|bytes| (Direction::ToClient, bytes)));
+        let (mut in_doubt, mut refused) = (0, 0);
+        for (number, (direction, bytes)) in all.enumerate() {
+            fixture.proxy.set_refusing(true);
+            fixture.proxy.cut_after(direction, bytes, CutMode::Both);
+            let result = commit_parts(&fixture.store, "unreachable", number).await;
+            fixture.proxy.wait_until_closed().await;
+            let found = fixture.found("unreachable", number).await;
+            match result {
+                Ok(_) => assert_eq!(found, 1, "{bytes} bytes {direction:?}"),
+                Err(CommitError::Store(StoreError::Unknown { .. })) => in_doubt += 1,
+                Err(CommitError::Store(error)) => {
+                    assert_eq!(found, 0, "{bytes} bytes {direction:?}: {error}");
+                    refused += 1;
+                }
+                Err(error) => panic!("{bytes} bytes {direction:?}: {error}"),
+            }
+            fixture.proxy.set_refusing(false);
+            // An attempt that fails may have reserved its names.
+            let mut tries = 0;
+            wait_until_async("commits succeed again", async || {
+                tries += 1;
+                commit_parts(&fixture.store, &format!("after-{tries}"), number).await.is_ok()
+            })
+            .await;
+        }
+        assert!(in_doubt > 0 && refused > 0, "{in_doubt} in doubt, {refused} refused");
+    });
+}

@@ -1,0 +1,382 @@
+//! Imports into PostgreSQL: same result as into an embedded store, beside other writers, interrupted and cut at any byte.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use tendot_proto::Value;
+use tendot_store::{
+    Change, Edit, EditKind, Embedded, Entry, Expect, History, ImportError, Imported, Importer, Key, Logged,
+    Order, Past, Postgres, State, Store, StoreError,
+};
+
+use tendot_testing::{SeededRng, ram_dir, wait_until, wait_until_async};
+
+use super::chaos_proxy::{ChaosProxy, CutMode, Direction};
+use super::{
+    block_on, commit, logged_names, new_database, new_store, open, put, server_and_database, shared_server,
+};
+
+const AT: u64 = 1_700_000_000_000;
+
+fn values(data: &str) -> Vec<Value<'static>> {
+    let mut values = vec![Value::new(1, "URL", data.to_owned())];
+    if data.ends_with('7') {
+        values.push(Value::new(2, "hs_seckey", format!("secret of {data}")));
+    }
+    values
+}
+
+async fn import(store: &Postgres, together: u64, records: &[(String, String)]) -> Imported {
+    import_with(store, together, records, |_| {}).await
+}
+
+/// Imports and calls `progress` after each transaction.
+async fn import_with(
+    store: &Postgres,
+    together: u64,
+    records: &[(String, String)],
+    mut progress: impl FnMut(&Imported),
+) -> Imported {
+    let importer = store.importer("importer", AT).unwrap();
+    let mut importer = importer.buffer(2_000).together(together);
+    for (name, data) in records {
+        importer.put((**name).into(), &values(data)).unwrap();
+        importer.home(name.split('/').next().unwrap()).unwrap();
+    }
+    let mut last = Imported::default();
+    let imported = importer
+        .finish(|imported| {
+            last = imported.clone();
+            progress(imported);
+        })
+        .await
+        .unwrap();
+    assert_eq!(imported, last);
+    imported
+}
+
+/// Everything readable in a store.
+#[derive(Debug, PartialEq)]
+struct StoreDump {
+    log: Vec<Logged>,
+    records: Vec<Entry>,
+    homed: Vec<Box<str>>,
+    histories: BTreeMap<String, Vec<Past>>,
+    imports: Vec<Vec<Box<str>>>,
+}
+
+async fn dump(store: &impl Store, names: &[String]) -> StoreDump {
+    let log = store.changes(0, 10_000).await.unwrap();
+    let mut records = Vec::new();
+    let visit = |entry: &Entry| {
+        records.push(entry.clone());
+        true
+    };
+    store.visit(None, None, visit).await.unwrap();
+    let mut histories = BTreeMap::new();
+    for name in names {
+        let key = Key::new(name).unwrap();
+        let oldest = pages(store, &key, Order::OldestFirst { after: 0 }).await;
+        let mut newest = pages(store, &key, Order::NewestFirst { before: u64::MAX }).await;
+        newest.reverse();
+        assert_eq!(oldest, newest, "{name}");
+        // The pages of one entry together are the whole history.
+        let all = store.history(&key, Order::OldestFirst { after: 0 }, 1_000).await.unwrap();
+        assert_eq!(all, History { items: oldest.clone(), next: None }, "{name}");
+        histories.insert(name.clone(), oldest);
+    }
+    let mut imports = Vec::new();
+    for line in log.iter().filter(|line| line.kind == EditKind::Import) {
+        let (mut names, mut after) = (Vec::new(), None);
+        loop {
+            let piece = store.of_revision(line.revision, after.as_ref(), 3).await.unwrap();
+            names.extend(piece.names.into_iter().map(|listed| listed.name));
+            after = piece.next;
+            if after.is_none() {
+                break;
+            }
+        }
+        imports.push(names);
+    }
+    StoreDump { log, records, homed: store.homed(None, 1_000).await.unwrap(), histories, imports }
+}
+
+async fn pages(store: &impl Store, key: &Key, mut order: Order) -> Vec<Past> {
+    let mut all = Vec::new();
+    loop {
+        let page = store.history(key, order, 1).await.unwrap();
+        all.extend(page.items);
+        let Some(next) = page.next else { return all };
+        order = match order {
+            Order::OldestFirst { .. } => Order::OldestFirst { after: next },
+            Order::NewestFirst { .. } => Order::NewestFirst { before: next },
+        };
+    }
+}
+
+/// Both stores have the same content after random changes and imports.
+#[test]
+fn matches_embedded_import() {
+    let mut rng = SeededRng::new(7);
+    let mut random = |below: usize| rng.below(below) as u64;
+    let long = "x".repeat(2_000);
+    let name = |number: u64| match number {
+        0..=2 => format!("10.{}/{long}{number}", number % 3),
+        number => format!("10.{}/Name-{number}", number % 3),
+    };
+    let names: Vec<String> = (0..24).map(name).collect();
+    let directory = ram_dir();
+    let store = block_on(new_store());
+    for _ in 0..20 {
+        let embedded = Embedded::open(directory.path()).unwrap();
+        for _ in 0..random(12) {
+            let name: Box<str> = names[random(24) as usize].as_str().into();
+            let registration = random(9).to_be_bytes();
+            let values = values(&format!("deposited {}", random(10)));
+            let edit = match random(6) {
+                0 => Edit::Remove { name, expect: Expect::Any },
+                1 => Edit::Tombstone { name, expect: Expect::Any },
+                2 => Edit::Register { name, values, registration: registration.into(), expect: Expect::Any },
+                _ => Edit::Put { name, values, expect: Expect::Any },
+            };
+            let change = || Change { by: "tester".into(), at: AT, edits: vec![edit.clone()] };
+            let (one, two) = (block_on(embedded.commit(change())), block_on(store.commit(change())));
+            assert_eq!(one.map_err(|error| error.to_string()), two.map_err(|error| error.to_string()));
+        }
+        drop(embedded);
+        let records: Vec<(String, String)> = (0..random(30))
+            .map(|_| {
+                let name = &names[random(24) as usize];
+                let name = if random(2) == 0 { name.to_ascii_uppercase() } else { name.clone() };
+                (name, format!("imported {}", random(10)))
+            })
+            .collect();
+        let one = import_embedded(directory.path(), &records);
+        assert_eq!(one, block_on(import(&store, 1_000, &records)));
+        let embedded = Embedded::open(directory.path()).unwrap();
+        assert_eq!(block_on(dump(&embedded, &names)), block_on(dump(&store, &names)));
+    }
+    let secret = "secret of";
+    let has_secret = |past: &Past| format!("{past:?}").contains(secret);
+    let dump = block_on(dump(&store, &names));
+    assert!(!dump.histories.values().flatten().any(has_secret), "a secret is in the history");
+    assert!(dump.log.iter().any(|line| line.kind == EditKind::Import && line.count > 5));
+}
+
+fn import_embedded(directory: &Path, records: &[(String, String)]) -> Imported {
+    let mut importer = Importer::open(directory, "importer", AT).unwrap();
+    for (name, data) in records {
+        importer.put((**name).into(), &values(data)).unwrap();
+        importer.home(name.split('/').next().unwrap()).unwrap();
+    }
+    importer.finish(|_| {}).unwrap()
+}
+
+fn records(count: usize, data: &str) -> Vec<(String, String)> {
+    (0..count).map(|number| (format!("10.{}/{number:05}", number % 7), format!("{data} {number}"))).collect()
+}
+
+/// Each transaction of an import has its own log entry and its own names.
+#[test]
+fn several_transactions() {
+    let store = block_on(new_store());
+    let names: Vec<String> = records(25, "").into_iter().map(|(name, _)| name).collect();
+    let imported = block_on(import(&store, 10, &records(25, "first")));
+    assert_eq!((imported.created, imported.changed), (25, 0));
+    let first = block_on(dump(&store, &names));
+    let counts = |dump: &StoreDump| -> Vec<(EditKind, u64)> {
+        dump.log
+            .iter()
+            .filter(|line| line.kind == EditKind::Import)
+            .map(|line| (line.kind, line.count))
+            .collect()
+    };
+    assert_eq!(counts(&first), [10, 10, 5].map(|count| (EditKind::Import, count)));
+    assert_eq!(first.imports.iter().map(Vec::len).collect::<Vec<_>>(), [10, 10, 5]);
+    assert!(first.histories.values().all(|past| past.len() == 1));
+    let imported = block_on(import(&store, 10, &records(25, "second")));
+    assert_eq!((imported.created, imported.changed), (0, 25));
+    let second = block_on(dump(&store, &names));
+    assert!(second.histories.values().all(|past| past.len() == 2));
+    assert_eq!(second.imports.iter().map(Vec::len).collect::<Vec<_>>(), [0, 0, 0, 10, 10, 5]);
+    let imported = block_on(import(&store, 10, &records(25, "second")));
+    assert_eq!((imported.created, imported.changed, imported.unchanged), (0, 0, 25));
+    assert_eq!(block_on(dump(&store, &names)), second);
+}
+
+/// An import that ends between two transactions: what it wrote stays, and repeating it writes the rest.
+#[test]
+fn interrupted() {
+    block_on(async {
+        let store = new_store().await;
+        let records = records(50, "data");
+        let mut importer = store.importer("importer", AT).unwrap().together(10);
+        for (name, data) in &records {
+            importer.put((**name).into(), &values(data)).unwrap();
+        }
+        let (sender, received) = tokio::sync::oneshot::channel();
+        let mut sender = Some(sender);
+        let finish = importer.finish(move |imported| {
+            if imported.created == 30 {
+                sender.take().map(|sender| sender.send(()));
+            }
+        });
+        tokio::select! {
+            biased;
+            _ = received => {}
+            _ = finish => panic!("it was not interrupted"),
+        }
+        let log = store.changes(0, 100).await.unwrap();
+        assert!(log.iter().all(|line| line.count == 10));
+        let written = 10 * log.len() as u64;
+        assert!((30..50).contains(&written), "{written}");
+        let imported = import(&store, 10, &records).await;
+        assert_eq!((imported.created, imported.unchanged), (50 - written, written));
+    });
+}
+
+/// Others write the same names through another store during an import: no change is lost, and prior states are right.
+#[test]
+fn concurrent_writers() {
+    block_on(async {
+        let url = shared_server().url(&new_database());
+        let (store, other) = (open(&url).await, open(&url).await);
+        let all = records(3_000, "imported");
+        let committed = Arc::new(AtomicUsize::new(0));
+        let writing = tokio::spawn({
+            let (all, committed) = (all.clone(), Arc::clone(&committed));
+            async move {
+                let mut deposited = Vec::new();
+                for number in 0..200_usize {
+                    let name = &all[number * 7_919 % all.len()].0;
+                    // A new name or an existing one, depending on how far the import is.
+                    let edit = put(name, &format!("deposited {number}"), Expect::Any);
+                    deposited.push((name.clone(), commit(&other, vec![edit]).await.unwrap()));
+                    if number % 50 == 0 {
+                        let ended = format!("10.1/ended-{number}");
+                        commit(&other, vec![put(&ended, "x", Expect::Absent)]).await.unwrap();
+                    }
+                    committed.fetch_add(1, Ordering::SeqCst);
+                }
+                deposited
+            }
+        });
+        // Holds the import up until the others have committed something since its last transaction.
+        let mut before = 0;
+        let imported = import_with(&store, 100, &all, |_| {
+            let has_more = || committed.load(Ordering::SeqCst) > before || writing.is_finished();
+            wait_until("the others commit something", has_more);
+            before = committed.load(Ordering::SeqCst);
+        })
+        .await;
+        let deposited = writing.await.unwrap();
+        assert_eq!(imported.created + imported.changed, 3_000);
+        logged_names(&store).await;
+        for (name, revision) in deposited {
+            let key = Key::new(&name).unwrap();
+            let past = store.history(&key, Order::OldestFirst { after: 0 }, 100).await.unwrap().items;
+            let entry = store.get(&key).await.unwrap().unwrap();
+            assert_eq!(entry.state, State::Live);
+            assert!(past.iter().any(|past| past.line.revision == revision), "{name}: lost");
+            assert!(past.iter().any(|past| past.line.kind == EditKind::Import), "{name}: not imported");
+            assert_eq!(past.last().unwrap().line.revision, entry.revision, "{name}");
+            // The prior state of each change is the result of the one before.
+            for pair in past.windows(2) {
+                let tendot_store::Before::Record(found) = &pair[1].before else { panic!("{name}: nothing") };
+                assert_eq!(found.revision, pair[0].line.revision, "{name}");
+            }
+        }
+        let kinds: Vec<EditKind> =
+            store.changes(0, 10_000).await.unwrap().into_iter().map(|line| line.kind).collect();
+        let of_import = |kind: &EditKind| *kind == EditKind::Import;
+        let (first, last) = (kinds.iter().position(of_import), kinds.iter().rposition(of_import));
+        let between = &kinds[first.unwrap()..last.unwrap()];
+        assert!(!between.iter().all(of_import), "nothing was written in between");
+    });
+}
+
+/// An import whose session is terminated while it waits for the lock reports it.
+#[test]
+fn connection_terminated() {
+    block_on(async {
+        let (server, database) = server_and_database();
+        let store = open(&server.url(&database)).await;
+        let mut importer = store.importer("importer", AT).unwrap();
+        importer.put("10.1/1".into(), &values("1")).unwrap();
+        let holder = server.connect(&database).await;
+        holder.batch_execute("begin; select * from tendot_counters for update").await.unwrap();
+        let cut = async {
+            let end = "select count(pg_terminate_backend(pid)) from pg_stat_activity \
+                 where datname = current_database() and wait_event_type = 'Lock'";
+            let is_ended = async || server.query_text(&database, end).await != "0";
+            wait_until_async("the waiting session is terminated", is_ended).await;
+        };
+        let (imported, ()) = tokio::join!(importer.finish(|_| {}), cut);
+        let error = imported.unwrap_err().to_string();
+        assert!(error.starts_with("importing records: "), "{error}");
+        holder.batch_execute("rollback").await.unwrap();
+        assert_eq!(logged_names(&store).await, [""; 0]);
+    });
+}
+
+/// The connection is cut at many positions in both directions: what was reported as written is there, nothing else is unless the
+/// outcome is reported as in doubt, and repeating the import writes the rest.
+#[test]
+fn cut_at_any_byte() {
+    block_on(async {
+        let (server, database) = server_and_database();
+        let direct = open(&server.url(&database)).await;
+        let proxy = ChaosProxy::start(server.port).await;
+        let address = format!("postgres://postgres@127.0.0.1:{}/{database}", proxy.port);
+        let behind = open(&address).await;
+        let attempt = async |store: &Postgres, number: usize, reported: &mut u64| {
+            let mut importer = store.importer("importer", AT).unwrap().together(10);
+            for name in 0..20 {
+                importer.put(format!("10.1/{number}-{name:02}").into(), &values("1")).unwrap();
+            }
+            importer.finish(|imported| *reported = imported.created).await
+        };
+        proxy.take_byte_counts();
+        attempt(&behind, 0, &mut 0).await.unwrap();
+        let [to_server, to_client] = proxy.take_byte_counts();
+        let all = (0..to_server).step_by(to_server / 20).map(|bytes| (Direction::ToServer, bytes));
+        // The reply to the commit comes last and has few bytes.
+        let replies =
+            (0..to_client / 2).step_by(to_client / 10).chain((to_client / 2..to_client).step_by(15));
+        let all: Vec<_> = all.chain(replies.map(|bytes| (Direction::ToClient, bytes))).collect();
+        // The monitor receives bytes, too: go on until the reply to a commit was cut.
+        let more = (to_client / 2..3 * to_client).step_by(5).map(|bytes| (Direction::ToClient, bytes));
+        let planned = all.len();
+        let (mut in_doubt, mut failed) = (0, 0);
+        for (number, (direction, bytes)) in all.into_iter().chain(more).enumerate() {
+            if number >= planned && in_doubt > 0 {
+                break;
+            }
+            proxy.cut_after(direction, bytes, CutMode::Both);
+            let mut reported = 0;
+            let result = attempt(&behind, number + 1, &mut reported).await;
+            // The lock is free when the transaction that was cut has ended.
+            commit(&direct, vec![put("10.1/after", "x", Expect::Any)]).await.unwrap();
+            let mut rest = 0;
+            let again = attempt(&direct, number + 1, &mut rest).await.unwrap();
+            let found = again.unchanged;
+            let place = format!("{bytes} bytes {direction:?}: reported {reported}, found {found}");
+            match result {
+                Ok(_) => assert_eq!(found, 20, "{place}"),
+                Err(ImportError::Store(StoreError::Unknown { .. })) => {
+                    assert!(found == reported || found == reported + 10, "{place}");
+                    in_doubt += 1;
+                }
+                Err(error) => {
+                    assert_eq!(found, reported, "{place}: {error}");
+                    failed += 1;
+                }
+            }
+            assert_eq!(again.created + found, 20, "{place}");
+        }
+        assert!(in_doubt > 0 && failed > 30, "{in_doubt} in doubt, {failed} failed");
+        logged_names(&direct).await;
+    });
+}

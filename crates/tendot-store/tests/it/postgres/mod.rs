@@ -1,0 +1,71 @@
+//! The store in PostgreSQL, with real servers.
+
+mod chaos_proxy;
+mod concurrency;
+mod connection_loss;
+mod failover;
+mod import;
+mod migration;
+mod open;
+mod server_kill;
+mod sql_errors;
+mod verify;
+
+use std::time::Duration;
+
+use tendot_proto::Value;
+use tendot_store::{Change, CommitError, Edit, Expect, Postgres, PostgresSettings, Store as _};
+use tendot_testing::block_on;
+use tendot_testing::postgres::{PostgresServer, database_from_template, shared_server};
+
+mod suite {
+    tendot_store::store_test_suite!(super::block_on, super::block_on(super::new_store()));
+}
+
+/// The name of a new database of the shared server, with the current schema.
+fn new_database() -> String {
+    let url = database_from_template("tendot_store", |url| drop(block_on(open(url))));
+    url.rsplit('/').next().unwrap().to_owned()
+}
+
+/// The shared server, and a new database in it with the current schema.
+fn server_and_database() -> (&'static PostgresServer, String) {
+    (shared_server(), new_database())
+}
+
+async fn new_store() -> Postgres {
+    open(&shared_server().url(&new_database())).await
+}
+
+async fn open(url: &str) -> Postgres {
+    Postgres::open(url, &settings()).await.unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn settings() -> PostgresSettings {
+    PostgresSettings { connections: 4, patience: Duration::from_secs(20), ..PostgresSettings::default() }
+}
+
+fn put(name: &str, data: &str, expect: Expect) -> Edit {
+    Edit::Put { name: name.into(), values: vec![Value::new(1, "URL", data.to_owned())], expect }
+}
+
+async fn commit(store: &Postgres, edits: Vec<Edit>) -> Result<u64, CommitError> {
+    let change = Change { by: "tester".into(), at: 1_700_000_000_000, edits };
+    store.commit(change).await.map(|committed| committed.revision)
+}
+
+/// The names of all log entries; asserts that their sequence numbers have no gap.
+async fn logged_names(store: &Postgres) -> Vec<String> {
+    let (mut names, mut after) = (Vec::new(), 0);
+    loop {
+        let entries = store.changes(after, 1_000).await.unwrap();
+        if entries.is_empty() {
+            return names;
+        }
+        for entry in entries {
+            assert_eq!(entry.sequence, after + 1, "the log has a gap");
+            after = entry.sequence;
+            names.push(entry.name.into_string());
+        }
+    }
+}

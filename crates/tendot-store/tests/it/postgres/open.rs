@@ -1,0 +1,257 @@
+//! Opening a database: creation and migration of the schema, privileges, TLS, and errors with hints.
+
+use std::time::Duration;
+
+use tendot_store::{Edit, Expect, Postgres, PostgresError, PostgresSettings};
+
+use tendot_testing::postgres::{PostgresServer, chown_private_file};
+use tendot_testing::wait_until_async;
+
+use super::{block_on, commit, open, put, server_and_database, settings, shared_server};
+
+const COUNT_TABLES: &str = "select count(*) from pg_tables where tablename like 'tendot%'";
+
+#[test]
+fn concurrent_first_opens() {
+    block_on(async {
+        let server = shared_server();
+        let address = server.url(&server.create_database());
+        let opening: Vec<_> = (0..8)
+            .map(|_| {
+                let address = address.clone();
+                tokio::spawn(async move { open(&address).await })
+            })
+            .collect();
+        for (number, store) in opening.into_iter().enumerate() {
+            let name = format!("10.1000/{number}");
+            commit(&store.await.unwrap(), vec![put(&name, "x", Expect::Absent)]).await.unwrap();
+        }
+    });
+}
+
+#[test]
+fn open_errors() {
+    block_on(async {
+        let server = shared_server();
+        let port = server.port;
+        server.create_role("locked login password 'right'");
+        server.create_role("guest login");
+        let (empty, newer, made) =
+            (server.create_database(), server.create_database(), server.create_database());
+        let read_only = server.create_database();
+        for database in [&newer, &made] {
+            drop(open(&server.url(database)).await);
+        }
+        server.execute(&newer, "update tendot_schema set version = 99, compatible = 98").await;
+        let sql = format!("alter database {read_only} set default_transaction_read_only = on");
+        server.execute("postgres", &sql).await;
+        let at = |who: &str, database: &str| format!("postgres://{who}@127.0.0.1:{port}/{database}");
+
+        check("postgres://", "names no host").await;
+        check("embedded:somewhere", "can't be read").await;
+        check("postgres://postgres@127.0.0.1:1/x", "no database server was reached at 127.0.0.1:1/x").await;
+        check("postgres://postgres@no-such-host.invalid/x", "no database server was reached").await;
+        check(&at("locked:wrong", &empty), "refuses the user or the password").await;
+        check(&at("locked", &empty), "refuses the user or the password").await;
+        check(&at("nobody", &empty), "refuses the user or the password").await;
+        check(&at("postgres", "no_such"), "has no such database as").await;
+        check(&at("guest", &empty), "has not the rights").await;
+        check(&at("guest", &made), "has not the rights").await;
+        check(&at("postgres", &read_only), "can only be read").await;
+        check(
+            &at("postgres", &newer),
+            "have the number 99 and need a program that knows 98; this one knows ",
+        )
+        .await;
+        check(&format!("{}?sslmode=require", at("postgres", &empty)), "no trusted connection").await;
+        let bound = at("locked:right", &empty);
+        check(&format!("{bound}?channel_binding=require"), "refuses the user or the password").await;
+        assert_eq!(server.query_text(&empty, COUNT_TABLES).await, "0", "no table was created");
+
+        // A newer schema that is compatible.
+        server.execute(&newer, "update tendot_schema set compatible = 1").await;
+        commit(&open(&at("postgres", &newer)).await, vec![put("10.1000/1", "x", Expect::Absent)])
+            .await
+            .unwrap();
+        let settings = PostgresSettings { migrate: false, ..settings() };
+        let refused = Postgres::open(&at("postgres", &empty), &settings).await.unwrap_err();
+        assert!(matches!(refused, PostgresError::Older { found: 0, .. }), "{refused}");
+        // A role that may not create tables may use existing ones.
+        let grant = "grant select, insert, update, delete on all tables in schema public to guest";
+        server.execute(&made, grant).await;
+        commit(&open(&at("guest", &made)).await, vec![put("10.1000/1", "x", Expect::Absent)]).await.unwrap();
+        server.execute("postgres", &format!("alter database {empty} owner to locked")).await;
+        commit(&open(&at("locked:right", &empty)).await, vec![put("10.1000/1", "x", Expect::Absent)])
+            .await
+            .unwrap();
+    });
+}
+
+/// Every missing privilege is reported when the store is opened, and named.
+#[test]
+fn each_missing_privilege_is_named() {
+    const REQUIRED_PRIVILEGES: &[(&str, &[&str])] = &[
+        ("records", &["select", "insert", "update", "delete"]),
+        ("log", &["select", "insert"]),
+        ("history", &["select", "insert"]),
+        ("homed", &["select", "insert", "delete"]),
+        ("notes", &["select", "insert", "update", "delete"]),
+        ("counters", &["select", "update"]),
+        ("commits", &["select", "insert", "delete"]),
+        ("moving", &["select"]),
+        ("schema", &["select"]),
+    ];
+    block_on(async {
+        let server = shared_server();
+        let database = super::new_database();
+        server.create_role("writer login");
+        let address = server.url(&database).replace("//postgres@", "//writer@");
+        for (table, rights) in REQUIRED_PRIVILEGES {
+            let grant = format!("grant {} on tendot_{table} to writer", rights.join(", "));
+            server.execute(&database, &grant).await;
+        }
+        for (table, rights) in REQUIRED_PRIVILEGES {
+            for right in *rights {
+                server.execute(&database, &format!("revoke {right} on tendot_{table} from writer")).await;
+                check(&address, "has not the rights").await;
+                check(&address, &format!("tendot_{table}")).await;
+                server.execute(&database, &format!("grant {right} on tendot_{table} to writer")).await;
+            }
+        }
+        // No other privileges are needed.
+        let store = open(&address).await;
+        let edits = || {
+            vec![
+                put("10.1000/1", "x", Expect::Any),
+                Edit::Home { prefix: "10.1000".into() },
+                Edit::PutNote { key: b"note"[..].into(), body: b"x"[..].into() },
+            ]
+        };
+        let undone = || {
+            vec![
+                Edit::Remove { name: "10.1000/1".into(), expect: Expect::Any },
+                Edit::Unhome { prefix: "10.1000".into() },
+                Edit::RemoveNote { key: b"note"[..].into() },
+            ]
+        };
+        for edits in [edits(), edits(), undone()] {
+            commit(&store, edits).await.unwrap();
+        }
+    });
+}
+
+async fn check(address: &str, expected: &str) {
+    let refused = Postgres::open(address, &settings()).await.err().unwrap_or_else(|| panic!("{address}"));
+    assert!(refused.to_string().contains(expected), "{address}: {refused}");
+    assert!(!refused.to_string().contains("wrong"), "no passwords: {refused}");
+    assert!(!refused.hint().is_empty());
+}
+
+/// A schema migration that fails at its end, or is terminated, changes nothing; the next one does everything.
+#[test]
+fn schema_migration_is_atomic() {
+    block_on(async {
+        let server = shared_server();
+        let database = server.create_database();
+        let address = server.url(&database);
+        server.execute(&database, "create table tendot_counters (id text)").await;
+        let refused = Postgres::open(&address, &settings()).await.unwrap_err();
+        assert!(matches!(refused, PostgresError::Failed { .. }), "{refused}");
+        assert_eq!(server.query_text(&database, COUNT_TABLES).await, "1");
+        server.execute(&database, "drop table tendot_counters").await;
+
+        // Another session blocks it in the middle until the waiting session has been terminated.
+        let other = server.connect(&database).await;
+        other.batch_execute("begin; create table tendot_counters (id text)").await.unwrap();
+        let opening = tokio::spawn({
+            let address = address.clone();
+            async move { Postgres::open(&address, &settings()).await.map(drop) }
+        });
+        let kill = format!(
+            "select count(pg_terminate_backend(pid)) from pg_stat_activity \
+             where datname = '{database}' and application_name = 'tendot' and wait_event_type = 'Lock'"
+        );
+        let is_killed = async || server.query_text("postgres", &kill).await != "0";
+        wait_until_async("the waiting session is terminated", is_killed).await;
+        opening.await.unwrap().unwrap_err();
+        other.batch_execute("rollback").await.unwrap();
+        assert_eq!(server.query_text(&database, COUNT_TABLES).await, "0");
+        commit(&open(&address).await, vec![put("10.1000/1", "x", Expect::Absent)]).await.unwrap();
+    });
+}
+
+/// Opening waits for a schema migration of another server, longer than for other locks, but not without limit.
+#[test]
+fn waits_for_concurrent_migration() {
+    block_on(async {
+        let (server, database) = server_and_database();
+        let address = server.url(&database);
+        let other = server.connect(&database).await;
+        server.execute(&database, "update tendot_schema set version = 1").await;
+        let settings = PostgresSettings { patience: Duration::from_millis(300), ..settings() };
+        other.batch_execute("begin; select 1 from tendot_schema for update").await.unwrap();
+        let refused = Postgres::open(&address, &settings).await.unwrap_err();
+        assert!(matches!(refused, PostgresError::Locked { .. }), "{refused}");
+        let end = async {
+            // Longer than the time-out for other locks.
+            tokio::time::sleep(3 * settings.patience).await;
+            other.batch_execute("commit").await.unwrap();
+        };
+        let (opened, ()) = tokio::join!(Postgres::open(&address, &settings), end);
+        commit(&opened.unwrap(), vec![put("10.1000/1", "x", Expect::Absent)]).await.unwrap();
+    });
+}
+
+/// Over Unix sockets, which are never encrypted whatever `sslmode` says, with the host among the options.
+#[test]
+fn unix_sockets() {
+    block_on(async {
+        let server = shared_server();
+        let database = server.create_database();
+        let (folder, port) =
+            (server.query_text("postgres", "show unix_socket_directories").await, server.port);
+        for mode in ["prefer", "require", "verify-full"] {
+            let address =
+                format!("postgres:///{database}?user=postgres&host={folder}&port={port}&sslmode={mode}");
+            commit(&open(&address).await, vec![put("10.1000/1", "x", Expect::Any)]).await.unwrap();
+        }
+    });
+}
+
+/// Over TLS, with a certificate that is verified.
+#[test]
+fn tls() {
+    let issued = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let (certificate, key) = (folder.path().join("certificate.pem"), folder.path().join("key.pem"));
+    std::fs::write(&certificate, issued.cert.pem()).unwrap();
+    std::fs::write(&key, issued.signing_key.serialize_pem()).unwrap();
+    std::fs::set_permissions(folder.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    chown_private_file(&key);
+    let server = PostgresServer::start_volatile(&format!(
+        "ssl = on\nssl_cert_file = '{}'\nssl_key_file = '{}'",
+        certificate.display(),
+        key.display()
+    ));
+    block_on(async {
+        server.execute("postgres", "create role locked login superuser password 'right'").await;
+        let at = |host: &str, rest: &str| {
+            format!("postgres://locked:right@{host}:{}/postgres?hostaddr=127.0.0.1{rest}", server.port)
+        };
+        let trusted = format!("&sslrootcert={}", certificate.display());
+        for mode in
+            ["", "&sslmode=require", "&sslmode=verify-full", "&sslmode=require&channel_binding=require"]
+        {
+            let store = open(&at("localhost", &format!("{mode}{trusted}"))).await;
+            let name = format!("10.1000/{mode}");
+            commit(&store, vec![put(&name, "x", Expect::Absent)]).await.unwrap();
+            let sql = "select count(*) from pg_stat_ssl join pg_stat_activity using (pid) \
+                       where ssl and application_name = 'tendot'";
+            assert_ne!(server.query_text("postgres", sql).await, "0", "{mode}");
+        }
+        check(&at("localhost", ""), "no trusted connection").await;
+        check(&at("localhost", "&sslmode=require"), "no trusted connection").await;
+        check(&at("other.example.org", &trusted), "no trusted connection").await;
+        drop(open(&at("localhost", "&sslmode=disable")).await);
+    });
+}

@@ -1,0 +1,176 @@
+//! Errors of the server: transient ones are retried until a deadline, permanent ones are reported at once.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tendot_store::{
+    CommitError, Expect, Key, Postgres, PostgresError, PostgresSettings, Store as _, StoreError,
+};
+
+use tendot_testing::WAIT_TIMEOUT;
+use tendot_testing::postgres::PostgresServer;
+
+use super::chaos_proxy::ChaosProxy;
+use super::{block_on, commit, logged_names, open, put, server_and_database, settings};
+
+/// A database in which an insert into the log fails this many times with this SQLSTATE.
+async fn failing(code: &str, times: u32) -> (Postgres, &'static PostgresServer, String) {
+    let (server, database) = server_and_database();
+    let settings = PostgresSettings { patience: Duration::from_millis(700), ..settings() };
+    let store = Postgres::open(&server.url(&database), &settings).await.unwrap();
+    let sql = format!(
+        "create sequence failures; \
+         create function fail() returns trigger language plpgsql as $$ begin \
+             if nextval('failures') <= {times} then raise exception 'not now' using errcode = '{code}'; end if; \
+             return new; end $$; \
+         create trigger fail before insert on tendot_log for each row execute function fail()"
+    );
+    server.execute(&database, &sql).await;
+    (store, server, database)
+}
+
+#[test]
+fn retries_transient_errors() {
+    block_on(async {
+        for code in ["40001", "40P01", "57P01"] {
+            let (store, ..) = failing(code, 3).await;
+            commit(&store, vec![put("10.1000/1", "x", Expect::Absent)]).await.unwrap();
+            assert_eq!(logged_names(&store).await, ["10.1000/1"], "{code}");
+        }
+    });
+}
+
+#[test]
+fn retries_end_at_deadline() {
+    block_on(async {
+        let (store, server, database) = failing("40001", u32::MAX).await;
+        let committing = commit(&store, vec![put("10.1000/1", "x", Expect::Absent)]);
+        let refused = tokio::time::timeout(WAIT_TIMEOUT, committing).await.expect("an end").unwrap_err();
+        assert!(matches!(refused, CommitError::Store(StoreError::Unreachable { .. })), "{refused}");
+        assert!(refused.to_string().contains("not now"), "{refused}");
+        assert!(store.get(&Key::new("10.1000/1").unwrap()).await.unwrap().is_none());
+        server.execute(&database, "drop trigger fail on tendot_log").await;
+        commit(&store, vec![put("10.1000/1", "x", Expect::Absent)]).await.unwrap();
+        assert_eq!(logged_names(&store).await, ["10.1000/1"]);
+    });
+}
+
+/// Permanent errors are reported at once, with their cause.
+#[test]
+fn reports_permanent_errors() {
+    block_on(async {
+        for (code, expected) in
+            [("53100", "no room on the disk"), ("25006", "can only be read"), ("22000", "not now")]
+        {
+            let (store, ..) = failing(code, 1).await;
+            let refused = commit(&store, vec![put("10.1000/1", "x", Expect::Absent)]).await.unwrap_err();
+            assert!(refused.to_string().contains(expected), "{code}: {refused}");
+            assert_eq!(logged_names(&store).await, [""; 0]);
+            commit(&store, vec![put("10.1000/1", "x", Expect::Absent)]).await.unwrap();
+        }
+    });
+}
+
+/// An error of one change set does not affect those that are committed together with it.
+#[test]
+fn isolates_failing_change_set() {
+    block_on(async {
+        let (store, server, database) = failing("22000", 0).await;
+        let sql = "create or replace function fail() returns trigger language plpgsql as $$ begin \
+             if new.name = convert_to('10.1000/7', 'UTF8') then raise exception 'not this' using errcode = '22000'; end if; \
+             return new; end $$";
+        server.execute(&database, sql).await;
+        let store = Arc::new(store);
+        let committing: Vec<_> = (0..32)
+            .map(|number| {
+                let (store, name) = (Arc::clone(&store), format!("10.1000/{number}"));
+                tokio::spawn(async move { commit(&store, vec![put(&name, "x", Expect::Absent)]).await })
+            })
+            .collect();
+        for (number, committed) in committing.into_iter().enumerate() {
+            match committed.await.unwrap() {
+                Err(refused) => {
+                    assert!(number == 7 && refused.to_string().contains("not this"), "{number}: {refused}");
+                }
+                Ok(_) => assert_ne!(number, 7),
+            }
+        }
+        assert_eq!(logged_names(&store).await.len(), 31);
+    });
+}
+
+/// Connections that the server terminates are replaced, for reads and for writes.
+#[test]
+fn terminated_connections_are_replaced() {
+    block_on(async {
+        let (server, database) = server_and_database();
+        let store = open(&server.url(&database)).await;
+        let key = Key::new("10.1000/1").unwrap();
+        for number in 0..20 {
+            commit(&store, vec![put("10.1000/1", &number.to_string(), Expect::Any)]).await.unwrap();
+            let end = format!(
+                "select pg_terminate_backend(pid) from pg_stat_activity \
+                 where datname = '{database}' and pid <> pg_backend_pid()"
+            );
+            server.execute(&database, &end).await;
+            let entry = store.get(&key).await.unwrap().unwrap();
+            assert_eq!(entry.values[0].data, number.to_string().as_bytes());
+        }
+        assert_eq!(logged_names(&store).await.len(), 20);
+    });
+}
+
+/// A commit waits for the writers' lock until its time-out; reads are not affected.
+#[test]
+fn lock_timeout() {
+    block_on(async {
+        let (server, database) = server_and_database();
+        let settings = PostgresSettings { patience: Duration::from_millis(500), ..settings() };
+        let store = Postgres::open(&server.url(&database), &settings).await.unwrap();
+        let other = server.connect(&database).await;
+        other.batch_execute("begin; select 1 from tendot_counters for update").await.unwrap();
+        let refused = commit(&store, vec![put("10.1000/1", "x", Expect::Absent)]).await.unwrap_err();
+        assert!(refused.to_string().contains("lock"), "{refused}");
+        assert!(store.get(&Key::new("10.1000/1").unwrap()).await.unwrap().is_none());
+        other.batch_execute("rollback").await.unwrap();
+        commit(&store, vec![put("10.1000/1", "x", Expect::Absent)]).await.unwrap();
+    });
+}
+
+/// Opening ends with a time-out if the server, such as a connection pooler, accepts logins and then never answers.
+#[test]
+fn unresponsive_after_login() {
+    block_on(async {
+        let (server, database) = server_and_database();
+        let proxy = ChaosProxy::start(server.port).await;
+        let address = format!("postgres://postgres@127.0.0.1:{}/{database}", proxy.port);
+        let settings = PostgresSettings { patience: Duration::from_millis(500), ..settings() };
+        proxy.hold_at(Some(b"set statement_timeout"));
+        let opened = tokio::time::timeout(WAIT_TIMEOUT, Postgres::open(&address, &settings));
+        let refused = opened.await.expect("an end").unwrap_err();
+        assert!(matches!(refused, PostgresError::Unreachable { .. }), "{refused}");
+        assert!(refused.to_string().contains("no answer in time"), "{refused}");
+        proxy.hold_at(None);
+        let store = Postgres::open(&address, &settings).await.unwrap();
+        commit(&store, vec![put("10.1000/1", "x", Expect::Absent)]).await.unwrap();
+    });
+}
+
+/// A corrupt record is reported and does not affect other records.
+#[test]
+fn corrupt_record() {
+    block_on(async {
+        let (server, database) = server_and_database();
+        let store = open(&server.url(&database)).await;
+        commit(&store, vec![put("10.1000/1", "x", Expect::Absent)]).await.unwrap();
+        server.execute(&database, "update tendot_records set body = substr(body, 2)").await;
+        let error = store.get(&Key::new("10.1000/1").unwrap()).await.unwrap_err();
+        assert!(matches!(error, StoreError::Damaged { .. }), "{error}");
+        let (one, other) = tokio::join!(
+            commit(&store, vec![put("10.1000/1", "y", Expect::Any)]),
+            commit(&store, vec![put("10.1000/2", "y", Expect::Any)]),
+        );
+        assert!(matches!(one.unwrap_err(), CommitError::Store(StoreError::Damaged { .. })));
+        other.unwrap();
+    });
+}

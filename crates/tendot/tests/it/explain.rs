@@ -1,0 +1,76 @@
+//! `tendot doctor` explains how a name of a store resolves, or why it does not.
+
+use serde_json::Value as Json;
+
+use crate::support::{TestDir, output_with_input};
+
+const RECORDS: &str = r#"{"handle":"10.5555/ONE","values":[{"index":1,"type":"URL","data":"https://example.org/one"},{"index":2,"type":"DESC","data":"x"}]}
+{"handle":"10.5555/ALIAS","values":[{"index":1,"type":"HS_ALIAS","data":"10.5555/ONE"}]}
+{"handle":"10.5555/CIRCLE","values":[{"index":1,"type":"HS_ALIAS","data":"10.5555/CIRCLE"}]}
+{"handle":"10.5555/LOST","values":[{"index":1,"type":"HS_ALIAS","data":"10.5555/NONE"}]}
+{"handle":"10.5555/NOURL","values":[{"index":2,"type":"DESC","data":"x"}]}
+{"handle":"10.5555/SCRIPT","values":[{"index":1,"type":"URL","data":"javascript:alert(1)"}]}
+{"handle":"10.5555/HIDDEN","values":[{"index":1,"type":"URL","data":"https://example.org/","permissions":"1100"}]}
+{"handle":"10.5555/LOC","values":[{"index":1,"type":"10320/loc","data":"<locations><location href='https://a.example.org/' weight='1'/><location href='https://b.example.org/' weight='0'/></locations>"}]}
+"#;
+
+#[test]
+fn names() {
+    let dir = TestDir::new();
+    import(&dir);
+    let check = |name: &str, code: i32, last: &str| {
+        let (found, stdout) = doctor(&dir, &[name]);
+        assert_eq!(found, code, "{name}: {stdout}");
+        assert!(stdout.lines().last().unwrap_or_default().contains(last), "{name}: {stdout}");
+        let wrong = stdout.lines().filter(|line| line.starts_with("not ok")).count();
+        assert_eq!(wrong, usize::from(code != 0), "{name}: {stdout}");
+    };
+    check("10.5555/one", 0, "302 to https://example.org/one");
+    check("https://doi.org/10.5555%2Fone", 0, "302 to https://example.org/one");
+    check("See Bak (1987), doi:10.5555/ONE.", 0, "302 to https://example.org/one");
+    check("10.5555/ALIAS", 0, "302 to https://example.org/one");
+    check("10.5555/LOC", 0, "302 to https://a.example.org/");
+    check("10.5555/LOST", 1, "there is no record of this name");
+    check("10.5555/CIRCLE", 1, "without an end");
+    check("10.5555/NOURL", 1, "none of the values is an address; add a value of the type `URL`");
+    check(
+        "10.5555/SCRIPT",
+        1,
+        "the address is not followed: it has no scheme that is redirected to; addresses begin with",
+    );
+    check("10.5555/HIDDEN", 1, "everybody may read none of the values");
+    check("10.5555/ONEE", 1, "these exist: 10.5555/ONE (one sign differs)");
+    check("10.9999/x", 1, "names under `10.9999` are not kept here");
+    check("", 1, "there is no name in it");
+}
+
+#[test]
+fn json() {
+    let dir = TestDir::new();
+    import(&dir);
+    let (code, stdout) = doctor(&dir, &["--json", "10.5555/ALIAS"]);
+    let explained: Json = serde_json::from_str(&stdout).unwrap();
+    assert_eq!(
+        (code, &explained["outcome"], &explained["aliases"][0]),
+        (0, &"resolves".into(), &"10.5555/ONE".into())
+    );
+    assert_eq!(explained["redirects"][0]["location"], "/10.5555/ONE");
+    assert_eq!(explained["redirects"][1]["location"], "https://example.org/one");
+    assert!(explained["steps"].as_array().unwrap().iter().all(|step| step["ok"] == true));
+}
+
+#[test]
+fn no_store() {
+    let dir = TestDir::new();
+    assert_eq!(doctor(&dir, &["10.5555/ONE"]), (2, String::new()));
+}
+
+fn import(dir: &TestDir) {
+    assert!(output_with_input(&mut dir.tendot(&["import"]), RECORDS.as_bytes()).status.success());
+}
+
+/// The exit code and standard output.
+fn doctor(dir: &TestDir, arguments: &[&str]) -> (i32, String) {
+    let (code, stdout, _) = dir.run(&[&["doctor"], arguments].concat());
+    (code.unwrap(), stdout)
+}

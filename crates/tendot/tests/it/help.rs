@@ -1,0 +1,60 @@
+//! Help texts, manual pages, shell completions and usage errors.
+
+use std::fs;
+use std::process::Output;
+
+use crate::names::check;
+use crate::support::{TestDir, tendot};
+
+fn run(arguments: &[&str]) -> Output {
+    tendot().args(arguments).output().unwrap()
+}
+
+#[test]
+fn usage_error_exits_2() {
+    for arguments in [
+        &["nonsense"][..],
+        &["name", "--as", "nonsense", "x"],
+        &["same", "10.1000/1"],
+        &["extract", "--threads", "0"],
+    ] {
+        let output = run(arguments);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        assert!(String::from_utf8_lossy(&output.stderr).starts_with("error:"), "{arguments:?}");
+        assert!(output.stdout.is_empty());
+    }
+}
+
+#[test]
+fn help_completions_and_manual() {
+    let registry = ["agency", "registrant", "prefix", "doi", "token"];
+    for command in ["name", "same", "extract", "completions", "man"].into_iter().chain(registry) {
+        let output = run(&[command, "--help"]);
+        assert!(String::from_utf8_lossy(&output.stdout).contains("Examples:"), "{command}");
+    }
+    for shell in ["bash", "zsh", "fish", "powershell", "elvish"] {
+        let output = run(&["completions", shell]);
+        let script = String::from_utf8_lossy(&output.stdout);
+        assert!(["extract", "registrant", "transfers"].iter().all(|word| script.contains(word)), "{shell}");
+    }
+    let dir = TestDir::new();
+    check(&["man", "--dir", dir.path().to_str().unwrap()], "", 0, "", "");
+    let page = fs::read_to_string(dir.path().join("tendot-extract.1")).unwrap();
+    assert!(page.contains(".TH tendot-extract 1"), "{page}");
+    assert!(page.contains("join\\-lines"), "{page}");
+    assert!(dir.path().join("tendot.1").exists());
+    let page = fs::read_to_string(dir.path().join("tendot-doi-import.1")).unwrap();
+    assert!(page.contains("dry\\-run") && page.contains("TENDOT_TOKEN"), "{page}");
+    assert!(String::from_utf8_lossy(&run(&["man"]).stdout).contains(".TH tendot 1"));
+}
+
+#[test]
+fn help_has_examples() {
+    for command in ["import", "export", "backup", "restore", "verify"] {
+        let help = String::from_utf8(run(&[command, "--help"]).stdout).unwrap();
+        assert!(
+            help.contains(&format!("Examples:\n  tendot {command}")) && help.contains("Exit codes: 0"),
+            "{help}"
+        );
+    }
+}

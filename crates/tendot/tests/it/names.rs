@@ -1,0 +1,402 @@
+//! `tendot name`, `same` and `extract`: what they print, their exit codes and the memory they need.
+
+use std::ffi::OsStr;
+use std::fmt::Write as _;
+use std::fs;
+use std::io::{Read as _, Write as _};
+use std::os::unix::ffi::OsStrExt as _;
+use std::process::{Output, Stdio};
+
+use tendot_testing::{peak_memory, repetitions};
+
+use crate::support::{TestDir, output_with_input, tendot};
+
+fn run(arguments: &[&str], input: &[u8]) -> Output {
+    output_with_input(tendot().args(arguments), input)
+}
+
+#[track_caller]
+pub(crate) fn check(arguments: &[&str], input: &str, code: i32, stdout: &str, stderr: &str) {
+    let output = run(arguments, input.as_bytes());
+    assert_eq!(String::from_utf8_lossy(&output.stdout), stdout, "{arguments:?}");
+    assert_eq!(String::from_utf8_lossy(&output.stderr), stderr, "{arguments:?}");
+    assert_eq!(output.status.code(), Some(code), "{arguments:?}");
+}
+
+#[test]
+fn name_prints_details() {
+    check(
+        &["name", " DOI: https://dx.doi.org/10.1000%2F456%23789"],
+        "",
+        0,
+        "\
+10.1000/456#789
+  kind        DOI name
+  written as  proxy-url
+  prefix      10.1000
+  suffix      456#789
+  canonical   10.1000/456#789
+  url         https://doi.org/10.1000/456%23789
+  uri         doi:10.1000/456%23789
+  uri-2024-11 doi:10.1000/456%23789
+  uri-2003    doi:10.1000/456%23789
+  urn         urn:doi:10.1000/456%23789
+  info        info:doi/10.1000/456%23789
+  obeys       current, z3984, minimal2002
+  changed     trimmed, label-dropped
+",
+        "",
+    );
+}
+
+#[test]
+fn name_reads_lines() {
+    check(
+        &["name", "--as", "canonical"],
+        "doi:10.1000/abc\r\nfoo\n\nhttps://doi.org/10.1000/d%C3%A9f",
+        1,
+        "10.1000/ABC\n\n\n10.1000/DéF\n",
+        "error: `foo` is no DOI name: a DOI name has a slash between prefix and suffix, and there is none (at byte 3)\n\
+         error: `` is no DOI name: there is no name here (at byte 0)\n",
+    );
+}
+
+#[test]
+fn name_in_every_form() {
+    let name = "10.5240/7791-8534(x)/é<1>";
+    for (form, expected) in [
+        ("name", "10.5240/7791-8534(x)/é<1>"),
+        ("canonical", "10.5240/7791-8534(X)/é<1>"),
+        ("uri", "doi:10.5240/7791-8534%28x%29/%C3%A9%3C1%3E"),
+        ("uri-2024-11", "doi:10.5240/7791-8534(x)%2F%C3%A9%3C1%3E"),
+        ("uri-2003", "doi:10.5240/7791-8534(X)/%C3%A9%3C1%3E"),
+        ("urn", "urn:doi:10.5240/7791-8534%28x%29/%C3%A9%3C1%3E"),
+        ("url", "https://doi.org/10.5240/7791-8534(x)/%C3%A9%3C1%3E"),
+        ("url-minimal", "https://doi.org/10.5240/7791-8534(x)/%C3%A9<1>"),
+        ("url-full", "https://doi.org/10.5240/7791-8534%28x%29/%C3%A9%3C1%3E"),
+        ("info", "info:doi/10.5240/7791-8534%28x%29/%C3%A9%3C1%3E"),
+        ("display", "doi:10.5240/7791-8534(x)/é<1>"),
+        ("eidr", "urn:eidr:10.5240:7791-8534%28x%29%2F%C3%A9%3C1%3E"),
+        (
+            "html",
+            "<a href=\"https://doi.org/10.5240/7791-8534(x)/%C3%A9%3C1%3E\">doi:10.5240/7791-8534(x)/é&lt;1&gt;</a>",
+        ),
+    ] {
+        check(&["name", "--as", form, name], "", 0, &format!("{expected}\n"), "");
+    }
+    let refusal = "error: `10.1000/182` is without a form `eidr`\n";
+    check(&["name", "--as", "eidr", "10.1000/182"], "", 1, "\n", refusal);
+}
+
+#[test]
+fn name_as_json() {
+    check(
+        &["name", "--json", "10.2505/4/x", "10/ABC"],
+        "",
+        0,
+        concat!(
+            r#"{"input":"10.2505/4/x","ok":true,"kind":"doi","form":"name","name":"10.2505/4/x","prefix":"10.2505","#,
+            r#""suffix":"4/x","canonical":"10.2505/4/X","uri":"doi:10.2505/4/x","urn":"urn:doi:10.2505/4/x","#,
+            r#""url":"https://doi.org/10.2505/4/x","uri_2003":"doi:10.2505/4/X","#,
+            r#""url_minimal":"https://doi.org/10.2505/4/x","url_full":"https://doi.org/10.2505/4/x","#,
+            r#""rules":{"current":true,"z3984":false,"minimal2002":true},"notes":[]}"#,
+            "\n",
+            r#"{"input":"10/ABC","ok":true,"kind":"short","form":"name","name":"10/ABC","prefix":"10","suffix":"ABC","#,
+            r#""canonical":"10/ABC","uri":"doi:10/ABC","urn":"urn:doi:10/ABC","url":"https://doi.org/10/ABC","#,
+            r#""uri_2003":"doi:10/ABC","url_minimal":"https://doi.org/10/ABC","url_full":"https://doi.org/10/ABC","#,
+            r#""rules":{"current":false,"z3984":false,"minimal2002":true},"notes":[]}"#,
+            "\n"
+        ),
+        "",
+    );
+    check(
+        &["name", "--json", "--rules", "z3984", "10.2505/4/x"],
+        "",
+        1,
+        concat!(
+            r#"{"input":"10.2505/4/x","ok":false,"error":{"code":"reserved-suffix","#,
+            r#""message":"a suffix that begins with one character and a slash is reserved by Z39.84","at":9}}"#,
+            "\n"
+        ),
+        "error: `10.2505/4/x` is no DOI name: a suffix that begins with one character and a slash is reserved by \
+         Z39.84 (at byte 9)\n",
+    );
+}
+
+#[test]
+fn repair_reports_removed_text() {
+    let output = run(&["name", "--repair", "--json", "10.1126/science.1255642.pmid:26068859"], b"");
+    let object: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(object["name"], "10.1126/science.1255642");
+    assert_eq!(object["notes"], serde_json::json!(["repaired"]));
+    assert_eq!(object["cut"], serde_json::json!({"before": "", "after": ".pmid:26068859"}));
+    assert_eq!(output.status.code(), Some(0));
+}
+
+#[test]
+fn accepts_non_utf8_input() {
+    let output =
+        tendot().args(["name", "--json"]).arg(OsStr::from_bytes(b"10.1000/\xC0\xAF")).output().unwrap();
+    let object: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(object["error"]["code"], "invalid-utf8");
+    assert_eq!(object["error"]["at"], 8);
+    assert_eq!(output.status.code(), Some(1));
+
+    let output = run(&["extract"], b"\xFF\xFE10.1000/182\xC0 \xE6\x97 10.1000/183\xE6\x97");
+    assert_eq!(output.stdout, b"10.1000/182\n10.1000/183\n");
+}
+
+#[test]
+fn escapes_terminal_control_sequences() {
+    let output = run(&["name", "10.1000/\x1B]0;owned\x07"], b"");
+    assert!(!output.stderr.contains(&0x1B));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("\\u{1b}]0;owned\\u{7}"));
+}
+
+#[test]
+fn same() {
+    check(&["same", "10.123/ABC", "https://doi.org/10.123/AbC"], "", 0, "", "");
+    check(
+        &["same", "10.1000/a", "10.1000/b"],
+        "",
+        1,
+        "",
+        "`10.1000/a` and `10.1000/b` are different names\n",
+    );
+    let object = "{\"same\":true,\"a\":\"10.1000/a\",\"b\":\"10.1000/A\"}\n";
+    check(&["same", "--json", "10.1000/a", "doi:10.1000/A"], "", 0, object, "");
+    check(
+        &["same", "10.1000/a", "https://example.org/10.1000/a"],
+        "",
+        2,
+        "",
+        "error: `https://example.org/10.1000/a` is no DOI name: this address is not one of the written forms of a DOI \
+         name (at byte 8)\n\nhint: `tendot extract` finds names inside other addresses\n",
+    );
+}
+
+#[test]
+fn extract_from_standard_input() {
+    let text =
+        "See (10.1000/182) and\nhttps://onlinelibrary.example/doi/10.1002/asi.20001/full, 10.1000/182.";
+    check(&["extract"], text, 0, "10.1000/182\n10.1002/asi.20001\n10.1000/182\n", "");
+    check(&["extract", "-"], text, 0, "10.1000/182\n10.1002/asi.20001\n10.1000/182\n", "");
+    check(&["extract", "--unique"], text, 0, "10.1000/182\n10.1002/asi.20001\n", "");
+    check(&["extract", "--count"], text, 0, "3\n", "");
+    check(&["extract", "--count", "--unique", "--json"], text, 0, "{\"count\":2}\n", "");
+    check(&["extract", "--keep-tails", "--unique"], text, 0, "10.1000/182\n10.1002/asi.20001/full\n", "");
+    check(
+        &["extract", "--json"],
+        text,
+        0,
+        concat!(
+            r#"{"name":"10.1000/182","path":"-","line":1,"start":5,"end":16,"text":"10.1000/182","flags":[]}"#,
+            "\n",
+            r#"{"name":"10.1002/asi.20001","path":"-","line":2,"start":56,"end":73,"text":"10.1002/asi.20001","#,
+            r#""flags":["in-url","tail-cut"]}"#,
+            "\n",
+            r#"{"name":"10.1000/182","path":"-","line":2,"start":80,"end":91,"text":"10.1000/182","flags":[]}"#,
+            "\n"
+        ),
+        "",
+    );
+    check(&["extract"], "nothing here", 1, "", "no DOI name found\n");
+    check(&["extract", "--count"], "", 1, "0\n", "no DOI name found\n");
+    check(
+        &["extract", "--join-lines"],
+        "10.1182/blood-2010-10-\n311704.",
+        0,
+        "10.1182/blood-2010-10-311704\n",
+        "",
+    );
+}
+
+#[test]
+fn extract_from_files_and_folders() {
+    let dir = TestDir::new();
+    let write = |name: &str, text: &str| fs::write(dir.path().join(name), text).unwrap();
+    fs::create_dir(dir.path().join("inner")).unwrap();
+    write("b.txt", "10.1000/2");
+    write("a.txt", "10.1000/1");
+    write("inner/c.txt", "10.1000/3");
+    write(".hidden", "10.1000/4");
+    let path = dir.path().to_str().unwrap();
+    check(&["extract", path], "", 0, "10.1000/1\n10.1000/2\n10.1000/3\n", "");
+    // An unreadable path is reported, the others are searched.
+    let missing = dir.path().join("missing");
+    let missing = missing.to_str().unwrap();
+    check(
+        &["extract", missing, path],
+        "",
+        2,
+        "10.1000/1\n10.1000/2\n10.1000/3\n",
+        &format!("error: `{missing}` can't be read: No such file or directory (os error 2)\n"),
+    );
+    // Standard input between two files.
+    let first = dir.path().join("a.txt");
+    let last = dir.path().join("b.txt");
+    let arguments = ["extract", first.to_str().unwrap(), "-", last.to_str().unwrap()];
+    check(&arguments, "10.1000/9", 0, "10.1000/1\n10.1000/9\n10.1000/2\n", "");
+}
+
+#[test]
+fn extract_from_tables() {
+    let dir = TestDir::new();
+    for (name, text, expected) in [
+        (
+            "comma.csv",
+            "id,doi,year\n1,10.1000/182,2010\n2,\"10.1000/a,b\",2011\n",
+            "10.1000/182\n10.1000/a,b\n",
+        ),
+        ("semicolon.csv", "id;doi;year\n1;10.1000/182;2010\n", "10.1000/182\n"),
+        ("tab.tsv", "id\tdoi\tyear\n1\t10.1000/a,b\t2010\n", "10.1000/a,b\n"),
+        ("column.csv", "10.1000/182\n10.1000/183\n", "10.1000/182\n10.1000/183\n"),
+        ("text.txt", "10.1000/182,2010\n", "10.1000/182,2010\n"),
+    ] {
+        let path = dir.path().join(name);
+        fs::write(&path, text).unwrap();
+        check(&["extract", path.to_str().unwrap()], "", 0, expected, "");
+    }
+}
+
+/// Files are searched in chunks of 8 MiB, so that this one has two, or more in a full run.
+#[test]
+fn large_file_in_chunks_gives_same_result() {
+    let (mut text, mut expected) = (String::new(), String::new());
+    for number in 0..repetitions("TENDOT_TEST_EXTRACT_LINES", 80_000, 250_000) {
+        let words = "some words more, ".repeat(5);
+        writeln!(text, "line {number} has a name (doi:10.1000/{number}) and {words}").unwrap();
+        writeln!(expected, "10.1000/{number}").unwrap();
+    }
+    assert!(text.len() > 9 << 20);
+    let dir = TestDir::new();
+    let path = dir.write("large.txt", &text);
+    std::thread::scope(|scope| {
+        for threads in ["1", "2", "7"] {
+            let (path, expected) = (&path, &expected);
+            scope.spawn(move || {
+                let output = run(&["extract", "--threads", threads, path], b"");
+                assert!(output.stdout == expected.as_bytes(), "with {threads} threads");
+            });
+        }
+    });
+    let output = run(&["extract", "--json", "--threads", "3", &path], b"");
+    for (number, line) in String::from_utf8(output.stdout).unwrap().lines().enumerate() {
+        let (head, tail) = line.split_once(",\"text\":").unwrap();
+        assert!(tail.starts_with(&format!("\"10.1000/{number}\"")), "{line}");
+        assert!(head.contains(&format!("\"line\":{},", number + 1)), "{line}");
+        // Parsing each line as JSON would take most of the time of this test.
+        if number % 50 == 0 {
+            let object: serde_json::Value = serde_json::from_str(line).unwrap();
+            let [start, end] = ["start", "end"].map(|member| object[member].as_u64().unwrap() as usize);
+            assert_eq!(object["text"], text[start..end]);
+        }
+    }
+}
+
+#[test]
+fn broken_pipe_exits_0() {
+    let mut command = tendot();
+    command.args(["extract", "-"]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    let writer = std::thread::spawn(move || {
+        // Fails as soon as the command has ended.
+        while stdin.write_all("10.1000/182 ".repeat(10_000).as_bytes()).is_ok() {}
+    });
+    let mut stdout = child.stdout.take().unwrap();
+    stdout.read_exact(&mut [0; 24]).unwrap();
+    drop(stdout);
+    writer.join().unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+    assert_eq!(output.status.code(), Some(0));
+}
+
+#[test]
+fn output_is_flushed_before_eof() {
+    for arguments in [&["name", "--as", "url"][..], &["extract"]] {
+        let mut child =
+            tendot().args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut stdin = child.stdin.take().unwrap();
+        stdin.write_all(b"10.1000/182\n").unwrap();
+        let mut first_line = [0; 11];
+        child.stdout.as_mut().unwrap().read_exact(&mut first_line).unwrap();
+        drop(stdin);
+        assert!(child.wait().unwrap().success());
+    }
+}
+
+/// After the first 4 MiB of input the memory stays the same, however much follows and however long the lines are.
+#[test]
+fn memory_is_bounded_for_stdin() {
+    let dense = "10.1000/182 and text ".repeat(5000);
+    let endless_line = "10.1111111111".repeat(5000);
+    let brackets = format!("10.1000/{}", "((((".repeat(20_000));
+    // A quarter of the text would be more than the limit of growth, already in the ordinary run.
+    let writes = repetitions("TENDOT_TEST_MEMORY_WRITES", 140, 640);
+    let check = |arguments: &[&str], text: &str| {
+        let mut command = tendot();
+        command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+        let mut child = command.spawn().unwrap();
+        let mut stdin = child.stdin.take().unwrap();
+        let mut early = 0;
+        for write in 0..writes {
+            stdin.write_all(text.as_bytes()).unwrap();
+            if write == 40 {
+                early = peak_memory(child.id());
+            }
+        }
+        let late = peak_memory(child.id());
+        assert!(late < early + (2 << 20), "{arguments:?}: {early} bytes, then {late}");
+        assert!(late < 32 << 20, "{arguments:?}: {late} bytes");
+        drop(stdin);
+        child.wait().unwrap();
+    };
+    std::thread::scope(|scope| {
+        for (arguments, text) in [
+            (&["extract"][..], &dense),
+            (&["extract", "--json"], &dense),
+            (&["extract", "--join-lines"], &endless_line),
+            (&["extract"], &endless_line),
+            (&["extract"], &brackets),
+            (&["name", "--as", "url"], &endless_line),
+        ] {
+            scope.spawn(move || check(arguments, text));
+        }
+    });
+}
+
+/// Results are written while a file is searched, not collected: a file with ten times the names needs no more memory.
+#[test]
+fn memory_is_bounded_for_files() {
+    let dir = TestDir::new();
+    let peak = |arguments: &[&str], lines: usize| {
+        let path = dir.write(&format!("names-{lines}.txt"), "10.1000/182\n".repeat(lines));
+        let mut child = tendot().args(arguments).arg(&path).stdout(Stdio::piped()).spawn().unwrap();
+        let mut stdout = child.stdout.take().unwrap();
+        let (mut buffer, mut peak) = (vec![0; 64 << 10], 0);
+        while let 1.. = stdout.read(&mut buffer).unwrap() {
+            // Empty at the very end, when the process has exited.
+            let status = fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap_or_default();
+            let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap_or_default();
+            let kibibytes = line.trim().trim_end_matches(" kB").parse::<u64>().unwrap_or_default();
+            peak = peak.max(kibibytes << 10);
+        }
+        assert!(child.wait().unwrap().success());
+        peak
+    };
+    let check = |arguments: &[&str], lines: usize| {
+        let (small, large) = (peak(arguments, lines / 10), peak(arguments, lines));
+        // The names alone have 12 bytes each.
+        assert!(large < small + (2 << 20), "{arguments:?}: {small} bytes, then {large}");
+        assert!(large < 48 << 20, "{arguments:?}: {large} bytes");
+    };
+    let lines = |ordinary: u64| repetitions("TENDOT_TEST_MEMORY_LINES", ordinary, 3_000_000) as usize;
+    std::thread::scope(|scope| {
+        // Two chunks of 8 MiB, searched at the same time.
+        scope.spawn(|| check(&["extract", "--threads=2"], lines(750_000)));
+        scope.spawn(|| check(&["extract", "--json"], lines(240_000)));
+        scope.spawn(|| check(&["extract", "--join-lines", "--json"], lines(250_000)));
+    });
+}

@@ -1,0 +1,174 @@
+//! The primary of a database under three servers is killed and a standby promoted: no acknowledged write is lost, and reads go on.
+//!
+//! `cargo xtask failover` shows the report that this test prints.
+
+#![expect(clippy::print_stdout, reason = "`cargo xtask failover` shows the report")]
+
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tendot_testing::http::HttpRequest;
+use tendot_testing::postgres::{PostgresCluster, PostgresServer};
+use tendot_testing::{repetitions, wait_until};
+
+use crate::support::{TestDir, TestServer};
+
+const WRITERS: usize = 24;
+const READERS: usize = 6;
+
+/// What a client knows about a write.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum ClientOutcome {
+    Acknowledged,
+    /// Nothing was written.
+    Refused,
+    /// The server could not find out whether it was written.
+    Unknown,
+}
+
+#[test]
+fn failover_loses_no_acknowledged_write() {
+    // How long the primary is down before a standby is promoted, and how much is written before and after.
+    let primary_down_time = Duration::from_secs(repetitions("TENDOT_TEST_FAILOVER_SECONDS", 1, 4));
+    let writes = repetitions("TENDOT_TEST_FAILOVER_WRITES", 200, 1_500);
+    let cluster = PostgresCluster::start();
+    let dir = TestDir::new();
+    let builder = TestServer::builder(&dir).store(&cluster.url("postgres", ""));
+    let servers: Vec<_> = (0..3).map(|_| builder.start()).collect();
+    let response = servers[0].request("POST", "/api/prefixes/10.1000").send(servers[0].address());
+    assert!(response.status < 300, "{}", response.text());
+    let write = |server: &TestServer, name: &str| {
+        let target = format!("10.1000/{name}?overwrite=false");
+        server.put_handle(&target, &format!("https://example.org/{name}")).send(server.address())
+    };
+    assert_eq!(write(&servers[1], "read").status, 201);
+
+    let (is_over, outcomes) = (AtomicBool::new(false), Mutex::new(BTreeMap::new()));
+    let (reads, failed_reads) = (AtomicU64::new(0), AtomicU64::new(0));
+    let acknowledged_at = Mutex::new(Vec::new());
+    let start = Instant::now();
+    let (killed, promoted) = thread::scope(|scope| {
+        // Also when the test fails, so that it ends.
+        let _stop = StopOnDrop(&is_over);
+        for writer in 0..WRITERS {
+            let server = &servers[writer % servers.len()];
+            let (is_over, outcomes, acknowledged_at) = (&is_over, &outcomes, &acknowledged_at);
+            scope.spawn(move || {
+                for number in 0.. {
+                    if is_over.load(Ordering::Relaxed) {
+                        break;
+                    }
+                    let name = format!("{writer}-{number}");
+                    let response = write(server, &name);
+                    let outcome = match response.status {
+                        201 => {
+                            acknowledged_at.lock().unwrap().push(start.elapsed());
+                            ClientOutcome::Acknowledged
+                        }
+                        503 => {
+                            assert!(response.header("retry-after").is_some(), "{}", response.head);
+                            // A client that repeats its request at once would only make the server busy.
+                            thread::sleep(Duration::from_millis(50));
+                            let is_unknown = response.text().contains("not known");
+                            if is_unknown { ClientOutcome::Unknown } else { ClientOutcome::Refused }
+                        }
+                        _ => panic!("{name}: {}{}", response.head, response.text()),
+                    };
+                    outcomes.lock().unwrap().insert(name, outcome);
+                }
+            });
+        }
+        for reader in 0..READERS {
+            let server = &servers[reader % servers.len()];
+            let (is_over, reads, failed_reads) = (&is_over, &reads, &failed_reads);
+            scope.spawn(move || {
+                for number in 0_u32.. {
+                    if is_over.load(Ordering::Relaxed) {
+                        break;
+                    }
+                    // Cached responses, and others: requests with parameters are not cached.
+                    let target = if number % 2 == 0 { "/10.1000/read" } else { "/10.1000/read?noredirect" };
+                    let response = HttpRequest::get(target).try_send(server.address());
+                    let is_ok = response.as_ref().is_ok_and(|response| matches!(response.status, 200 | 302));
+                    if !is_ok {
+                        println!("{target} after {:?}: {response:?}", start.elapsed());
+                    }
+                    let count = if is_ok { reads } else { failed_reads };
+                    count.fetch_add(1, Ordering::Relaxed);
+                    // Readers that take all of the processor would keep the writers from their work.
+                    thread::sleep(Duration::from_millis(2));
+                }
+            });
+        }
+        let acknowledged_since = |since: Duration| {
+            acknowledged_at.lock().unwrap().iter().filter(|time| **time > since).count() as u64
+        };
+        wait_until("there is something to lose", || acknowledged_since(Duration::ZERO) >= writes);
+        cluster.primary.kill();
+        let killed = start.elapsed();
+        wait_until("the servers know that there is no primary", || {
+            let response = servers[2].get("/readyz");
+            assert_eq!(response.status, 200, "{}", response.text());
+            response.text().contains("changes are not taken now")
+        });
+        // Requests arrive while there is no primary.
+        wait_until("the primary was down long enough", || start.elapsed() > killed + primary_down_time);
+        cluster.promote();
+        let promoted = start.elapsed();
+        wait_until("writes go on", || acknowledged_since(promoted) >= writes);
+        (killed, promoted)
+    });
+
+    let outcomes = outcomes.into_inner().unwrap();
+    let count = |wanted| outcomes.values().filter(|outcome| **outcome == wanted).count();
+    let (mut found, mut refused_applied, mut unknown_applied) = (0, 0, 0);
+    for (number, (name, outcome)) in outcomes.iter().enumerate() {
+        let response = servers[number % servers.len()].get(&format!("/api/handles/10.1000/{name}?auth"));
+        assert!(matches!(response.status, 200 | 404), "{}", response.text());
+        if response.status == 200 && response.text().contains(&format!("https://example.org/{name}\"")) {
+            match outcome {
+                ClientOutcome::Acknowledged => found += 1,
+                ClientOutcome::Refused => refused_applied += 1,
+                ClientOutcome::Unknown => unknown_applied += 1,
+            }
+        }
+    }
+    let times = acknowledged_at.into_inner().unwrap();
+    let resumed = times.iter().filter(|time| **time > killed).min().expect("writes are taken again");
+    let acknowledged = count(ClientOutcome::Acknowledged);
+    let lost = acknowledged - found;
+    println!("acknowledged {acknowledged}, found {found}, lost {lost}");
+    println!(
+        "rejected {} ({refused_applied} of them applied), in doubt {} ({unknown_applied} applied)",
+        count(ClientOutcome::Refused),
+        count(ClientOutcome::Unknown)
+    );
+    println!(
+        "writes resumed after {:.1} s, {:.1} s after promotion",
+        (*resumed - killed).as_secs_f64(),
+        resumed.saturating_sub(promoted).as_secs_f64()
+    );
+    let (reads, failed_reads) = (reads.into_inner(), failed_reads.into_inner());
+    println!("resolutions: {reads} ok, {failed_reads} failed");
+    assert_eq!((lost, refused_applied), (0, 0));
+    assert_eq!(failed_reads, 0, "reads go on");
+    assert!(acknowledged > 100 && reads > 100, "{acknowledged} writes, {reads} reads");
+    // The old primary comes back as a standby.
+    let is_primary = |server: &&PostgresServer| server.psql("select pg_is_in_recovery()") == "f";
+    cluster.primary.rejoin(cluster.standbys.iter().find(is_primary).unwrap(), "one");
+    wait_until("all servers see the old primary", || {
+        servers.iter().all(|server| server.metric("tendot_database_up") >= 3.0)
+    });
+}
+
+/// Ends the clients.
+struct StopOnDrop<'a>(&'a AtomicBool);
+
+impl Drop for StopOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,95 @@
+//! A server whose database can't be used exits with one sentence and a hint, without a password, and changes nothing there.
+
+use std::net::TcpListener;
+
+use tendot_testing::postgres::shared_server;
+use tendot_testing::{block_on, free_port};
+
+use crate::support::{TestDir, TestServer, stderr};
+
+/// The server exits with an error that contains this sentence, and this hint.
+#[track_caller]
+fn check(store: &str, sentence: &str, hint: &str) {
+    let dir = TestDir::new();
+    let output =
+        TestServer::builder(&dir).store(store).set("postgres.patience=2s").command().output().unwrap();
+    let messages = stderr(&output);
+    let lines: Vec<_> = messages.lines().filter(|line| !line.is_empty()).collect();
+    assert!(
+        matches!(&lines[..], [first, second] if first.starts_with("error: ") && second.starts_with("hint: ")),
+        "{messages}"
+    );
+    assert!(lines[0].contains(sentence), "{messages}");
+    assert!(lines[1].contains(hint), "{messages}");
+    assert_eq!((output.status.code(), output.stdout.len()), (Some(2), 0), "{messages}");
+    assert!(!messages.contains("not-to-be-told"), "{messages}");
+}
+
+/// The number of our tables in a database.
+fn tables(database: &str) -> String {
+    let sql = "select count(*) from pg_class where relname like 'tendot%'";
+    block_on(shared_server().query_text(database, sql))
+}
+
+/// The first start of a server creates the tables.
+fn create_tables(store: &str) {
+    let dir = TestDir::new();
+    assert_eq!(TestServer::builder(&dir).store(store).start().terminate(), Some(0));
+}
+
+#[test]
+fn startup_errors() {
+    let server = shared_server();
+    let [poor, empty, newer, full] = [(); 4].map(|()| server.create_database());
+    let run = |database: &str, sql: &str| block_on(server.execute(database, sql));
+    let at = |user: &str, database: &str| format!("postgres://{user}@127.0.0.1:{}/{database}", server.port);
+    check(
+        "postgres://u:not-to-be-told@host:port/d",
+        "can't be read",
+        "postgres://user:password@host:5432/database",
+    );
+    check("postgres://u:p@not-to-be-told@host/d", "written as %40", "postgres://user:password@host");
+    check(
+        "postgres://u:not-to-be-told@host/d?colour=red",
+        "`colour`",
+        "postgres://user:password@host:5432/database",
+    );
+
+    run("postgres", "create role locked login password 'right'; create role poor login");
+    check(&at("locked:not-to-be-told", &poor), "refuses the user or the password", "pg_hba.conf");
+    check(&at("locked", &poor), "refuses the user or the password", "pg_hba.conf");
+    check(&at("nobody:not-to-be-told", &poor), "refuses the user or the password", "pg_hba.conf");
+    check(&at("postgres:not-to-be-told", "no_such"), "no such database", "createdb");
+
+    check(&at("poor", &poor), "has not the rights", "create tables");
+    assert_eq!(tables(&poor), "0");
+    // A user that may only read.
+    create_tables(&server.url(&full));
+    run(&full, "grant select on all tables in schema public to poor");
+    check(&at("poor", &full), "has not the rights", "to change them");
+    run(&full, "grant update on all tables in schema public to poor");
+    check(&at("poor", &full), "insert on tendot_records is missing", "to change them");
+
+    run("postgres", &format!("alter database {empty} set default_transaction_read_only = on"));
+    check(&at("postgres:not-to-be-told", &empty), "can only be read", "primary");
+    assert_eq!(tables(&empty), "0");
+    run("postgres", &format!("alter database {full} set default_transaction_read_only = on"));
+    check(&server.url(&full), "can only be read", "primary");
+
+    create_tables(&server.url(&newer));
+    run(&newer, "update tendot_schema set version = 99, compatible = 98");
+    let before = tables(&newer);
+    check(&server.url(&newer), "have the number 99 and need a program that knows 98", "newer version");
+    assert_eq!(tables(&newer), before);
+}
+
+/// The server does not wait for a database that can't be reached: whoever starts it can start it again.
+#[test]
+fn unreachable_database() {
+    let store = format!("postgres://user:not-to-be-told@127.0.0.1:{}/d", free_port());
+    check(&store, "no database server was reached", "it is not waited for");
+    // One that accepts connections and never answers.
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let store = format!("postgres://user:not-to-be-told@{}/d", silent.local_addr().unwrap());
+    check(&store, "no database server was reached", "it is not waited for");
+}

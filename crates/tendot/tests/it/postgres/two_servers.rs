@@ -1,0 +1,85 @@
+//! Two servers on one database agree about every name, and a hung database does not delay the shutdown.
+
+use std::sync::Barrier;
+use std::thread;
+
+use serde_json::{Value as Json, json};
+use tendot_testing::postgres::{PostgresServer, create_database_url};
+
+use crate::support::{TestDir, TestServer};
+
+#[track_caller]
+fn post(server: &TestServer, path: &str, body: &Json) -> Json {
+    let response = server.request("POST", &format!("/api/v1/{path}")).json(body).send(server.address());
+    assert_eq!(response.status, 201, "{}", response.text());
+    response.json()
+}
+
+/// Gives 10.70000 to a registrant.
+fn create_prefix(server: &TestServer) {
+    post(server, "agencies", &json!({"code": "LIB", "name": "Library"}));
+    let registrant = post(server, "registrants", &json!({"agency": "LIB", "name": "Press"}));
+    post(server, "prefixes", &json!({"registrant": registrant["id"]}));
+}
+
+/// Many clients register the same names at both: each is registered once, and both servers redirect to the same URL.
+#[test]
+fn two_servers_one_database() {
+    const CLIENTS: usize = 32;
+    const NAMES: usize = 4;
+    let dir = TestDir::new();
+    // Both read the operator's token from this directory.
+    let builder = TestServer::builder(&dir).store(&create_database_url());
+    let servers = [builder.start(), builder.start()];
+    create_prefix(&servers[0]);
+    let start = Barrier::new(CLIENTS);
+    let created: Vec<usize> = thread::scope(|scope| {
+        let clients = (0..CLIENTS).map(|client| {
+            let (server, start) = (&servers[client % 2], &start);
+            scope.spawn(move || {
+                start.wait();
+                let register = |number: usize| {
+                    let name = format!("10.70000/{}", (client + number) % NAMES);
+                    let body = json!({"name": name, "url": format!("https://example.org/{client}")});
+                    let request = server.request("POST", "/api/v1/dois").json(&body);
+                    let response = request.send(server.address());
+                    let is_created = response.status == 201;
+                    assert!(
+                        is_created || response.text().contains("already-registered"),
+                        "{}",
+                        response.text()
+                    );
+                    usize::from(is_created)
+                };
+                (0..NAMES).map(register).sum()
+            })
+        });
+        let clients: Vec<_> = clients.collect();
+        clients.into_iter().map(|client| client.join().unwrap()).collect()
+    });
+    assert_eq!(created.iter().sum::<usize>(), NAMES, "{created:?}");
+    for number in 0..NAMES {
+        let [first, second] = servers
+            .each_ref()
+            .map(|server| server.get(&format!("/10.70000/{number}")).header("location").unwrap().to_owned());
+        assert_eq!(first, second);
+    }
+}
+
+/// The server exits although statistics are to be written to a database that does not answer.
+#[test]
+fn shutdown_with_hung_database() {
+    let database = PostgresServer::start("");
+    let dir = TestDir::new();
+    let builder = TestServer::builder(&dir).store(&database.url(&database.create_database()));
+    let server = builder.set("postgres.patience=2s").start();
+    create_prefix(&server);
+    post(&server, "dois", &json!({"name": "10.70000/x", "url": "https://example.org/"}));
+    assert_eq!(server.get("/10.70000/x").status, 302);
+    assert!(!database.signal("STOP").is_empty());
+    server.signal("TERM");
+    let code = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| server.wait()));
+    // Otherwise the database could not be stopped at the end of the test.
+    database.signal("CONT");
+    assert_eq!(code.unwrap(), Some(0));
+}

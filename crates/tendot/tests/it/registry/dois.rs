@@ -1,0 +1,111 @@
+//! `tendot doi`: register, reserve, change, transfer, retire and list names, and what is refused.
+
+use serde_json::json;
+
+use super::{TestRegistry, normalize};
+use crate::support::{StoreKind, tests_per_store};
+
+tests_per_store!(dois);
+
+const METADATA: &str = r#"{"primaryReferentType":"Creation","referentCreation":{
+    "name":[{"value":"Self-organized criticality","type":"Title","primaryLanguage":"en"}],"structuralType":"Digital",
+    "mode":["Visual"],"character":["Language"],"type":["Article"],
+    "principalAgent":[{"name":{"value":"Bak, Per","type":"Name"},"role":"Author"}]}}"#;
+
+fn dois(store: StoreKind) {
+    let registry = TestRegistry::start(store);
+    let press = &*registry.registrant;
+    let shop = registry.run_ok(&["registrant", "add", "--agency", "LIB", "Shop"]);
+    registry.dir.write("soc.json", METADATA);
+    let add = [
+        "doi",
+        "add",
+        "https://doi.org/10.70000/Soc",
+        "--url",
+        "https://example.org/soc",
+        "--metadata",
+        "soc.json",
+    ];
+    // A dry run changes nothing.
+    let dry = registry.run(&[&add[..], &["--dry-run"]].concat());
+    assert_eq!(String::from_utf8_lossy(&dry.stderr), "10.70000/Soc would be registered\n");
+    registry.run_error(&["doi", "show", "10.70000/Soc"], 1, "(not-found)");
+    assert_eq!(registry.run_ok(&[&add[..], &["--value", "3:EMAIL:a@b.org"]].concat()), "10.70000/Soc");
+    let shown = normalize(&registry.run_ok(&["doi", "show", "doi:10.70000/SOC"]), &[(press, "PRESS")]);
+    let expected = "10.70000/Soc\n  state       registered\n  registrant  PRESS\n  agency      LIB\n  \
+                    url         https://example.org/soc\n  title       Self-organized criticality\n  created     TIME\n  \
+                    updated     TIME\n    1 URL https://example.org/soc";
+    assert!(shown.starts_with(expected), "{shown}");
+    assert!(shown.contains("\n    3 EMAIL a@b.org"), "{shown}");
+
+    registry.run_error(
+        &["doi", "add", "10.70000/SOC", "--url", "https://example.org/"],
+        1,
+        "registered as `10.70000/Soc`, since 20",
+    );
+    registry.run_error(
+        &["doi", "add", "10.70000/SOC", "--url", "https://example.org/"],
+        1,
+        "hint: `tendot doi set '10.70000/Soc'` changes it",
+    );
+    registry.run_error(&["doi", "add", "10.70000/x", "--url", "//x"], 1, "(bad-url at /url)");
+    registry.dir.write("wrong.json", "{\"primaryReferentType\":\"Nonsense\"}");
+    registry.run_error(
+        &["doi", "add", "10.70000/x", "--url", "https://example.org/", "--metadata", "wrong.json"],
+        1,
+        "(bad-metadata at /metadata",
+    );
+    registry.dir.write("wrong.xml", "<kernelMetadata/>");
+    registry.run_error(
+        &["doi", "add", "10.70000/x", "--metadata", "wrong.xml"],
+        1,
+        "`wrong.xml` is no kernel metadata:\n  ",
+    );
+    registry.run_error(
+        &["doi", "add", "10.70000/x", "--metadata", "none.json"],
+        2,
+        "`none.json` can't be read",
+    );
+    registry.run_error(&["doi", "add", "10.70000/x", "--value", "EMAIL"], 2, "hint: such as");
+    registry.run_error(&["doi", "add", "--url", "https://example.org/"], 2, "error: ");
+    registry.run_error(&["doi", "add", "10.80000/x", "--url", "https://example.org/"], 1, "error: ");
+
+    let minted = registry.run_ok(&["doi", "add", "--prefix", "10.70000", "--url", "https://example.org/m"]);
+    assert!(minted.starts_with("10.70000/"), "{minted}");
+    registry.run_ok(&["doi", "add", "10.70000/later", "--reserve"]);
+    assert_eq!(registry.json(&["doi", "show", "10.70000/later"])[0]["state"], "reserved");
+    let set =
+        registry.json(&["doi", "set", "10.70000/later", "--register", "--url", "https://example.org/l"]);
+    assert_eq!((&set[0]["state"], &set[0]["url"]), (&json!("registered"), &json!("https://example.org/l")));
+    registry.run_ok(&["doi", "set", "10.70000/soc", "--url", "https://example.org/moved"]);
+    // A name may contain any characters.
+    let odd = "10.70000/../a%2Fb?c#d";
+    assert_eq!(registry.run_ok(&["doi", "add", odd, "--url", "https://example.org/odd"]), odd);
+    assert_eq!(registry.json(&["doi", "show", odd])[0]["name"], odd);
+
+    let transfer = registry.run_ok(&["doi", "transfer", "10.70000/soc", &minted, "--to", &shop]);
+    let stderr = registry.run_ok(&["doi", "accept", &transfer]);
+    assert!(stderr.contains("\n  state     done\n"), "{stderr}");
+    let of_shop = registry.json(&["doi", "list", "--registrant", &shop]);
+    assert_eq!(of_shop.len(), 2, "{of_shop:?}");
+    assert_eq!(registry.json(&["doi", "list", "--prefix", "10.70000"]).len(), 4);
+    assert_eq!(registry.json(&["doi", "list", "--limit", "3"]).len(), 3);
+    let table = normalize(&registry.run_ok(&["doi", "list", "--registrant", press]), &[(press, "PRESS")]);
+    let expected = "NAME                   STATE       REGISTRANT    URL                      UPDATED\n\
+                    10.70000/../a%2Fb?c#d  registered  PRESS         https://example.org/odd  TIME\n\
+                    10.70000/later         registered  PRESS         https://example.org/l    TIME";
+    assert_eq!(table, expected);
+
+    let ended = registry.run(&["doi", "end", "10.70000/soc"]);
+    assert!(String::from_utf8_lossy(&ended.stdout).contains("\n  state       tombstone\n"), "{ended:?}");
+    assert_eq!(String::from_utf8_lossy(&ended.stderr), "it has ended, and is never given again\n");
+    registry.run_error(&["doi", "set", "10.70000/soc", "--url", "https://example.org/"], 1, "(ended");
+    let history = registry.json(&["doi", "history", "10.70000/soc"]);
+    let kinds: Vec<_> = history.iter().map(|change| change["kind"].as_str().unwrap()).collect();
+    assert_eq!(kinds, ["create", "update", "update", "tombstone"]);
+    let table = registry.run_ok(&["doi", "history", "10.70000/soc"]);
+    assert!(
+        table.lines().nth(2).unwrap().ends_with("update     operator  https://example.org/soc"),
+        "{table}"
+    );
+}

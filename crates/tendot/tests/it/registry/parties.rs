@@ -1,0 +1,97 @@
+//! `tendot agency`, `registrant` and `prefix`: create, list, show, change, transfer and close.
+
+use serde_json::json;
+
+use super::{TestRegistry, normalize};
+use crate::support::{StoreKind, tests_per_store};
+
+tests_per_store!(agencies_registrants_prefixes);
+
+fn agencies_registrants_prefixes(store: StoreKind) {
+    let registry = TestRegistry::start(store);
+    let press = &*registry.registrant;
+    let settings = ["--metadata", "required", "--range", "10.71000-10.71009", "--locations", "10.70000/loc"];
+    assert_eq!(registry.run_ok(&[&["agency", "add", "MUS", "The museum"][..], &settings].concat()), "MUS");
+    let shop =
+        registry.run_ok(&["registrant", "add", "--agency", "mus", "Shop", "--admin", "300:10.71000/admin"]);
+    let ids = [(press, "PRESS"), (&*shop, "SHOP")];
+    let show = |arguments: &[&str], expected: &str| {
+        assert_eq!(normalize(&registry.run_ok(arguments), &ids), expected, "{arguments:?}");
+    };
+
+    show(
+        &["agency", "list"],
+        "CODE  NAME         STATE   METADATA    CREATED\n\
+         LIB   The library  active  on-request  TIME\n\
+         MUS   The museum   active  required    TIME",
+    );
+    show(
+        &["agency", "set", "mus", "--name", "Museums", "--metadata", "on-request"],
+        "MUS\n  name       Museums\n  state      active\n  metadata   on-request\n  \
+         range      first 10.71000, last 10.71009\n  locations  10.70000/loc\n  created    TIME",
+    );
+    show(
+        &["agency", "show", "LIB"],
+        "LIB\n  name       The library\n  state      active\n  metadata   on-request\n  created    TIME",
+    );
+    show(
+        &["registrant", "show", &shop],
+        "SHOP\n  agency   MUS\n  name     Shop\n  admins   300:10.71000/admin\n  created  TIME",
+    );
+    show(
+        &["registrant", "set", &shop, "--contact", "shop@example.org", "--no-admins"],
+        "SHOP\n  agency   MUS\n  name     Shop\n  contact  shop@example.org\n  created  TIME",
+    );
+    show(
+        &["registrant", "list", "--agency", "LIB"],
+        "ID            AGENCY  NAME   CONTACT\nPRESS         LIB     Press  a@b.org",
+    );
+
+    let policy = [
+        "--pattern",
+        "[a-z]+",
+        "--host",
+        "example.org",
+        "--host",
+        "example.net",
+        "--quota",
+        "2",
+        "--confusable",
+        "refuse",
+    ];
+    let prefix =
+        registry.run_ok(&[&["prefix", "add", "--registrant", &shop, "--test"][..], &policy].concat());
+    assert_eq!(prefix, "10.71000");
+    show(
+        &["prefix", "list"],
+        "PREFIX    REGISTRANT    AGENCY  TEST  POLICY\n\
+         10.70000  PRESS         LIB     no    -\n\
+         10.71000  SHOP          MUS     yes   confusable refuse, hosts example.org, example.net, pattern [a-z]+, quota 2",
+    );
+    // Settings that are not given stay.
+    show(
+        &["prefix", "set", "10.71000", "--quota", "3", "--clear", "hosts", "--clear", "confusable"],
+        "10.71000\n  registrant  SHOP\n  agency      MUS\n  test        yes\n  policy      pattern [a-z]+, quota 3\n  \
+         allocated   TIME",
+    );
+    assert_eq!(registry.json(&["prefix", "list", "--registrant", press])[0]["prefix"], "10.70000");
+    assert_eq!(registry.json(&["prefix", "list", "--agency", "MUS", "--limit", "1"]).len(), 1);
+    registry.run_error(
+        &["doi", "add", "10.71000/A1", "--url", "https://example.org/"],
+        1,
+        "(pattern at /name)",
+    );
+    registry.run_error(&["prefix", "add", "--registrant", press, "10.71000"], 1, "error: ");
+
+    let transfer = registry.run_ok(&["prefix", "transfer", "10.71000", "--to", press]);
+    assert_eq!(registry.json(&["doi", "transfers"])[0]["state"], "proposed");
+    assert_eq!(registry.json(&["doi", "decline", &transfer])[0]["state"], "declined");
+    registry.run_ok(&["prefix", "transfer", "10.71000", "--to", press, "--force"]);
+    assert_eq!(registry.json(&["prefix", "show", "10.71000"])[0]["registrant"], press);
+
+    let end = registry.run(&["agency", "end", "LIB", "--to", "MUS"]);
+    assert!(String::from_utf8_lossy(&end.stderr).starts_with("the agency LIB has ended; MUS has"), "{end:?}");
+    let agency = registry.json(&["agency", "show", "LIB"]).remove(0);
+    assert_eq!((&agency["state"], &agency["successor"]), (&json!("ended"), &json!("MUS")));
+    assert_eq!(registry.json(&["registrant", "show", press])[0]["agency"], "MUS");
+}

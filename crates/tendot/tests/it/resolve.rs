@@ -1,0 +1,199 @@
+//! `tendot resolve` finds records at one server, from a root, over every transport, and reports what goes wrong.
+
+use std::path::{Path, PathBuf};
+
+use aws_lc_rs::encoding::{AsDer as _, Pkcs8V1Der};
+use aws_lc_rs::rsa::KeyPair;
+use data_encoding::BASE64;
+use rcgen::{CertificateParams, PKCS_RSA_SHA256};
+use serde_json::Value as Json;
+use tendot_client::Found;
+use tendot_client::native::{Administrator, Identity, Native, Peer, Query, Root};
+use tendot_proto::auth::PrivateKey;
+use tendot_proto::bootstrap::write_root_info;
+use tendot_proto::crypto::AwsLc;
+use tendot_proto::record::{Interface, InterfaceKind, Site, Transport};
+use tendot_proto::{Handle, ResponseCode, Value, Work};
+use tendot_testing::handle_server::{TestHandleServer, TestHandleService, site_value};
+use tendot_testing::{block_on, conformance, free_port};
+
+use crate::support::{TestDir, TestServer, tendot, text_output};
+
+const URL: &str = "https://example.org/182";
+
+fn handle_net(file: &str) -> PathBuf {
+    conformance("vectors/handle-net").join(file)
+}
+
+fn service() -> TestHandleService {
+    let values = vec![Value::new(1, "URL", URL), Value::new(2, "DESC", "a\u{202e}b")];
+    TestHandleService::new().with_record("10.1000/182", values)
+}
+
+/// Exit code, standard output and standard error.
+fn resolve(arguments: &[&str]) -> (i32, String, String) {
+    let (code, stdout, stderr) = text_output(tendot().arg("resolve").args(arguments));
+    (code.unwrap(), stdout, stderr)
+}
+
+#[test]
+fn resolves_at_one_server() {
+    let handle_server = block_on(TestHandleServer::start(service()));
+    let server = format!("hdl://{}", handle_server.address);
+    let (code, stdout, stderr) = resolve(&["--server", &server, "https://doi.org/10.1000%2F182"]);
+    let stdout: Vec<&str> = stdout.lines().collect();
+    assert_eq!((code, stderr.as_str(), stdout[0]), (0, "", "10.1000/182"));
+    assert!(stdout[1].starts_with(&format!("  from {} over UDP, ", handle_server.address)), "{}", stdout[1]);
+    assert_eq!(stdout[2..], ["    1 URL https://example.org/182", "    2 DESC a\\u{202e}b"]);
+
+    let (code, stdout, _) = resolve(&["--server", &server, "--json", "--tcp", "--index", "2", "10.1000/182"]);
+    let stdout: Json = serde_json::from_str(&stdout).unwrap();
+    assert_eq!((code, &stdout["responseCode"], &stdout["transport"]), (0, &1.into(), &"tcp".into()));
+    assert_eq!((&stdout["handle"], &stdout["values"][0]["index"]), (&"10.1000/182".into(), &2.into()));
+    assert_eq!(
+        (&stdout["from"], stdout["values"].as_array().unwrap().len()),
+        (&handle_server.address.to_string().into(), 1)
+    );
+
+    let key = handle_net("pubkey.bin");
+    let other = handle_net("admpub.bin");
+    let certified = |key: &Path| {
+        let key = key.to_str().unwrap();
+        resolve(&["--server", &server, "--certified", "--server-key", key, "--type", "URL", "10.1000/182"])
+    };
+    assert_eq!(certified(&key).0, 0);
+    let (code, stdout, stderr) = certified(&other);
+    assert_eq!((code, stdout.as_str()), (2, ""));
+    assert!(stderr.contains("over TCP: the signature of the answer"), "{stderr}");
+}
+
+#[test]
+fn not_found() {
+    let handle_server = block_on(TestHandleServer::start(service()));
+    let server = format!("hdl://{}", handle_server.address);
+    let (code, stdout, stderr) = resolve(&["--server", &server, "10.1000/nope"]);
+    assert_eq!((code, stdout.as_str()), (1, ""));
+    assert!(
+        stderr.starts_with("error: no record for `10.1000/nope` (handle not found, code 100)\n"),
+        "{stderr}"
+    );
+    assert!(stderr.contains("hint: "), "{stderr}");
+    let (code, stdout, _) = resolve(&["--server", &server, "--json", "10.1000/nope"]);
+    let stdout: Json = serde_json::from_str(&stdout).unwrap();
+    assert_eq!(
+        (code, &stdout["responseCode"], &stdout["values"]),
+        (1, &100.into(), &Json::Array(Vec::new()))
+    );
+    let (code, _, stderr) = resolve(&["--server", &server, "--type", "EMAIL", "10.1000/182"]);
+    assert_eq!(code, 1);
+    assert!(stderr.contains("has no such value"), "{stderr}");
+    handle_server.service().forced_code = Some(ResponseCode::SERVER_NOT_RESPONSIBLE);
+    let (code, _, stderr) = resolve(&["--server", &server, "10.1000/182"]);
+    assert_eq!(code, 2);
+    assert!(stderr.contains("are not kept there (code 301)") && stderr.contains("hint: "), "{stderr}");
+}
+
+#[test]
+fn resolves_from_root() {
+    let responsible = block_on(TestHandleServer::start(service()));
+    let prefix = vec![site_value(1, &responsible.site())];
+    let root =
+        block_on(TestHandleServer::start(TestHandleService::new().with_record("0.NA/10.1000", prefix)));
+    let dir = TestDir::new();
+    let file = &*dir.write("root_info", write_root_info(&[site_value(1, &root.site())]));
+    for extra in [&[][..], &["--certified"], &["--auth"], &["--udp"], &["--tcp"]] {
+        let (code, stdout, stderr) = resolve(&[&["--root", file, "10.1000/182"], extra].concat());
+        assert!(code == 0 && stdout.contains(URL), "{extra:?}: {stderr}");
+        assert!(stdout.contains(&responsible.address.to_string()), "{stdout}");
+    }
+    let (code, _, stderr) = resolve(&["--root", file, "10.2000/182"]);
+    assert_eq!(code, 1);
+    assert!(stderr.contains("nobody keeps names of its prefix"), "{stderr}");
+    std::fs::write(file, "rubbish").unwrap();
+    let (code, _, stderr) = resolve(&["--root", file, "10.1000/182"]);
+    assert_eq!(code, 2);
+    assert!(stderr.contains("neither a JSON object"), "{stderr}");
+}
+
+#[test]
+fn over_http() {
+    let dir = TestDir::new();
+    let server = TestServer::builder(&dir).demo().start();
+    let url = server.url();
+    let (code, stdout, _) = resolve(&["--server", &url, "--type", "URL", "10.5555/demo"]);
+    assert!(code == 0 && stdout.contains("over HTTP") && stdout.contains("    1 URL "), "{stdout}");
+    assert!(!stdout.contains("DESC"), "{stdout}");
+    let (code, stdout, _) = resolve(&["--server", &url, "--json", "10.5555/none"]);
+    assert!(code == 1 && stdout.contains("\"responseCode\":100"), "{stdout}");
+    let (code, _, stderr) = resolve(&["--server", &url, "--certified", "10.5555/demo"]);
+    assert!(code == 2 && stderr.contains("hint: "), "{stderr}");
+}
+
+/// A server whose site record names HTTPS only is reached there, and identified by the key of the record.
+#[test]
+fn resolves_and_administers_over_https() {
+    let dir = TestDir::new();
+    dir.run_ok(&["import", handle_net("records.jsonl").to_str().unwrap()]);
+    let server = TestServer::builder(&dir).http("off").with_native();
+    assert_eq!(server.start().terminate(), Some(0));
+    write_site_certificate(&dir);
+    let server = server.with_https().start();
+    let address = server.https_address();
+
+    let mut site = Site::from_json(dir.read("tendot-data/siteinfo.json").as_bytes()).unwrap();
+    let port = u32::from(address.port());
+    site.servers[0].interfaces =
+        vec![Interface { kind: InterfaceKind::BOTH, transport: Transport::HTTPS, port }];
+    let resolve = |site: &Site<'static>| {
+        let config = Root::of(site.clone()).config_for(Handle::from("10.5555/ONE"));
+        block_on(Native::new(config).resolve("10.5555/ONE", &Query::default()))
+    };
+    let resolution = resolve(&site).unwrap();
+    assert_eq!(resolution.from.unwrap().transport, Transport::HTTPS);
+    assert!(matches!(resolution.found, Found::Values(_)));
+    let administer = |site: &Site<'static>, name: &str| {
+        let peer = Peer::of(&Root::of(site.clone()), name).unwrap();
+        let identity = Identity::with_secret_key(301, "10.5555/ADMIN", b"opensesame");
+        let mut admin = Administrator::new(peer, identity);
+        block_on(admin.create(name, &[Value::new(1, "URL", "https://example.org/")]))
+    };
+    administer(&site, "10.5555/HTTPS").unwrap();
+
+    // A server with another key is rejected.
+    let other = std::fs::read(handle_net("pubkey.bin")).unwrap();
+    site.servers[0].public_key = other.into();
+    assert!(resolve(&site).is_err());
+    assert!(administer(&site, "10.5555/HTTPS-2").is_err());
+}
+
+/// Writes a certificate for the key of the site, and this key as PKCS #8.
+fn write_site_certificate(dir: &TestDir) {
+    let file = std::fs::read(dir.file("tendot-data/privkey.bin")).unwrap();
+    let key = PrivateKey::from_file(&file, None, &AwsLc, &mut { Work::REQUEST }).unwrap();
+    let pair = KeyPair::from_der(&key.to_der().unwrap()).unwrap();
+    let pkcs8: Pkcs8V1Der<'_> = pair.as_der().unwrap();
+    let text = BASE64.encode(pkcs8.as_ref());
+    let pem = format!("-----BEGIN PRIVATE KEY-----\n{text}\n-----END PRIVATE KEY-----\n");
+    let pair =
+        rcgen::KeyPair::from_pkcs8_der_and_sign_algo(&pkcs8.as_ref().to_vec().into(), &PKCS_RSA_SHA256);
+    let certificate = CertificateParams::default().self_signed(&pair.unwrap()).unwrap();
+    dir.write("certificate.pem", certificate.pem());
+    dir.write("key.pem", pem);
+    dir.set_mode("key.pem", 0o600);
+}
+
+#[test]
+fn unreachable_or_invalid_server() {
+    let dead = format!("127.0.0.1:{}", free_port());
+    let check = |arguments: &[&str], expected: &str| {
+        let (code, stdout, stderr) = resolve(arguments);
+        assert_eq!((code, stdout.as_str()), (2, ""), "{arguments:?}");
+        assert!(stderr.starts_with("error: ") && stderr.contains(expected), "{arguments:?}: {stderr}");
+    };
+    check(&["--server", &format!("hdl://{dead}"), "10.1000/182"], "over TCP: cannot be reached");
+    check(&["--server", &format!("http://{dead}"), "10.1000/182"], "could not be asked");
+    check(&["--server", "gopher://x", "10.1000/182"], "no address of a resolver");
+    check(&["--server", "hdl://127.0.0.1", "--certified", "10.1000/182"], "hint: `--server-key");
+    check(&["--root", "/nonexistent", "10.1000/182"], "/nonexistent: ");
+    check(&["--server", "hdl://127.0.0.1", ""], "is no name");
+}

@@ -1,0 +1,65 @@
+//! Slow clients and a full table of file descriptors do not keep the server from its other clients.
+
+use std::io::Write as _;
+use std::net::TcpStream;
+use std::process::Command;
+use std::time::Duration;
+
+use tendot_testing::http::HttpRequest;
+
+use crate::support::{TENDOT, TestDir, TestServer};
+
+/// Five hundred connections send their requests byte by byte; they are closed when their time is over, and another client
+/// does not have to wait for that.
+#[test]
+fn attack_h10_five_hundred_slow_clients() {
+    let dir = TestDir::new();
+    let server = TestServer::builder(&dir).demo().in_memory().set("http.limits.header_time=4s").start();
+    let slow: Vec<TcpStream> = (0..500).map(|_| TcpStream::connect(server.address()).unwrap()).collect();
+    let is_open = |mut stream: &TcpStream, byte: u8| stream.write_all(&[byte]).is_ok();
+    let head = b"GET / HTTP/1.1\r\nHost: somewhere\r\n";
+    let mut other = server.connect();
+    // A hundred requests take about a tenth of a second, a fortieth of the time that slow clients have.
+    for byte in &head[..20] {
+        assert!(
+            slow.iter().all(|stream| is_open(stream, *byte)),
+            "closed before the other client was served"
+        );
+        for _ in 0..5 {
+            assert_eq!(other.exchange(&HttpRequest::get("/10.5555/DEMO")).unwrap().status, 302);
+        }
+    }
+    let mut open = slow;
+    for byte in head[20..].iter().cycle() {
+        open.retain(|stream| is_open(stream, *byte));
+        if open.is_empty() {
+            break;
+        }
+        assert_eq!(other.exchange(&HttpRequest::get("/10.5555/DEMO")).unwrap().status, 302);
+        // The clients are slow: each byte comes in time, all of them do not.
+        std::thread::sleep(Duration::from_millis(100));
+    }
+}
+
+/// Without a file descriptor for further connections the server waits and does not spin; when there is one again, it answers.
+#[test]
+fn attack_s11_file_descriptor_limit() {
+    let dir = TestDir::new();
+    let script =
+        format!("ulimit -n 64; exec {TENDOT} serve --demo --store memory: --http 127.0.0.1:0 --native off");
+    let mut command = Command::new("sh");
+    let server = TestServer::from_command(command.args(["-c", &script]).current_dir(dir.path()), dir.path());
+    let connections: Vec<TcpStream> =
+        (0..100).map(|_| TcpStream::connect(server.address()).unwrap()).collect();
+    let message = "connections can't be taken";
+    server.wait_for_log(message);
+    let before = server.cpu_time();
+    // A loop would use all of this time.
+    std::thread::sleep(Duration::from_secs(1));
+    let used = server.cpu_time() - before;
+    assert!(used < Duration::from_millis(250), "{used:?}");
+    drop(connections);
+    assert_eq!(server.get("/10.5555/DEMO").status, 302);
+    let more = server.log_lines().iter().filter(|line| line.contains(message)).count();
+    assert!(more <= 2, "logged {more} times more");
+}

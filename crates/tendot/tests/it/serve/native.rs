@@ -1,0 +1,251 @@
+//! The native protocol of the server: transports, addresses, its key and site record, and acknowledged writes after a kill.
+
+use std::io::{Read as _, Write as _};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, SystemTime};
+
+use tendot_proto::auth::{Credentials, Policy};
+use tendot_proto::crypto::{AwsLc, SystemRandom};
+use tendot_proto::record::Site;
+use tendot_proto::wire::List;
+use tendot_proto::{Handle, Message, Now, Opcode, Parts, Request, Value, Work};
+use tendot_testing::{WAIT_TIMEOUT, conformance, wait_until};
+
+use crate::support::{TestDir, TestServer, text_output};
+
+/// Sends a message on a connection of its own; the response.
+pub(super) fn exchange(address: SocketAddr, message: &[u8]) -> std::io::Result<Vec<u8>> {
+    let mut stream = TcpStream::connect(address)?;
+    stream.set_read_timeout(Some(WAIT_TIMEOUT))?;
+    stream.write_all(message)?;
+    let mut response = Vec::new();
+    stream.read_to_end(&mut response)?;
+    if response.is_empty() { Err(std::io::ErrorKind::UnexpectedEof.into()) } else { Ok(response) }
+}
+
+/// Sends a message as a datagram; the first datagram of the response, and where it came from.
+pub(super) fn exchange_datagram(address: SocketAddr, message: &[u8]) -> (Vec<u8>, SocketAddr) {
+    let socket = UdpSocket::bind(if address.is_ipv4() { "127.0.0.1:0" } else { "[::1]:0" }).unwrap();
+    socket.set_read_timeout(Some(WAIT_TIMEOUT)).unwrap();
+    socket.send_to(message, address).unwrap();
+    let mut buffer = [0; 600];
+    let (length, from) = socket.recv_from(&mut buffer).unwrap();
+    (buffer[..length].to_vec(), from)
+}
+
+/// A request for all values of a name.
+pub(super) fn resolution(name: &str) -> Vec<u8> {
+    Message::resolution(Handle::from(name), 7, now()).to_bytes().unwrap()
+}
+
+pub(super) fn response_code(response: &[u8]) -> u32 {
+    Message::from_bytes(response).unwrap().header.response_code.0
+}
+
+fn resolve(server: &TestServer, name: &str) -> u32 {
+    response_code(&exchange(server.native_address(), &resolution(name)).unwrap())
+}
+
+fn now() -> Now {
+    let unix = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs();
+    Now { elapsed: Duration::ZERO, unix }
+}
+
+#[test]
+fn names_are_resolved_over_both_transports() {
+    let dir = TestDir::new();
+    let server = TestServer::builder(&dir).demo().with_native().start();
+    assert_eq!((resolve(&server, "10.5555/DEMO"), resolve(&server, "10.5555/NONE")), (1, 100));
+    let address = server.native_address();
+    let (response, from) = exchange_datagram(address, &resolution("10.5555/DEMO"));
+    assert_eq!((response_code(&response), from), (1, address));
+    let metrics = server.get("/metrics");
+    assert!(metrics.text().contains("tendot_native_requests_total{transport=\"udp\""));
+    assert_eq!(server.terminate(), Some(0));
+}
+
+/// A server at all addresses answers from the one that the request was sent to: clients ignore responses from elsewhere.
+#[test]
+fn response_source_is_request_destination() {
+    for (listen, destinations) in
+        [("0.0.0.0:0", &["127.0.0.1", "127.0.0.2"][..]), ("[::]:0", &["127.0.0.1", "127.0.0.2", "::1"])]
+    {
+        let dir = TestDir::new();
+        let server = TestServer::builder(&dir).demo().http("off").native(listen).start();
+        for destination in destinations {
+            let destination: IpAddr = destination.parse().unwrap();
+            let address = SocketAddr::new(destination, server.native_address().port());
+            for _ in 0..4 {
+                let (response, from) = exchange_datagram(address, &resolution("10.5555/DEMO"));
+                assert_eq!((response_code(&response), from), (1, address), "{listen}");
+            }
+        }
+    }
+}
+
+#[test]
+fn http_or_native_can_be_disabled() {
+    let dir = TestDir::new();
+    let server = TestServer::builder(&dir).demo().http("off").with_native().start();
+    assert_eq!(server.urls().len(), 1);
+    assert_eq!(resolve(&server, "10.5555/DEMO"), 1);
+    assert_eq!(server.terminate(), Some(0));
+    let server = TestServer::builder(&dir).start();
+    assert_eq!(server.urls().len(), 1);
+    assert_eq!(server.get("/api/site").status, 404);
+}
+
+#[test]
+fn key_and_site_record_are_created_once() {
+    let dir = TestDir::new();
+    let (code, _, stderr) = dir.run(&["site", "show"]);
+    assert!(code == Some(1) && stderr.contains("the first start of `tendot serve` makes it"), "{stderr}");
+    let builder = TestServer::builder(&dir).demo().with_native();
+    let server = builder.start();
+    for file in ["privkey.bin", "pubkey.bin", "siteinfo.json"] {
+        assert_eq!(dir.mode(&format!("tendot-data/{file}")), 0o600, "{file}");
+    }
+    let (code, stdout, _) = dir.run(&["site", "show", "--json"]);
+    let first = Site::from_json(stdout.as_bytes()).unwrap();
+    assert_eq!((code, first.serial, stdout.lines().count()), (Some(0), 1, 1));
+    let ports: Vec<u32> = first.servers[0].interfaces.iter().map(|interface| interface.port).collect();
+    let (native, http) = (server.native_address(), server.address());
+    assert_eq!(ports, [native, native, http].map(|address| u32::from(address.port())));
+    assert!(server.get("/api/site").text().contains(stdout.trim()), "{stdout}");
+    assert_eq!(server.terminate(), Some(0));
+
+    // The same addresses give the same record; another description gives another serial number, and the same key.
+    let same = TestServer::builder(&dir).http(&http.to_string()).native(&native.to_string());
+    assert_eq!(same.start().terminate(), Some(0));
+    let site = || Site::from_json(dir.run(&["site", "show"]).1.as_bytes()).unwrap();
+    assert_eq!(site(), first);
+    let other = same.set("native.description=here").set("native.public_address=192.0.2.7");
+    assert_eq!(other.start().terminate(), Some(0));
+    let second = site();
+    assert_eq!((second.serial, second.description()), (2, Some("here")));
+    assert_eq!(second.servers[0].ip().to_string(), "192.0.2.7");
+    assert_eq!(second.servers[0].public_key, first.servers[0].public_key);
+
+    // A key that others can read is refused, and so is an invalid one.
+    dir.set_mode("tendot-data/privkey.bin", 0o644);
+    let (code, _, stderr) = text_output(&mut builder.command());
+    assert!(code == Some(2) && stderr.contains("hint: chmod 600"), "{stderr}");
+    dir.set_mode("tendot-data/privkey.bin", 0o600);
+    dir.write("tendot-data/privkey.bin", "no key");
+    let (code, _, stderr) = text_output(&mut builder.command());
+    assert!(code == Some(2) && stderr.contains("privkey.bin` can't be used"), "{stderr}");
+}
+
+/// `tendot site export` makes the archive that a prefix registry asks for.
+#[test]
+fn site_bundle() {
+    let dir = TestDir::new();
+    let builder = TestServer::builder(&dir).http("off").native("0.0.0.0:0");
+    assert_eq!(builder.start().terminate(), Some(0));
+    let (code, _, stderr) = dir.run(&["site", "export"]);
+    assert!(code == Some(2) && stderr.contains("hint: set `native.public_address`"), "{stderr}");
+    assert_eq!(builder.set("native.public_address=192.0.2.7").start().terminate(), Some(0));
+    let (code, stdout, stderr) =
+        dir.run(&["site", "export", "b.zip", "--json", "--contact", "Ada \"L\"", "--email", "a@b.c"]);
+    assert!(code == Some(0) && stderr.contains("keep `tendot-data/admpriv.bin` safe"), "{stderr}");
+    let contents =
+        r#"{"file":"b.zip","contents":["siteinfo.json","siteinfo.bin","admpub.bin","contactdata.dct"]}"#;
+    assert_eq!(stdout.trim(), contents);
+    let read = |file: &str| std::fs::read(dir.file(file)).unwrap();
+    let bundle = read("b.zip");
+    let has = |bytes: &[u8]| bundle.windows(bytes.len()).any(|window| window == bytes);
+    assert!(bundle.starts_with(b"PK\x03\x04") && has(b"\"name\" = \"Ada \\\"L\\\"\""));
+    assert!(has(&read("tendot-data/admpub.bin")));
+    let private = read("tendot-data/admpriv.bin");
+    assert!(!has(&private[private.len() - 100..]));
+    // The second archive has the same key.
+    let (code, _, stderr) = dir.run(&["site", "export", "c.zip"]);
+    assert!(code == Some(0) && !stderr.contains("admpriv"), "{stderr}");
+    assert_eq!(read("b.zip")[..1_500], read("c.zip")[..1_500]);
+}
+
+#[test]
+fn port_in_use() {
+    let dir = TestDir::new();
+    let tcp = TcpListener::bind("127.0.0.1:0").unwrap();
+    let udp = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let start = |dir: &TestDir, address: &str| {
+        text_output(&mut TestServer::builder(dir).http("off").native(address).command())
+    };
+    for port in [tcp.local_addr().unwrap().port(), udp.local_addr().unwrap().port()] {
+        let address = format!("127.0.0.1:{port}");
+        let (code, _, stderr) = start(&dir, &address);
+        assert_eq!(code, Some(2));
+        assert!(stderr.contains(&format!("{address} can't be listened to")), "{stderr}");
+        assert!(stderr.contains("hint: another handle server may be running"), "{stderr}");
+    }
+    let server = TestServer::builder(&dir).http("off").with_native().start();
+    let (code, ..) = start(&TestDir::new(), &server.native_address().to_string());
+    assert_eq!(code, Some(2), "two servers do not share a port");
+}
+
+/// Idle connections are closed at once: the server exits long before their time-out.
+#[test]
+fn shutdown_closes_idle_connections() {
+    let dir = TestDir::new();
+    let builder = TestServer::builder(&dir).demo().with_native();
+    let server = builder.set("native.limits.idle_time=10min").set("native.limits.message_time=10min").start();
+    let idle: Vec<_> = (0..20).map(|_| TcpStream::connect(server.native_address()).unwrap()).collect();
+    wait_until("all connections are accepted", || server.metric("tendot_native_connections") >= 20.0);
+    assert_eq!(server.terminate(), Some(0));
+    drop(idle);
+}
+
+/// Creates a handle with the secret key of `301:10.5555/ADMIN`; the response code.
+fn create(address: SocketAddr, name: &str) -> std::io::Result<u32> {
+    let values = [Value::new(1, "URL", "https://example.org/")];
+    let request = Request::Values { handle: Handle::from(name), values: List::from(&values[..]) };
+    let request = Message::request(Opcode::CREATE_HANDLE, request, 7, now()).to_bytes().unwrap();
+    let challenge = exchange(address, &request)?;
+    let (parts, challenge) = (Parts::split(&request).unwrap(), Message::from_bytes(&challenge).unwrap());
+    let credentials = Credentials::SecretKey(b"opensesame");
+    let work = &mut { Work::REQUEST };
+    let proof =
+        credentials.answer(&parts, &challenge, &Policy::default(), &AwsLc, &mut SystemRandom, work).unwrap();
+    let answer = Request::ChallengeAnswer {
+        auth_type: credentials.auth_type(),
+        key_handle: Handle::from("10.5555/ADMIN"),
+        key_index: 301,
+        answer: &proof,
+    };
+    let mut answer = Message::request(Opcode::CHALLENGE_RESPONSE, answer, 8, now());
+    answer.envelope.session_id = challenge.envelope.session_id;
+    Ok(response_code(&exchange(address, &answer.to_bytes().unwrap())?))
+}
+
+/// Handles whose creation was acknowledged are there after the server was killed.
+#[test]
+fn acknowledged_handles_survive_kill() {
+    let dir = TestDir::new();
+    dir.run_ok(&["import", conformance("vectors/handle-net/records.jsonl").to_str().unwrap()]);
+    let mut created: Vec<String> = Vec::new();
+    for round in 0..3 {
+        let server = TestServer::builder(&dir).http("off").with_native().start();
+        for name in &created {
+            assert_eq!(resolve(&server, name), 1, "{name}");
+        }
+        let (address, count) = (server.native_address(), AtomicUsize::new(0));
+        std::thread::scope(|scope| {
+            let (created, count) = (&mut created, &count);
+            scope.spawn(move || {
+                for number in 0..10_000 {
+                    let name = format!("10.5555/KILL-{round}-{number}");
+                    match create(address, &name) {
+                        Ok(code) => assert_eq!(code, 1, "{name}"),
+                        Err(_) => break,
+                    }
+                    created.push(name);
+                    count.fetch_add(1, Ordering::SeqCst);
+                }
+            });
+            wait_until("there is something to lose", || count.load(Ordering::SeqCst) > 5 + round);
+            server.signal("KILL");
+        });
+    }
+}

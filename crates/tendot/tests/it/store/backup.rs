@@ -1,0 +1,95 @@
+//! Backups are restored as they were, damaged ones are refused, and neither they nor exports overwrite the store.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+
+use serde_json::{Value as Json, json};
+use tendot_store::Embedded;
+
+use super::{StoreDir, generate_records, to_lines};
+use crate::support::stderr;
+
+#[test]
+fn backups_are_restored() {
+    let store = StoreDir::new();
+    let file = store.dir.write("records.jsonl", to_lines(&generate_records(2_000)));
+    store.import(&[&file], 0);
+    let exported = store.run_ok(&["export"]);
+    let backup = store.dir.file("backup");
+    let backup = backup.to_str().unwrap();
+    let summary: Json = serde_json::from_slice(&store.run_ok(&["backup", "--json", backup])).unwrap();
+    assert_eq!(summary["bytes"], json!(fs::metadata(backup).unwrap().len()));
+
+    // Both the backup and the restored store contain secrets.
+    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(Path::new(backup)), 0o600);
+
+    let refused = store.run(&["restore", backup]);
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(stderr(&refused).contains("hint: `--force` moves it aside"), "{}", stderr(&refused));
+    let more = store.dir.write("more.jsonl", "{\"handle\":\"10.1000/more\",\"values\":[]}");
+    store.import(&[&more], 0);
+    let summary: Json =
+        serde_json::from_slice(&store.run_ok(&["restore", "--force", "--json", backup])).unwrap();
+    assert!(store.run_ok(&["export"]) == exported);
+    store.run_ok(&["verify"]);
+    assert_eq!(mode(&store.dir.file("data/data.mdb")), 0o600);
+    // The former store was moved aside, and the restored one can be written.
+    let aside = Embedded::open_read_only(Path::new(summary["moved_to"].as_str().unwrap())).unwrap();
+    assert_eq!(aside.count().unwrap(), 2_001);
+    assert_eq!(store.import(&[&more], 0)["created"], json!(1));
+
+    let elsewhere = StoreDir::new();
+    elsewhere.run_ok(&["restore", backup]);
+    assert!(elsewhere.run_ok(&["export"]) == exported);
+
+    // A damaged backup is not restored.
+    let good = fs::read(backup).unwrap();
+    for (damaged, reason) in [
+        (good[..good.len() - 1].to_vec(), "bytes, and has"),
+        ([&good[..], b"x"].concat(), "bytes, and has"),
+        (
+            good.iter().enumerate().map(|(at, byte)| if at == 9_999 { byte ^ 1 } else { *byte }).collect(),
+            "checksum",
+        ),
+        (b"tendot backup 2\n".to_vec(), "this is no backup"),
+        (Vec::new(), "this is no backup"),
+    ] {
+        let damaged = elsewhere.dir.write("damaged", damaged);
+        let output = elsewhere.run(&["restore", "--force", &damaged]);
+        assert_eq!(output.status.code(), Some(2));
+        assert!(stderr(&output).contains(reason), "{}", stderr(&output));
+        assert!(elsewhere.run_ok(&["export"]) == exported);
+    }
+}
+
+#[test]
+fn refuses_to_overwrite_store_files() {
+    let store = StoreDir::new();
+    let records = store.dir.write("one.csv", "10.1000/1,https://example.org/\n");
+    store.import(&[&records], 0);
+    fs::create_dir(store.dir.file("other")).unwrap();
+    std::os::unix::fs::symlink(store.dir.file("data/data.mdb"), store.dir.file("link")).unwrap();
+    for command in ["backup", "export"] {
+        for target in ["data/data.mdb", "data/lock.mdb", "other/../data/tendot.lock", "link"] {
+            let output = store.run(&[command, store.dir.file(target).to_str().unwrap()]);
+            assert_eq!(output.status.code(), Some(2), "{command} {target}");
+            assert!(stderr(&output).contains("is a file of the store itself"), "{}", stderr(&output));
+        }
+        store.run_ok(&[command, store.dir.file("data/a-copy").to_str().unwrap()]);
+    }
+    assert_eq!(store.run(&["backup", "-"]).status.code(), Some(2));
+    assert_eq!(store.export().len(), 1);
+}
+
+#[test]
+fn backups_of_other_versions() {
+    let store = StoreDir::new();
+    let newer = store.dir.write("newer", "tendot backup 2\nwhatever comes then");
+    let output = store.run(&["restore", &newer]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("hint: a newer version of tendot made it"), "{}", stderr(&output));
+    let other = store.dir.write("other", "something else altogether");
+    assert!(stderr(&store.run(&["restore", &other])).contains("this is no backup"));
+}

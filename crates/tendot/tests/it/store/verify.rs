@@ -1,0 +1,92 @@
+//! `tendot verify` reports damaged records, damaged pages and truncated files.
+
+use std::fs;
+
+use serde_json::{Value as Json, json};
+use tendot_testing::repetitions;
+
+use super::{StoreDir, generate_records, to_lines};
+use crate::support::stderr;
+
+#[test]
+fn verify_reports_damage() {
+    let store = StoreDir::new();
+    let file = store.dir.write("records.jsonl", to_lines(&generate_records(200)));
+    store.import(&[&file], 0);
+    let verified: Json = serde_json::from_slice(&store.run_ok(&["verify", "--json"])).unwrap();
+    assert_eq!(
+        (&verified["records"], &verified["prefixes"], &verified["damaged"]),
+        (&json!(200), &json!(50), &json!(0))
+    );
+    let path = store.dir.file("data/data.mdb");
+    let mut bytes = fs::read(&path).unwrap();
+    let name = b"10.5007/REC-7";
+    let offsets: Vec<usize> =
+        bytes.windows(name.len()).enumerate().filter(|(_, at)| at == name).map(|(at, _)| at).collect();
+    for offset in offsets {
+        bytes[offset + name.len() + 4] ^= 1;
+    }
+    fs::write(&path, bytes).unwrap();
+    let output = store.run(&["verify"]);
+    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    let report = String::from_utf8(output.stdout).unwrap();
+    assert!(report.contains("record `10.5007/REC-7"), "{report}");
+    let output = store.run(&["verify", "--json"]);
+    let last = output.stdout.trim_ascii().rsplit(|byte| *byte == b'\n').next().unwrap().to_vec();
+    let last: Json = serde_json::from_slice(&last).unwrap();
+    assert_eq!(last["damaged"], json!(report.lines().count()));
+    let output = store.run(&["export", store.dir.file("out").to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("hint: `tendot verify`"), "{}", stderr(&output));
+    assert!(!store.dir.file("out").exists());
+}
+
+/// Wherever a bit is flipped and wherever the file is truncated: a store that is reported as good exports what it should.
+#[test]
+fn verify_reports_any_bit_flip() {
+    let store = StoreDir::new();
+    let file = store.dir.write("records.jsonl", to_lines(&generate_records(300)));
+    store.import(&[&file], 0);
+    let exported = store.run_ok(&["export"]);
+    let path = store.dir.file("data/data.mdb");
+    let good = fs::read(&path).unwrap();
+    let (mut right, mut damaged) = (0, 0);
+    for round in 0..repetitions("TENDOT_TEST_BIT_FLIPS", 60, 400) as usize {
+        let mut bytes = good.clone();
+        // Spread over the pages, every other one in the header of a page, where the engine is hurt most.
+        let at = round * 2_654_435_761 % bytes.len();
+        match round {
+            0..5 => bytes.truncate(at),
+            _ if round % 2 == 0 => bytes[at / 4_096 * 4_096 + at % 32] ^= 1 << (round % 8),
+            _ => bytes[at] ^= 1 << (round % 8),
+        }
+        let _ = fs::remove_file(store.dir.file("data/lock.mdb"));
+        fs::write(&path, bytes).unwrap();
+        let output = store.run(&["verify"]);
+        match output.status.code() {
+            Some(0) => {
+                right += 1;
+                assert!(store.run_ok(&["export"]) == exported, "round {round}");
+            }
+            Some(1) => {
+                damaged += 1;
+                assert!(!output.stdout.is_empty(), "round {round}");
+            }
+            code => assert_eq!(code, Some(2), "round {round}: {}", stderr(&output)),
+        }
+    }
+    assert!(right > 0 && damaged > 0, "{right} right, {damaged} damaged");
+}
+
+#[test]
+fn truncated_store_is_reported_as_damage() {
+    let store = StoreDir::new();
+    let records = store.dir.write("one.csv", "10.1000/1,https://example.org/\n");
+    store.import(&[&records], 0);
+    let file = store.dir.file("data/data.mdb");
+    let bytes = fs::read(&file).unwrap();
+    fs::write(&file, &bytes[..3 * 4_096]).unwrap();
+    let output = store.run(&["verify", "--json"]);
+    let lines = String::from_utf8(output.stdout.clone()).unwrap();
+    assert_eq!((output.status.code(), lines.contains("cut off")), (Some(1), true), "{lines}");
+}

@@ -1,0 +1,11 @@
+//! What the tests share: the program, its directories, databases and servers.
+
+mod command;
+mod database;
+mod dir;
+mod server;
+
+pub(crate) use command::{TENDOT, output_with_input, stderr, tendot, text_output};
+pub(crate) use database::{StoreKind, TestDatabase, tests_per_store};
+pub(crate) use dir::TestDir;
+pub(crate) use server::{TestServer, wait_until_received};

@@ -1,0 +1,18 @@
+//! Records in JSON: no input panics, and parsed records round-trip.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use tendot_proto::record::Record;
+
+fuzz_target!(|bytes: &[u8]| {
+    match Record::from_json(bytes) {
+        Ok(record) => {
+            let json = serde_json::to_string(&record).expect("parsed record serializes");
+            let again = Record::from_json(json.as_bytes()).expect("own output parses");
+            assert_eq!(serde_json::to_string(&again).expect("parsed record serializes"), json);
+            assert_eq!(again.values, record.values);
+        }
+        Err(error) => drop(error.to_string()),
+    }
+});
