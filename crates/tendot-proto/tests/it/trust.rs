@@ -56,7 +56,7 @@ impl TrustFixture {
         let values = vec![
             Value::new(1, "URL", "https://example.org/one"),
             Value::new(2, "EMAIL", "a@example.org"),
-            Value { permissions: Permissions(0x0c), ..Value::new(3, "NOTE", "not for everybody") },
+            Value { permissions: Permissions(0x0c), ..Value::new(3, "NOTE", "private") },
         ];
         let mut fixture = Self {
             root,
