@@ -50,7 +50,7 @@ pub(crate) fn interop(tendot: Option<&Path>) -> Result<InteropReport> {
     }
     fs::create_dir_all(&dir)?;
     let records = root().join("conformance/vectors/handle-net/records.jsonl");
-    let (handle_net, single, three) = thread::scope(|scope| {
+    let ((_handle_net, handle_net), (_single, single), (_three, three)) = thread::scope(|scope| {
         let handle_net = scope.spawn(|| start_handle_net(&dir.join("java"), &records));
         let single = scope.spawn(|| start_tendot(&programs.tendot, &dir.join("tendot"), &records));
         let three = start_three_servers(&programs.tendot, &dir.join("three"), &records);
@@ -62,11 +62,10 @@ pub(crate) fn interop(tendot: Option<&Path>) -> Result<InteropReport> {
         join(own_client)?;
         exchanges
     })?;
-    for (number, server) in three.servers.iter().enumerate() {
-        let address = (three.addresses[number], three.http_ports[number]).into();
-        let metrics = HttpRequest::get("/metrics").try_send(address)?;
+    for (address, port) in three.addresses.iter().zip(&three.http_ports) {
+        let metrics = HttpRequest::get("/metrics").try_send((*address, *port).into())?;
         let created = "operation=\"create\",code=\"1\"} ";
-        ensure!(metrics.text().contains(created), "no name was created at {}", server.ready);
+        ensure!(metrics.text().contains(created), "no name was created at {address}");
     }
     let mut report = compare_responses(&theirs, &ours)?;
     let theirs: Vec<Exchange> =
@@ -138,9 +137,8 @@ fn compare_responses(theirs: &[Exchange], ours: &[Exchange]) -> Result<InteropRe
     Ok(report)
 }
 
-/// A server or site under test, killed on drop.
+/// Addresses, ports and public key of a server or site under test.
 struct Endpoints {
-    servers: Vec<ServerProcess>,
     addresses: Vec<Ipv4Addr>,
     native_ports: Vec<u16>,
     http_ports: Vec<u16>,
@@ -162,7 +160,7 @@ fn start(command: &mut Command) -> Result<ServerProcess> {
         .map_err(|output| anyhow!("{command:?} did not become ready:\n{output}"))
 }
 
-fn start_handle_net(data_dir: &Path, records: &Path) -> Result<Endpoints> {
+fn start_handle_net(data_dir: &Path, records: &Path) -> Result<(Vec<ServerProcess>, Endpoints)> {
     let [native, http, https] = [(); 3].map(|()| free_port());
     let server = HandleNetProcess {
         data_dir,
@@ -173,18 +171,18 @@ fn start_handle_net(data_dir: &Path, records: &Path) -> Result<Endpoints> {
         records,
         is_durable: false,
     };
-    Ok(Endpoints {
-        servers: vec![start(&mut server.command(None)?)?],
+    let endpoints = Endpoints {
         addresses: vec![Ipv4Addr::LOCALHOST],
         native_ports: vec![native],
         http_ports: vec![http],
         https: None,
         public_key: data_dir.join("pubkey.bin"),
-    })
+    };
+    Ok((vec![start(&mut server.command(None)?)?], endpoints))
 }
 
 /// A Tendot server with the same key for the Handle protocol and HTTPS, since the Handle.Net client wants it so.
-fn start_tendot(tendot: &Path, data_dir: &Path, records: &Path) -> Result<Endpoints> {
+fn start_tendot(tendot: &Path, data_dir: &Path, records: &Path) -> Result<(Vec<ServerProcess>, Endpoints)> {
     run(Command::new(tendot).arg("import").arg(records).arg("--data").arg(data_dir))?;
     let (certificate, key) = (data_dir.join("certificate.pem"), data_dir.join("key.pem"));
     run(site_key()?.arg(data_dir))?;
@@ -202,14 +200,14 @@ fn start_tendot(tendot: &Path, data_dir: &Path, records: &Path) -> Result<Endpoi
         .args(["--https", &format!("127.0.0.1:{https}")])
         .args(["--set", &format!("http.tls.certificate={}", certificate.display())])
         .args(["--set", &format!("http.tls.key={}", key.display())]);
-    Ok(Endpoints {
-        servers: vec![start(&mut command)?],
+    let endpoints = Endpoints {
         addresses: vec![Ipv4Addr::LOCALHOST],
         native_ports: vec![native],
         http_ports: vec![http],
         https: Some(https),
         public_key: data_dir.join("pubkey.bin"),
-    })
+    };
+    Ok((vec![start(&mut command)?], endpoints))
 }
 
 fn serve(tendot: &Path, data_dir: &Path, address: Ipv4Addr, native: u16, http: u16) -> Command {
@@ -222,7 +220,7 @@ fn serve(tendot: &Path, data_dir: &Path, address: Ipv4Addr, native: u16, http: u
 }
 
 /// One site of three Tendot servers, each of which is responsible for a part of the names.
-fn start_three_servers(tendot: &Path, dir: &Path, records: &Path) -> Result<Endpoints> {
+fn start_three_servers(tendot: &Path, dir: &Path, records: &Path) -> Result<(Vec<ServerProcess>, Endpoints)> {
     fs::create_dir_all(dir)?;
     let site = dir.join("site.json");
     let data_dirs = ["one", "two", "three"].map(|server| dir.join(server));
@@ -241,14 +239,14 @@ fn start_three_servers(tendot: &Path, dir: &Path, records: &Path) -> Result<Endp
         run(import.arg("--site").arg(&site))?;
         start(command(number).args(["--set", &format!("native.site={}", site.display())]))
     })?;
-    Ok(Endpoints {
-        servers,
+    let endpoints = Endpoints {
         addresses: addresses.into(),
         native_ports: native_ports.into(),
         http_ports: http_ports.into(),
         https: None,
         public_key: data_dirs[0].join("pubkey.bin"),
-    })
+    };
+    Ok((servers, endpoints))
 }
 
 fn for_each_server<T: Send>(work: impl Fn(usize) -> Result<T> + Sync) -> Result<Vec<T>> {
