@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, ensure};
 
 use crate::dist::{build_dist, dist};
-use crate::java::JavaServer;
+use crate::interop::java::HandleNetProcess;
 use crate::process::{Server, install, output, run};
 use crate::root;
 use crate::wrk::{self, SCRIPT, SECONDS, measure, median};
@@ -185,16 +185,16 @@ fn start_tendot(tendot: &Path, data: &Path) -> Result<Server> {
 fn start_java(folder: &Path) -> Result<Server> {
     let (_, port) = JAVA.split_once(':').context("no port")?;
     let (java, records) = (folder.join("java"), folder.join("records.jsonl"));
-    JavaServer {
-        folder: &java,
+    let server = HandleNetProcess {
+        data_dir: &java,
         native: 18082,
         http: port.parse()?,
         https: 18084,
-        admin: "300:0.NA/10.1000",
+        server_admin: "300:0.NA/10.1000",
         records: &records,
-        synced: false,
-    }
-    .start(Some("0"))
+        is_durable: false,
+    };
+    Server::start(&mut server.command(Some("0"))?)
 }
 
 /// One worker, with the bytes of one of our answers in memory.

@@ -10,7 +10,7 @@ use anyhow::{Context as _, Result, ensure};
 
 use crate::bench_http::{RECORDS, ROUNDS, processor_time, records, tell};
 use crate::dist::{build_dist, dist};
-use crate::java::JavaServer;
+use crate::interop::java::HandleNetProcess;
 use crate::process::{Server, output, run};
 use crate::root;
 use crate::wrk::{Measured, SECONDS, median};
@@ -183,8 +183,8 @@ fn on_one_core(program: &Path, arguments: impl FnOnce(&mut Command)) -> Result<S
     Server::start(&mut command)
 }
 
-fn start_java(folder: &Path, records: &Path, admin: &str, synced: bool) -> Result<Server> {
+fn start_java(data_dir: &Path, records: &Path, server_admin: &str, is_durable: bool) -> Result<Server> {
     let (native, http, https) = JAVA;
-    let server = JavaServer { folder, native, http, https, admin, records, synced };
-    server.start((!synced).then_some("0"))
+    let server = HandleNetProcess { data_dir, native, http, https, server_admin, records, is_durable };
+    Server::start(&mut server.command((!is_durable).then_some("0"))?)
 }

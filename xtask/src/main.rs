@@ -13,7 +13,6 @@ mod bench_store;
 mod dist;
 mod fuzz;
 mod interop;
-mod java;
 mod peers;
 mod postgres_versions;
 mod process;

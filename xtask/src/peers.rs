@@ -4,7 +4,7 @@ use std::process::Command;
 
 use anyhow::{Context as _, Result};
 
-use crate::java;
+use crate::interop::java;
 use crate::process::{install, is_there, output, run};
 
 /// Targets that the libraries are checked for.

@@ -31,10 +31,7 @@ impl ApiClient {
         Self::start_with(store, |http| http)
     }
 
-    pub(crate) fn start_with(
-        store: impl Into<AnyStore>,
-        configure: impl FnOnce(Http) -> Http,
-    ) -> Self {
+    pub(crate) fn start_with(store: impl Into<AnyStore>, configure: impl FnOnce(Http) -> Http) -> Self {
         let server = start_over(store.into(), bind(), Vec::new(), Limits::default(), None, configure);
         Self { server }
     }

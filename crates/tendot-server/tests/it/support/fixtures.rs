@@ -71,13 +71,7 @@ impl PartyFixtures {
         self.execute(registry, &registrant).await.id
     }
 
-    pub(crate) async fn register(
-        &self,
-        registry: &Registry,
-        name: &str,
-        title: Option<&str>,
-        state: &str,
-    ) {
+    pub(crate) async fn register(&self, registry: &Registry, name: &str, title: Option<&str>, state: &str) {
         let metadata = title.map_or_else(|| "null".to_owned(), kernel_metadata);
         let url = format!("https://example.org/{}", name.to_lowercase());
         let json = format!(r#"{{"name":"{name}","url":"{url}","metadata":{metadata},"state":"{state}"}}"#);

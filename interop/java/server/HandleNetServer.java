@@ -29,18 +29,18 @@ import net.handle.hdllib.Util;
 import net.handle.server.HandleStorageFactory;
 import net.handle.server.Main;
 
-/** Starts the server of Handle.Net on 127.0.0.1, with a root of its own, and says `ready` when it answers. */
-final class Server {
-    private static final String USAGE = "usage: Server FOLDER NATIVE-PORT HTTP-PORT HTTPS-PORT ADMIN RECORDS [--synced]";
+/** Starts the Handle.Net server on 127.0.0.1 with its own root; prints `ready` on stderr when it listens. */
+final class HandleNetServer {
+    private static final String USAGE = "usage: HandleNetServer DIRECTORY NATIVE-PORT HTTP-PORT HTTPS-PORT ADMIN RECORDS [--synced]";
 
     private final Path folder;
     private final int nativePort;
     private final int httpPort;
     private final int httpsPort;
-    /** Who may do everything, such as `300:0.NA/10.5555`. */
+    /** Admin with full access, such as `300:0.NA/10.5555`. */
     private final String admin;
 
-    private Server(Path folder, int nativePort, int httpPort, int httpsPort, String admin) {
+    private HandleNetServer(Path folder, int nativePort, int httpPort, int httpsPort, String admin) {
         this.folder = folder;
         this.nativePort = nativePort;
         this.httpPort = httpPort;
@@ -54,23 +54,23 @@ final class Server {
             System.err.println(USAGE);
             System.exit(2);
         }
-        Server server = new Server(
+        HandleNetServer server = new HandleNetServer(
                 Path.of(arguments[0]).toAbsolutePath(),
                 Integer.parseInt(arguments[1]),
                 Integer.parseInt(arguments[2]),
                 Integer.parseInt(arguments[3]),
                 arguments[4]);
         Files.createDirectories(server.folder.resolve("resolver"));
-        // Later it is the server's, and goes to its log.
-        PrintStream talk = System.err;
-        server.describe();
-        server.load(Path.of(arguments[5]));
+        // The server redirects System.err to its log.
+        PrintStream stderr = System.err;
+        server.createSite();
+        server.loadRecords(Path.of(arguments[5]));
         server.start(synced);
-        talk.println("ready");
+        stderr.println("ready");
     }
 
-    /** Makes a key, the site that is us, and a root that is the same site: nobody else is ever asked. */
-    private void describe() throws Exception {
+    /** Creates a key, the site record, and a root that is the same site, so that no other server is contacted. */
+    private void createSite() throws Exception {
         KeyPairGenerator generator = KeyPairGenerator.getInstance("RSA");
         generator.initialize(2048);
         KeyPair key = generator.generateKeyPair();
@@ -113,18 +113,18 @@ final class Server {
         return new HandleRecord(handle, List.of(value));
     }
 
-    /** Fills the store, a record a line, unless that was done before; the prefix of every record is homed. */
-    private void load(Path records) throws Exception {
+    /** Loads the records into the store, one per line, at the first start; the prefix of every record is homed. */
+    private void loadRecords(Path records) throws Exception {
         Path done = folder.resolve("loaded");
         if (Files.exists(done)) {
             return;
         }
-        HandleStorage store = HandleStorageFactory.getStorage(folder.toFile(), settings(false), true);
+        HandleStorage store = HandleStorageFactory.getStorage(folder.toFile(), serverConfig(false), true);
         Set<String> prefixes = new HashSet<>();
         try (BufferedReader lines = Files.newBufferedReader(records)) {
             for (String line; (line = lines.readLine()) != null; ) {
                 HandleRecord record = GsonUtility.getGson().fromJson(line, HandleRecord.class);
-                // The server looks for names in upper case only.
+                // The server looks up names in upper case only.
                 byte[] name = Util.upperCase(Util.encodeString(record.getHandle()));
                 store.createOrUpdateRecord(name, record.getValuesAsArray());
                 prefixes.add(Util.decodeString(Util.getZeroNAHandle(name)));
@@ -138,7 +138,7 @@ final class Server {
         Files.createFile(done);
     }
 
-    private StreamTable settings(boolean synced) {
+    private StreamTable serverConfig(boolean synced) {
         StreamVector admins = new StreamVector();
         admins.add(admin);
         StreamTable settings = new StreamTable();
@@ -148,53 +148,53 @@ final class Server {
         settings.put("allow_list_hdls", "yes");
         settings.put("allow_recursion", "no");
         settings.put("bdbje_no_sync_on_write", synced ? "no" : "yes");
-        // Else each checkpoint writes the whole store once more, as text.
+        // Otherwise each checkpoint writes the whole store again, as text.
         settings.put("bdbje_dump_on_checkpoint", "no");
         return settings;
     }
 
     private void start(boolean synced) throws Exception {
-        StreamVector doors = new StreamVector();
-        doors.addAll(List.of("hdl_udp", "hdl_tcp", "hdl_http", "hdl_https"));
+        StreamVector interfaces = new StreamVector();
+        interfaces.addAll(List.of("hdl_udp", "hdl_tcp", "hdl_http", "hdl_https"));
         StreamTable settings = new StreamTable();
         settings.put("server_type", "server");
-        settings.put("interfaces", doors);
-        settings.put("hdl_udp_config", door(nativePort));
-        settings.put("hdl_tcp_config", door(nativePort));
-        // By default HTTP and HTTPS share a port. Then a connection that asks nothing, as `wrk` makes one first, costs a core
-        // ever after: the server looks for its first byte again and again.
-        StreamTable http = door(httpPort);
+        settings.put("interfaces", interfaces);
+        settings.put("hdl_udp_config", interfaceConfig(nativePort));
+        settings.put("hdl_tcp_config", interfaceConfig(nativePort));
+        // By default HTTP and HTTPS share a port. Then a connection without a request, such as the first one of `wrk`, keeps a
+        // core busy: the server polls for its first byte.
+        StreamTable http = interfaceConfig(httpPort);
         http.put("http_only", "yes");
         settings.put("hdl_http_config", http);
-        settings.put("hdl_https_config", door(httpsPort));
-        settings.put("server_config", settings(synced));
+        settings.put("hdl_https_config", interfaceConfig(httpsPort));
+        settings.put("server_config", serverConfig(synced));
         settings.put("no_udp_resolution", "yes");
         Main main = new Main(folder.toFile(), settings);
         main.initialize();
         main.start();
         for (int port : new int[] {nativePort, httpPort, httpsPort}) {
-            await(port);
+            awaitPort(port);
         }
     }
 
-    private static StreamTable door(int port) {
-        StreamTable door = new StreamTable();
-        door.put("bind_address", "127.0.0.1");
-        door.put("bind_port", Integer.toString(port));
-        door.put("num_threads", "15");
-        door.put("log_accesses", "no");
-        return door;
+    private static StreamTable interfaceConfig(int port) {
+        StreamTable config = new StreamTable();
+        config.put("bind_address", "127.0.0.1");
+        config.put("bind_port", Integer.toString(port));
+        config.put("num_threads", "15");
+        config.put("log_accesses", "no");
+        return config;
     }
 
-    private static void await(int port) throws Exception {
+    private static void awaitPort(int port) throws Exception {
         for (int tries = 0; tries < 500; tries++) {
             try {
                 new Socket("127.0.0.1", port).close();
                 return;
-            } catch (IOException notYet) {
+            } catch (IOException notListening) {
                 Thread.sleep(20);
             }
         }
-        throw new IOException("nobody answers at port " + port);
+        throw new IOException("port not listening: " + port);
     }
 }

@@ -7,8 +7,8 @@ import java.util.Base64;
 import net.handle.hdllib.Common;
 import net.handle.hdllib.Util;
 
-/** Makes the key of a site, in the files that servers have it in, and as PEM: HTTPS has to be with the same key. */
-final class Key {
+/** Generates a site key in Handle.Net files and as PEM, because HTTPS must use the same key. */
+final class SiteKey {
     public static void main(String[] arguments) throws Exception {
         Path folder = Path.of(arguments[0]);
         KeyPairGenerator generator = KeyPairGenerator.getInstance("RSA");

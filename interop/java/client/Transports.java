@@ -1,6 +1,4 @@
-import java.util.ArrayList;
 import java.util.HashMap;
-import java.util.List;
 import java.util.Map;
 import net.handle.hdllib.AbstractRequest;
 import net.handle.hdllib.AbstractResponse;
@@ -12,39 +10,31 @@ import net.handle.hdllib.SessionSetupInfo;
 import net.handle.hdllib.SimpleConfiguration;
 import net.handle.hdllib.SiteInfo;
 
-/** The ways to the server: a resolver for each transport and kind of session, so that sessions are used again. */
-final class Ways {
+/** One resolver per transport and session kind, so that sessions are reused. Not thread-safe. */
+final class Transports {
     private final SiteInfo site;
     private final boolean trace;
     private final Map<String, HandleResolver> resolvers = new HashMap<>();
 
-    Ways(SiteInfo site, int httpsPort, boolean trace) {
+    Transports(SiteInfo site, boolean trace) {
         this.site = site;
         this.trace = trace;
-        if (httpsPort > 0) {
-            List<Interface> doors = new ArrayList<>(List.of(site.servers[0].interfaces));
-            doors.add(new Interface(Interface.ST_ADMIN_AND_QUERY, Interface.SP_HDL_HTTPS, httpsPort));
-            site.servers[0].interfaces = doors.toArray(new Interface[0]);
-        }
     }
 
-    AbstractResponse send(Question question, AbstractRequest request, ResponseMessageCallback parts) throws Exception {
-        String way = question.via + " " + question.session;
-        if (!resolvers.containsKey(way)) {
-            resolvers.put(way, resolver(question));
-        }
-        HandleResolver resolver = resolvers.get(way);
-        if (question.via.equals("root")) {
+    AbstractResponse send(ClientRequest input, AbstractRequest request, ResponseMessageCallback parts) throws Exception {
+        String key = input.transport + " " + input.session;
+        HandleResolver resolver = resolvers.computeIfAbsent(key, absent -> createResolver(input));
+        if (input.transport.equals("root")) {
             return resolver.processRequest(request, parts);
         }
-        AbstractResponse response = resolver.sendRequestToSite(request, site, protocol(question.via), parts);
+        AbstractResponse response = resolver.sendRequestToSite(request, site, protocolCode(input.transport), parts);
         if (response == null) {
-            throw new IllegalStateException("the site has no " + question.via);
+            throw new IllegalStateException("site has no " + input.transport + " interface");
         }
         return response;
     }
 
-    private HandleResolver resolver(Question question) {
+    private HandleResolver createResolver(ClientRequest input) {
         SimpleConfiguration root = new SimpleConfiguration() {
             @Override
             public boolean isAutoUpdateRootInfo() {
@@ -58,30 +48,30 @@ final class Ways {
         resolver.setCertifiedCache(null);
         resolver.setCheckSignatures(true);
         resolver.traceMessages = trace;
-        if (!question.via.equals("root")) {
-            resolver.setPreferredProtocols(new int[] {protocol(question.via)});
+        if (!input.transport.equals("root")) {
+            resolver.setPreferredProtocols(new int[] {protocolCode(input.transport)});
         }
-        if (question.session != null) {
-            resolver.setSessionTracker(new ClientSessionTracker(session(question.session)));
+        if (input.session != null) {
+            resolver.setSessionTracker(new ClientSessionTracker(sessionSetup(input.session)));
         }
         return resolver;
     }
 
-    /** With a key of Diffie-Hellman: the others, by RSA, fail in the client itself. */
-    private static SessionSetupInfo session(String kind) {
+    /** Diffie-Hellman key exchange: RSA fails in the client itself. */
+    private static SessionSetupInfo sessionSetup(String kind) {
         SessionSetupInfo session = new SessionSetupInfo();
         session.encrypted = kind.contains("encrypted");
         session.authenticated = kind.contains("certified");
         return session;
     }
 
-    private static int protocol(String via) {
-        return switch (via) {
+    private static int protocolCode(String transport) {
+        return switch (transport) {
             case "udp" -> Interface.SP_HDL_UDP;
             case "tcp" -> Interface.SP_HDL_TCP;
             case "http" -> Interface.SP_HDL_HTTP;
             case "https" -> Interface.SP_HDL_HTTPS;
-            default -> throw new IllegalArgumentException("no such way: " + via);
+            default -> throw new IllegalArgumentException("unknown transport: " + transport);
         };
     }
 }

@@ -23,41 +23,47 @@ import net.handle.hdllib.UnhomeNaRequest;
 import net.handle.hdllib.Util;
 import net.handle.hdllib.ValueReference;
 
-/** A line of the input; the keys of the object are the names of these fields. */
-final class Question {
+/** One input line; JSON keys are the field names. */
+final class ClientRequest {
+    /** Returned with the response. */
+    Integer id;
+    /** Which of the servers in the arguments. */
+    int server;
+    /** Requests of one group are sent one after another, groups side by side. */
+    String group = "";
     String op;
     String handle = "";
     HandleValue[] values = {};
     int[] indexes = {};
     String[] types = {};
-    /** udp, tcp, http, https; or root: where to ask is found out from the root, which is the server. */
-    String via = "tcp";
-    /** Whose key it is: `300:0.NA/10.5555`. */
-    String as;
+    /** udp, tcp, http, https; or root: the responsible site is looked up from the root, which is the server. */
+    String transport = "tcp";
+    /** Identity of the administrator: `300:0.NA/10.5555`. */
+    String admin;
     String secret;
-    /** The file of a private key. */
+    /** Private key file. */
     String key;
-    /** plain, encrypted, certified, or `encrypted certified`; without it there is no session. */
+    /** plain, encrypted, certified, or `encrypted certified`; null for no session. */
     String session;
     /** certify, cacheCertify, authoritative, encrypt, restricted, digest, overwrite. */
     List<String> flags = List.of();
 
-    AbstractRequest request() throws Exception {
+    AbstractRequest toRequest() throws Exception {
         byte[] name = Util.encodeString(handle);
-        AuthenticationInfo who = who();
+        AuthenticationInfo authentication = authentication();
         AbstractRequest request = switch (op) {
-            case "site" -> new GenericRequest(Common.BLANK_HANDLE, AbstractMessage.OC_GET_SITE_INFO, who);
-            case "resolve" -> new ResolutionRequest(name, types(), indexes, who);
-            case "create" -> new CreateHandleRequest(name, values, who);
-            case "delete" -> new DeleteHandleRequest(name, who);
-            case "add" -> new AddValueRequest(name, values, who);
-            case "modify" -> new ModifyValueRequest(name, values, who);
-            case "remove" -> new RemoveValueRequest(name, indexes, who);
-            case "list" -> new ListHandlesRequest(name, who);
-            case "prefixes" -> new ListNAsRequest(name, who);
-            case "home" -> new HomeNaRequest(name, who);
-            case "unhome" -> new UnhomeNaRequest(name, who);
-            default -> throw new IllegalArgumentException("no such operation: " + op);
+            case "site" -> new GenericRequest(Common.BLANK_HANDLE, AbstractMessage.OC_GET_SITE_INFO, authentication);
+            case "resolve" -> new ResolutionRequest(name, types(), indexes, authentication);
+            case "create" -> new CreateHandleRequest(name, values, authentication);
+            case "delete" -> new DeleteHandleRequest(name, authentication);
+            case "add" -> new AddValueRequest(name, values, authentication);
+            case "modify" -> new ModifyValueRequest(name, values, authentication);
+            case "remove" -> new RemoveValueRequest(name, indexes, authentication);
+            case "list" -> new ListHandlesRequest(name, authentication);
+            case "prefixes" -> new ListNAsRequest(name, authentication);
+            case "home" -> new HomeNaRequest(name, authentication);
+            case "unhome" -> new UnhomeNaRequest(name, authentication);
+            default -> throw new IllegalArgumentException("unknown operation: " + op);
         };
         request.certify = flags.contains("certify");
         request.cacheCertify = flags.contains("cacheCertify");
@@ -77,11 +83,11 @@ final class Question {
         return encoded;
     }
 
-    private AuthenticationInfo who() throws Exception {
-        if (as == null) {
+    private AuthenticationInfo authentication() throws Exception {
+        if (admin == null) {
             return null;
         }
-        ValueReference reference = ValueReference.fromString(as);
+        ValueReference reference = ValueReference.fromString(admin);
         if (secret != null) {
             return new SecretKeyAuthenticationInfo(reference.handle, reference.index, Util.encodeString(secret));
         }

@@ -1,0 +1,126 @@
+//! Builds and starts the Handle.Net peers of `interop/java`; jars and classes are in `target/interop`.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::SystemTime;
+
+use anyhow::{Context as _, Result, ensure};
+
+use crate::process::{install, is_there, run};
+use crate::root;
+
+/// Handle.Net server (Java) on 127.0.0.1.
+pub(crate) struct HandleNetProcess<'a> {
+    /// All its data; a directory belongs to its ports.
+    pub(crate) data_dir: &'a Path,
+    pub(crate) native: u16,
+    pub(crate) http: u16,
+    pub(crate) https: u16,
+    /// Admin with full access.
+    pub(crate) server_admin: &'a str,
+    /// Records that are loaded at the first start, one per line; their prefixes are homed.
+    pub(crate) records: &'a Path,
+    /// Whether writes are synced to disk before the response.
+    pub(crate) is_durable: bool,
+}
+
+impl HandleNetProcess<'_> {
+    /// The command that starts it, bound to one core if one is given; it prints `ready` on stderr when it listens.
+    pub(crate) fn command(&self, core: Option<&str>) -> Result<Command> {
+        let class_path = class_path("server")?;
+        let mut command = match core {
+            Some(core) => {
+                let mut command = Command::new("taskset");
+                command.args(["-c", core, "java"]);
+                command
+            }
+            None => Command::new("java"),
+        };
+        command.arg("-cp").arg(class_path).arg("HandleNetServer").arg(self.data_dir);
+        command.args([self.native, self.http, self.https].map(|port| port.to_string()));
+        command.arg(self.server_admin).arg(self.records);
+        if self.is_durable {
+            command.arg("--synced");
+        }
+        Ok(command)
+    }
+}
+
+/// Handle.Net client for these servers, `ADDRESS:PORT[:HTTPS-PORT]`; reads requests line by line.
+pub(crate) fn client(servers: &[String]) -> Result<Command> {
+    let mut command = Command::new("java");
+    // Without this it would read settings from the home directory.
+    let settings = root().join("target/interop/client/settings");
+    command.arg("-XX:+UseSerialGC").arg(format!("-Dnet.handle.configDir={}", settings.display()));
+    command.arg("-cp").arg(class_path("client")?).arg("HandleNetClient").args(servers);
+    Ok(command)
+}
+
+/// Generates a site key in the directory that is its argument.
+pub(crate) fn site_key() -> Result<Command> {
+    let mut command = Command::new("java");
+    command.arg("-cp").arg(class_path("client")?).arg("SiteKey");
+    Ok(command)
+}
+
+/// Downloads and compiles the peers, so that nothing has to be installed later.
+pub(crate) fn prepare() -> Result<()> {
+    ["server", "client"].into_iter().try_for_each(|which| class_path(which).map(drop))
+}
+
+/// The class path of a peer, which is downloaded and compiled if necessary.
+fn class_path(which: &str) -> Result<String> {
+    let (source, target) =
+        (root().join("interop/java").join(which), root().join("target/interop").join(which));
+    let (jars, classes) = (target.join("lib"), target.join("classes"));
+    if !is_up_to_date(&jars, &[source.join("pom.xml")])? {
+        ensure_installed()?;
+        let fresh = target.join("lib.new");
+        run(Command::new("mvn")
+            .args(["--quiet", "--batch-mode", "dependency:copy-dependencies"])
+            .arg(format!("-DoutputDirectory={}", fresh.display()))
+            .current_dir(&source))
+        .context("cannot download the Handle.Net jars; is Maven Central reachable?")?;
+        replace_dir(&fresh, &jars)?;
+    }
+    let files: Vec<PathBuf> = fs::read_dir(&source)?
+        .filter_map(|entry| entry.ok().map(|entry| entry.path()))
+        .filter(|path| path.extension().is_some_and(|extension| extension == "java"))
+        .collect();
+    ensure!(!files.is_empty(), "no Java files in {}", source.display());
+    if !is_up_to_date(&classes, &files)? {
+        ensure_installed()?;
+        let fresh = target.join("classes.new");
+        run(Command::new("javac")
+            .args(["--release", "17", "-Xlint:all", "-Werror", "-cp"])
+            .arg(jars.join("*"))
+            .arg("-d")
+            .arg(&fresh)
+            .args(&files))?;
+        replace_dir(&fresh, &classes)?;
+    }
+    Ok(format!("{}:{}/*", classes.display(), jars.display()))
+}
+
+fn ensure_installed() -> Result<()> {
+    if !is_there("mvn") || !is_there("javac") {
+        install(&["maven", "openjdk-17-jdk-headless"]).context("Maven and JDK 17 or later are required")?;
+    }
+    Ok(())
+}
+
+/// Whether a directory was made after the last change of these files.
+fn is_up_to_date(directory: &Path, files: &[PathBuf]) -> Result<bool> {
+    let changed = |path: &Path| fs::metadata(path).and_then(|metadata| metadata.modified());
+    let Ok(made) = changed(directory) else { return Ok(false) };
+    let newest = files.iter().map(|path| changed(path)).collect::<Result<Vec<SystemTime>, _>>()?;
+    Ok(newest.into_iter().all(|time| time <= made))
+}
+
+fn replace_dir(fresh: &Path, old: &Path) -> Result<()> {
+    if old.exists() {
+        fs::remove_dir_all(old)?;
+    }
+    fs::rename(fresh, old).with_context(|| format!("cannot move {}", fresh.display()))
+}

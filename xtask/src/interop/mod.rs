@@ -1,0 +1,390 @@
+//! The same requests to Tendot and to Handle.Net's server, by the clients of both: the responses have to be the same.
+
+pub(crate) mod java;
+mod requests;
+
+use std::fs;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::net::Ipv4Addr;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread::{self, ScopedJoinHandle};
+
+use anyhow::{Context as _, Result, anyhow, ensure};
+use serde_json::{Value, json};
+use tendot_testing::http::HttpRequest;
+use tendot_testing::{ServerProcess, free_port};
+
+use self::java::{HandleNetProcess, client, site_key};
+use self::requests::{is_partition_case, normalize_response, private_key, requests};
+use crate::process::{install, is_there, output, run};
+use crate::root;
+
+/// The identity that administers all servers; its key is [`private_key`].
+const SERVER_ADMIN: &str = "300:0.NA/10.5555";
+
+/// The example of `tendot-client` that does everything that an administrator can do.
+const ADMIN_EXAMPLE: &str = "admin_operations";
+
+/// How many processes of our client run at the same time: they mostly wait for each other and for the servers.
+const RESOLVE_WORKERS: usize = 4;
+
+/// How many responses were compared.
+pub(crate) struct InteropReport {
+    pub(crate) same: u64,
+    pub(crate) different: u64,
+}
+
+/// Compares the responses of `tendot`, built here unless it is given, with those of the Handle.Net server.
+pub(crate) fn interop(tendot: Option<&Path>) -> Result<InteropReport> {
+    let programs = Programs::find_or_build(tendot)?;
+    if !is_there("openssl") {
+        install(&["openssl"])?;
+    }
+    java::prepare()?;
+    let dir = root().join("target/interop/run");
+    if dir.exists() {
+        fs::remove_dir_all(&dir)?;
+    }
+    fs::create_dir_all(&dir)?;
+    let records = root().join("conformance/vectors/handle-net/records.jsonl");
+    let ((_handle_net, handle_net), (_single, single), (_three, three)) = thread::scope(|scope| {
+        let handle_net = scope.spawn(|| start_handle_net(&dir.join("java"), &records));
+        let single = scope.spawn(|| start_tendot(&programs.tendot, &dir.join("tendot"), &records));
+        let three = start_three_servers(&programs.tendot, &dir.join("three"), &records);
+        Ok::<_, anyhow::Error>((join(handle_net)?, join(single)?, three?))
+    })?;
+    let [theirs, ours, partitioned] = thread::scope(|scope| {
+        let own_client = scope.spawn(|| test_own_client(&programs, &dir, &handle_net, &single, &records));
+        let exchanges = send_all([&handle_net, &single, &three]);
+        join(own_client)?;
+        exchanges
+    })?;
+    for (address, port) in three.addresses.iter().zip(&three.http_ports) {
+        let metrics = HttpRequest::get("/metrics").try_send((*address, *port).into())?;
+        let created = "operation=\"create\",code=\"1\"} ";
+        ensure!(metrics.text().contains(created), "no name was created at {address}");
+    }
+    let mut report = compare_responses(&theirs, &ours)?;
+    let theirs: Vec<Exchange> =
+        theirs.into_iter().filter(|exchange| is_partition_case(&exchange.request)).collect();
+    let of_three = compare_responses(&theirs, &partitioned)?;
+    report.same += of_three.same;
+    report.different += of_three.different;
+    Ok(report)
+}
+
+/// Programs under test.
+struct Programs {
+    tendot: PathBuf,
+    admin_example: PathBuf,
+}
+
+impl Programs {
+    /// Builds them, unless `tendot` is given and the example lies beside it, where `cargo test` puts it.
+    fn find_or_build(tendot: Option<&Path>) -> Result<Self> {
+        let built = root().join("target/debug");
+        if let Some(tendot) = tendot {
+            let directory = tendot.parent().unwrap_or(&built);
+            let admin_example = directory.join("examples").join(ADMIN_EXAMPLE);
+            if admin_example.exists() {
+                return Ok(Self { tendot: tendot.to_owned(), admin_example });
+            }
+        }
+        let mut build = Command::new("cargo");
+        build.args(["build", "--quiet", "--workspace", "--all-features", "--example", ADMIN_EXAMPLE]);
+        if tendot.is_none() {
+            build.args(["--bin", "tendot"]);
+        }
+        run(build.current_dir(root()))?;
+        let admin_example = built.join("examples").join(ADMIN_EXAMPLE);
+        Ok(Self { tendot: tendot.map_or_else(|| built.join("tendot"), Path::to_owned), admin_example })
+    }
+}
+
+/// One request and its response.
+struct Exchange {
+    request: Value,
+    response: Value,
+}
+
+/// Compares responses to the same requests, and prints those that differ.
+#[allow(clippy::print_stdout, reason = "the report is what this command is for")]
+fn compare_responses(theirs: &[Exchange], ours: &[Exchange]) -> Result<InteropReport> {
+    ensure!(theirs.len() == ours.len(), "request lists differ: {} and {}", theirs.len(), ours.len());
+    let mut report = InteropReport { same: 0, different: 0 };
+    for (their, our) in theirs.iter().zip(ours) {
+        let request = &their.request;
+        // The site record in a request is that of the server.
+        let is_same = ["op", "handle", "transport"].iter().all(|field| request[field] == our.request[field]);
+        ensure!(is_same, "request lists differ: {request} and {}", our.request);
+        let mut expected = normalize_response(request, &their.response);
+        // Intended differences are in docs/compatibility.md.
+        if let Some(code) = request.get("expected_difference") {
+            ensure!(expected["code"] != *code, "expected difference not observed: {request}");
+            expected["code"] = code.clone();
+        }
+        if expected == normalize_response(request, &our.response) {
+            report.same += 1;
+        } else {
+            report.different += 1;
+            println!("{request}\n  Handle.Net {}\n  Tendot     {}", their.response, our.response);
+        }
+    }
+    println!("{} identical, {} different", report.same, report.different);
+    Ok(report)
+}
+
+/// Addresses, ports and public key of a server or site under test.
+struct Endpoints {
+    addresses: Vec<Ipv4Addr>,
+    native_ports: Vec<u16>,
+    http_ports: Vec<u16>,
+    /// The HTTPS port, if the site record does not have it.
+    https: Option<u16>,
+    public_key: PathBuf,
+}
+
+impl Endpoints {
+    /// As the Handle.Net client wants it: `ADDRESS:PORT[:HTTPS-PORT]`. One server is enough to find a site.
+    fn first(&self) -> String {
+        let https = self.https.map(|port| format!(":{port}")).unwrap_or_default();
+        format!("{}:{}{https}", self.addresses[0], self.native_ports[0])
+    }
+}
+
+fn start(command: &mut Command) -> Result<ServerProcess> {
+    ServerProcess::try_start(command.stdout(Stdio::null()))
+        .map_err(|output| anyhow!("{command:?} did not become ready:\n{output}"))
+}
+
+fn start_handle_net(data_dir: &Path, records: &Path) -> Result<(Vec<ServerProcess>, Endpoints)> {
+    let [native, http, https] = [(); 3].map(|()| free_port());
+    let server = HandleNetProcess {
+        data_dir,
+        native,
+        http,
+        https,
+        server_admin: SERVER_ADMIN,
+        records,
+        is_durable: false,
+    };
+    let endpoints = Endpoints {
+        addresses: vec![Ipv4Addr::LOCALHOST],
+        native_ports: vec![native],
+        http_ports: vec![http],
+        https: None,
+        public_key: data_dir.join("pubkey.bin"),
+    };
+    Ok((vec![start(&mut server.command(None)?)?], endpoints))
+}
+
+/// A Tendot server with the same key for the Handle protocol and HTTPS, since the Handle.Net client wants it so.
+fn start_tendot(tendot: &Path, data_dir: &Path, records: &Path) -> Result<(Vec<ServerProcess>, Endpoints)> {
+    run(Command::new(tendot).arg("import").arg(records).arg("--data").arg(data_dir))?;
+    let (certificate, key) = (data_dir.join("certificate.pem"), data_dir.join("key.pem"));
+    run(site_key()?.arg(data_dir))?;
+    for file in ["pubkey.bin", "privkey.bin", "key.pem"] {
+        fs::set_permissions(data_dir.join(file), fs::Permissions::from_mode(0o600))?;
+    }
+    run(Command::new("openssl")
+        .args(["req", "-x509", "-subj", "/CN=localhost", "-key"])
+        .arg(&key)
+        .arg("-out")
+        .arg(&certificate))?;
+    let [native, http, https] = [(); 3].map(|()| free_port());
+    let mut command = serve(tendot, data_dir, Ipv4Addr::LOCALHOST, native, http);
+    command
+        .args(["--https", &format!("127.0.0.1:{https}")])
+        .args(["--set", &format!("http.tls.certificate={}", certificate.display())])
+        .args(["--set", &format!("http.tls.key={}", key.display())]);
+    let endpoints = Endpoints {
+        addresses: vec![Ipv4Addr::LOCALHOST],
+        native_ports: vec![native],
+        http_ports: vec![http],
+        https: Some(https),
+        public_key: data_dir.join("pubkey.bin"),
+    };
+    Ok((vec![start(&mut command)?], endpoints))
+}
+
+fn serve(tendot: &Path, data_dir: &Path, address: Ipv4Addr, native: u16, http: u16) -> Command {
+    let mut command = Command::new(tendot);
+    command.arg("serve").arg("--data").arg(data_dir);
+    command.args(["--native", &format!("{address}:{native}"), "--http", &format!("{address}:{http}")]);
+    command.args(["--set", &format!("native.admins={SERVER_ADMIN}")]);
+    command.args(["--set", "native.admins_full_access=true"]);
+    command
+}
+
+/// One site of three Tendot servers, each of which is responsible for a part of the names.
+fn start_three_servers(tendot: &Path, dir: &Path, records: &Path) -> Result<(Vec<ServerProcess>, Endpoints)> {
+    fs::create_dir_all(dir)?;
+    let site = dir.join("site.json");
+    let data_dirs = ["one", "two", "three"].map(|server| dir.join(server));
+    let addresses = [1, 2, 3].map(|last| Ipv4Addr::new(127, 0, 0, last));
+    let [native_ports, http_ports] = [(); 2].map(|()| [(); 3].map(|()| free_port()));
+    let command = |number: usize| {
+        serve(tendot, &data_dirs[number], addresses[number], native_ports[number], http_ports[number])
+    };
+    // The first start creates the key and the site record.
+    for_each_server(|number| start(&mut command(number)).map(drop))?;
+    let records_of_servers = data_dirs.each_ref().map(|data_dir| data_dir.join("siteinfo.json"));
+    run(Command::new(tendot).args(["site", "join", "--into"]).arg(&site).args(records_of_servers))?;
+    let servers = for_each_server(|number| {
+        let mut import = Command::new(tendot);
+        import.arg("import").arg(records).arg("--data").arg(&data_dirs[number]);
+        run(import.arg("--site").arg(&site))?;
+        start(command(number).args(["--set", &format!("native.site={}", site.display())]))
+    })?;
+    let endpoints = Endpoints {
+        addresses: addresses.into(),
+        native_ports: native_ports.into(),
+        http_ports: http_ports.into(),
+        https: None,
+        public_key: data_dirs[0].join("pubkey.bin"),
+    };
+    Ok((servers, endpoints))
+}
+
+fn for_each_server<T: Send>(work: impl Fn(usize) -> Result<T> + Sync) -> Result<Vec<T>> {
+    let work = &work;
+    thread::scope(|scope| {
+        let started = [0, 1, 2].map(|number| scope.spawn(move || work(number)));
+        started.into_iter().map(join).collect()
+    })
+}
+
+fn join<T>(thread: ScopedJoinHandle<'_, Result<T>>) -> Result<T> {
+    thread.join().map_err(|_| anyhow!("a thread panicked"))?
+}
+
+/// Sends all requests to each of the servers with one Handle.Net client: all to the first two, the partition cases to the third.
+fn send_all(servers: [&Endpoints; 3]) -> Result<[Vec<Exchange>; 3]> {
+    let mut process =
+        client(&servers.map(Endpoints::first))?.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+    let mut input = process.stdin.take().context("no stdin")?;
+    let mut lines = BufReader::new(process.stdout.take().context("no stdout")?).lines();
+    let mut next_response = || -> Result<Value> {
+        Ok(serde_json::from_str(&lines.next().context("the Handle.Net client ended")??)?)
+    };
+    // The number of the server is the lowest digit of the number of a request.
+    for server in 0..3 {
+        writeln!(input, "{}", json!({"op": "site", "server": server, "id": server}))?;
+    }
+    let mut sites = [const { Value::Null }; 3];
+    for _ in 0..3 {
+        let mut response = next_response()?;
+        let server = response["id"].as_u64().context("no id")? as usize;
+        sites[server] = response["site"].take();
+    }
+    let mut exchanges = [0, 1, 2].map(|server| {
+        let mut all = requests(&sites[server]);
+        all.retain(|request| server < 2 || is_partition_case(request));
+        for (number, request) in all.iter_mut().enumerate() {
+            request["id"] = (number * 3 + server).into();
+            request["server"] = server.into();
+        }
+        all.into_iter().map(|request| Exchange { request, response: Value::Null }).collect::<Vec<_>>()
+    });
+    let text: String = exchanges.iter().flatten().map(|exchange| format!("{}\n", exchange.request)).collect();
+    thread::scope(|scope| {
+        let writer = scope.spawn(move || Ok(input.write_all(text.as_bytes())?));
+        for _ in 0..exchanges.iter().map(Vec::len).sum() {
+            let response = next_response()?;
+            let id = response["id"].as_u64().context("no id")? as usize;
+            exchanges[id % 3][id / 3].response = response;
+        }
+        join(writer)
+    })?;
+    ensure!(process.wait()?.success(), "the Handle.Net client failed");
+    for exchange in exchanges.iter_mut().flatten() {
+        exchange.response["id"].take();
+    }
+    Ok(exchanges)
+}
+
+/// What our client finds at both servers has to be the same, and it can do everything at the Handle.Net server.
+fn test_own_client(
+    programs: &Programs,
+    dir: &Path,
+    handle_net: &Endpoints,
+    single: &Endpoints,
+    records: &Path,
+) -> Result<()> {
+    let mut names = Vec::new();
+    for line in BufReader::new(fs::File::open(records)?).lines() {
+        let record: Value = serde_json::from_str(&line?)?;
+        names.push(record["handle"].as_str().context("a record has no handle")?.to_owned());
+    }
+    let next = AtomicUsize::new(0);
+    let worker = || {
+        while let Some(name) = names.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let [theirs, ours] = [handle_net, single].map(|server| resolve(&programs.tendot, server, name));
+            let [theirs, ours] = [theirs?, ours?];
+            ensure!(theirs == ours, "resolution differs: {theirs:?} at Handle.Net, {ours:?} at Tendot");
+        }
+        Ok(())
+    };
+    thread::scope(|scope| {
+        let workers = [(); RESOLVE_WORKERS].map(|()| scope.spawn(worker));
+        resolve_over_https(&programs.tendot, dir)?;
+        administer(&programs.admin_example, &dir.join("java/resolver/bootstrap_handles"))?;
+        workers.into_iter().try_for_each(join)
+    })
+}
+
+/// What our client finds at a server, over every transport.
+fn resolve(tendot: &Path, server: &Endpoints, name: &str) -> Result<Vec<Value>> {
+    let native = format!("hdl://127.0.0.1:{}", server.native_ports[0]);
+    let http = format!("http://127.0.0.1:{}", server.http_ports[0]);
+    let key = server.public_key.to_string_lossy();
+    let transports: [(&str, &[&str]); 5] = [
+        (&native, &["--udp"]),
+        (&native, &["--tcp"]),
+        (&native, &["--udp", "--certified", "--server-key", &key]),
+        (&native, &["--tcp", "--auth", "--certified", "--server-key", &key]),
+        (&http, &[]),
+    ];
+    let mut found = Vec::new();
+    for (server, options) in transports {
+        let mut command = Command::new(tendot);
+        command.args(["resolve", "--json", "--server", server]).args(options).arg(name);
+        let mut record: Value = serde_json::from_str(&output(&mut command)?)?;
+        found.push(record["values"].take());
+    }
+    Ok(found)
+}
+
+/// Our client uses HTTPS if the site record has nothing else, and accepts the key in the record.
+fn resolve_over_https(tendot: &Path, dir: &Path) -> Result<()> {
+    let mut root: Value = serde_json::from_slice(&fs::read(dir.join("java/resolver/bootstrap_handles"))?)?;
+    let records = root["handles"].as_object_mut().context("no records in the root")?;
+    for value in records.values_mut().filter_map(|record| record["values"].as_array_mut()).flatten() {
+        let servers = value["data"]["value"]["servers"].as_array_mut();
+        for interfaces in
+            servers.into_iter().flatten().filter_map(|server| server["interfaces"].as_array_mut())
+        {
+            interfaces.retain(|interface| interface["protocol"] == "HTTPS");
+        }
+    }
+    let file = dir.join("https.json");
+    fs::write(&file, root.to_string())?;
+    let mut command = Command::new(tendot);
+    let found =
+        output(command.args(["resolve", "--json", "--certified", "0.NA/10.5555", "--root"]).arg(&file))?;
+    let found: Value = serde_json::from_str(&found)?;
+    ensure!(found["transport"] == "https", "our client used {} instead of HTTPS", found["transport"]);
+    Ok(())
+}
+
+/// Our client does all that an administrator can do, at the server of this root.
+fn administer(example: &Path, root_file: &Path) -> Result<()> {
+    let key = private_key();
+    for identity in [[SERVER_ADMIN, &key, "all"], ["301:10.5555/ADMIN", "secret:opensesame", "names"]] {
+        run(Command::new(example).arg(root_file).arg("10.5555").args(identity))?;
+    }
+    Ok(())
+}
