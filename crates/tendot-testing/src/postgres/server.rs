@@ -287,7 +287,7 @@ impl Drop for PostgresServer {
     fn drop(&mut self) {
         if let Some(Processes { postmaster, supervisor }) = &mut self.processes {
             drop(supervisor.stdin.take());
-            let _ = postmaster.lock().unwrap().wait();
+            let _ = postmaster.get_mut().unwrap().wait();
             let _ = supervisor.wait();
         }
     }
