@@ -79,7 +79,7 @@ const KINDS: [(&str, Subject); 4] = [
     ("transfer/", Subject::Transfer),
 ];
 
-impl<S: Store> Registry<S> {
+impl Registry {
     /// What changed after a place, from one that was given before or from the beginning, as far as this caller may know it:
     /// at most `limit` changes.
     ///
@@ -192,14 +192,14 @@ mod tests {
         block_on(store.commit(Change { by: by.into(), at: 7, edits })).unwrap();
     }
 
-    fn read<S: Store>(registry: &Registry<S>, after: &Cursor, limit: usize, caller: &Caller) -> Changes {
+    fn read(registry: &Registry, after: &Cursor, limit: usize, caller: &Caller) -> Changes {
         let changes = block_on(registry.changes(after, limit, caller, 0, &mut Work::new(10_000))).unwrap();
         assert!(changes.items.len() <= limit);
         changes
     }
 
     /// All that is told after a place, in pieces of this size.
-    fn all<S: Store>(registry: &Registry<S>, after: Cursor, limit: usize, caller: &Caller) -> Vec<Changed> {
+    fn all(registry: &Registry, after: Cursor, limit: usize, caller: &Caller) -> Vec<Changed> {
         let (mut items, mut next) = (Vec::new(), after);
         loop {
             let changes = read(registry, &next, limit, caller);

@@ -4,7 +4,7 @@ use std::collections::{HashSet, VecDeque};
 
 use tendot_proto::record::ValueList;
 use tendot_proto::{Reference, Work};
-use tendot_store::{Key, Store};
+use tendot_store::Key;
 
 use crate::caller::is_meant;
 use crate::{Error, Registry, price};
@@ -15,7 +15,7 @@ const DEPTH: usize = 8;
 /// Members that are looked at, of all groups together. Who comes later is not found.
 const MEMBERS: usize = 256;
 
-impl<S: Store> Registry<S> {
+impl Registry {
     /// Whether somebody is one of those listed, or in one of the groups among them, breadth first.
     ///
     /// Groups that are kept elsewhere have no members: a request never makes the server ask strangers. Nor do

@@ -98,7 +98,7 @@ pub struct Holder {
 const PIECE: usize = 100;
 const PIECES: usize = 4;
 
-impl<S: Store> Registry<S> {
+impl Registry {
     /// What ever happened to a name that is kept here, also if it has ended or was removed: at most `limit` events. There may
     /// be fewer, and yet more to come.
     ///

@@ -5,7 +5,6 @@
 
 mod caller;
 mod changes;
-mod consulted;
 mod deposit;
 pub mod doi;
 mod error;
@@ -19,6 +18,7 @@ mod ownership;
 pub mod party;
 mod permission;
 mod price;
+mod read_set;
 mod referral;
 mod refusal;
 mod registry;

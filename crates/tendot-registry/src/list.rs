@@ -46,7 +46,7 @@ pub(crate) struct Listing {
     start: Vec<u8>,
 }
 
-impl<S: Store> Registry<S> {
+impl Registry {
     /// The names under a prefix, which is given as `0.NA/10.1000` or `10.1000`; or as `0.NA/0.NA/10.1000` the records of
     /// all prefixes derived from it. At most `limit` of them, after `after`, which is what they cost. Names that have
     /// ended or are only reserved are left out.

@@ -5,7 +5,7 @@ use std::pin::Pin;
 
 use tendot_proto::auth::Challenge;
 use tendot_proto::{Handle, Reference, Value, Work};
-use tendot_store::{State, Store};
+use tendot_store::State;
 
 use crate::{Error, Registry};
 
@@ -30,7 +30,7 @@ pub trait Neighbours: fmt::Debug + Send + Sync {
     ) -> Said<'a, bool>;
 }
 
-impl<S: Store> Registry<S> {
+impl Registry {
     /// Whether a name is kept at this server, and not at another of its site, provided that its prefix is kept here.
     pub fn is_in_share(&self, name: Handle<'_>) -> bool {
         self.settings.share.is_none_or(|share| share.has(name))

@@ -1,5 +1,4 @@
 use tendot_proto::{Handle, Reference, Work};
-use tendot_store::Store;
 
 use crate::caller::Asker;
 use crate::party::Scope;
@@ -21,7 +20,7 @@ pub enum Operation<'a> {
     ListHomed,
 }
 
-impl<S: Store> Registry<S> {
+impl Registry {
     /// Whether somebody could do this if they prove to be who they say: what is to be found out before a proof is
     /// looked at, so that proofs can be tried out only against those who have rights.
     ///

@@ -2,7 +2,6 @@
 //! for who has them. So a name or prefix that changes hands is lost to the keys of who had it, in that moment.
 
 use tendot_proto::{Handle, Work};
-use tendot_store::Store;
 
 use crate::caller::Asker;
 use crate::doi::{Deposit, reached};
@@ -10,7 +9,7 @@ use crate::party::{Kind, Prefix, Registrant, Scope, read};
 use crate::permission::Needed;
 use crate::{Caller, Error, Refusal, Registry, Write};
 
-impl<S: Store> Registry<S> {
+impl Registry {
     /// Whether who asks has what is needed over a name. A token has to be for `scope`.
     pub(crate) async fn settle_over(
         &self,

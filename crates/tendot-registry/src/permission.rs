@@ -2,7 +2,6 @@
 
 use tendot_proto::record::{Admin, AdminPermissions};
 use tendot_proto::{Handle, Reference, Value, Work};
-use tendot_store::Store;
 
 use crate::caller::{Asker, is_meant};
 use crate::{Error, Registry};
@@ -33,7 +32,7 @@ impl Needed {
     }
 }
 
-impl<S: Store> Registry<S> {
+impl Registry {
     /// Whether who asks has what is needed.
     pub(crate) async fn settle(
         &self,

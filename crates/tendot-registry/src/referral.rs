@@ -1,12 +1,12 @@
 //! Who keeps derived prefixes, if another service does.
 
 use tendot_proto::{Handle, Value, Work};
-use tendot_store::{State, Store};
+use tendot_store::State;
 
 use crate::responsible::ancestors;
 use crate::{Error, Registry};
 
-impl<S: Store> Registry<S> {
+impl Registry {
     /// For the record of a derived prefix that is not here: the public values of its nearest ancestor that say where
     /// the prefixes derived from that are.
     pub(crate) async fn referral(

@@ -1,9 +1,10 @@
 use std::sync::Arc;
 
 use tendot_proto::{Handle, Value, Work};
-use tendot_store::{Entry, Key, Store};
+use tendot_store::{AnyStore, Entry, Key};
 
 use crate::doi::Quotas;
+use crate::read_set::TrackedStore;
 use crate::{Error, Neighbours, Settings, price};
 
 /// The rules over a store: everything that is read or written passes here, whoever asks and by whichever door.
@@ -11,16 +12,17 @@ use crate::{Error, Neighbours, Settings, price};
 /// It keeps nothing of what it reads, but how many names there are where only so many may be: what another process changes in
 /// the store holds at once.
 #[derive(Debug)]
-pub struct Registry<S> {
-    pub(crate) store: S,
+pub struct Registry {
+    pub(crate) store: TrackedStore,
     pub(crate) settings: Arc<Settings>,
     pub(crate) neighbours: Option<Arc<dyn Neighbours>>,
     pub(crate) quotas: Arc<Quotas>,
 }
 
-impl<S: Store> Registry<S> {
+impl Registry {
     /// The rules over `store`.
-    pub fn new(store: S, settings: Settings) -> Self {
+    pub fn new(store: impl Into<AnyStore>, settings: Settings) -> Self {
+        let store = TrackedStore::new(store.into());
         Self { store, settings: Arc::new(settings), neighbours: None, quotas: Arc::default() }
     }
 
@@ -31,7 +33,7 @@ impl<S: Store> Registry<S> {
     }
 
     /// The store, for those who have rules of their own: import, export, the change feed.
-    pub const fn store(&self) -> &S {
+    pub fn store(&self) -> &AnyStore {
         &self.store
     }
 

@@ -1,6 +1,6 @@
 use tendot_proto::record::AdminPermissions;
 use tendot_proto::{Handle, Permissions, Value, Work};
-use tendot_store::{State, Store};
+use tendot_store::State;
 
 use crate::caller::Asker;
 use crate::doi::{has_metadata, is_reserved};
@@ -71,7 +71,7 @@ pub(crate) enum Found {
     Elsewhere(Vec<Value<'static>>),
 }
 
-impl<S: Store> Registry<S> {
+impl Registry {
     /// Resolves a name.
     ///
     /// Values that nobody may read never leave, whoever asks.

@@ -1,7 +1,6 @@
 //! Which names are kept here.
 
 use tendot_proto::{Handle, Work};
-use tendot_store::Store;
 
 use crate::party::is_reserved_prefix;
 use crate::{Error, Registry, price};
@@ -9,7 +8,7 @@ use crate::{Error, Registry, price};
 /// How many dots of a prefix are gone up. Nobody derives prefixes that deep, and each costs a lookup.
 pub(crate) const ANCESTORS: usize = 16;
 
-impl<S: Store> Registry<S> {
+impl Registry {
     /// Whether a name, which has a slash, is kept by our site: its prefix is homed, or it is the record of a prefix that is
     /// derived from one of which all derived prefixes are.
     pub(crate) async fn is_responsible(&self, name: Handle<'_>, work: &mut Work) -> Result<bool, Error> {
@@ -69,7 +68,7 @@ pub(crate) fn ancestors(name: Handle<'_>) -> impl Iterator<Item = &[u8]> {
 #[cfg(test)]
 mod tests {
     use pollster::block_on;
-    use tendot_store::{Change, Edit, Memory};
+    use tendot_store::{Change, Edit, Memory, Store};
 
     use super::*;
     use crate::Settings;

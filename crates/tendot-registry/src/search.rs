@@ -114,7 +114,7 @@ pub struct Match {
     pub values: Vec<Value<'static>>,
 }
 
-impl<S: Store> Registry<S> {
+impl Registry {
     /// Whether somebody may search.
     pub async fn check_search(&self, caller: &Caller, work: &mut Work) -> Result<(), Error> {
         self.settle(&Needed::Search, Asker::of(caller), work).await

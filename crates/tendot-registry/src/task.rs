@@ -5,7 +5,6 @@ use std::sync::Arc;
 use tendot_proto::Work;
 use tendot_store::{Change, CommitError, Edit, Store};
 
-use crate::consulted::Consulted;
 use crate::party::Standing;
 use crate::refusal::Reason;
 use crate::{Caller, Refusal, Registry};
@@ -16,7 +15,7 @@ pub trait Task: Sync + sealed::Plan {}
 impl<T: Sync + sealed::Plan> Task for T {}
 
 pub(crate) mod sealed {
-    use super::{Planned, Refusal, Registry, Standing, Store, Work};
+    use super::{Planned, Refusal, Registry, Standing, Work};
 
     /// How a task is planned.
     pub trait Plan {
@@ -24,9 +23,9 @@ pub(crate) mod sealed {
         type Done: Send;
 
         /// What it comes to, for who asks, at a time in milliseconds since 1970.
-        fn plan<S: Store>(
+        fn plan(
             &self,
-            judge: &Registry<S>,
+            registry: &Registry,
             standing: &Standing,
             at: u64,
             work: &mut Work,
@@ -60,7 +59,7 @@ pub struct Carried<T> {
 /// How often a task is planned while others are faster.
 const TRIES: u32 = 8;
 
-impl<S: Store> Registry<S> {
+impl Registry {
     /// Carries out a task, all of it or nothing. What was looked at for it, be it a token, a prefix or a name, has to be the
     /// same when it is committed; if it is not, the task is planned again.
     pub async fn carry_out<T: Task>(
@@ -95,16 +94,16 @@ impl<S: Store> Registry<S> {
         beside: impl Fn(&T::Done) -> Vec<Edit> + Send + Sync,
     ) -> Result<Carried<T::Done>, Refusal> {
         for _ in 0..TRIES {
-            let judge = self.judge();
-            let standing = judge.standing(caller, at, work).await?;
+            let tracked = self.begin();
+            let standing = tracked.standing(caller, at, work).await?;
             let by = standing.to_string().into();
-            let Planned { edits, done } = task.plan(&judge, &standing, at, work).await?;
+            let Planned { edits, done } = task.plan(&tracked, &standing, at, work).await?;
             let beside = beside(&done);
             if edits.is_empty() && beside.is_empty() {
                 return Ok(Carried { done, revision: None });
             }
             let changes = !edits.is_empty();
-            let mut all = judge.store.requirements();
+            let mut all = tracked.store.into_preconditions();
             all.extend(edits);
             all.extend(beside);
             // Others were faster in taking the room that there was.
@@ -123,10 +122,10 @@ impl<S: Store> Registry<S> {
         Err(Refusal::new(Reason::Busy, "contended", detail))
     }
 
-    /// The same rules over a store that remembers what was looked up.
-    pub(crate) fn judge(&self) -> Registry<Consulted<'_, S>> {
-        Registry {
-            store: Consulted::new(&self.store),
+    /// Starts an optimistic transaction: a registry over the same store whose reads are tracked.
+    pub(crate) fn begin(&self) -> Self {
+        Self {
+            store: self.store.begin(),
             settings: Arc::clone(&self.settings),
             neighbours: self.neighbours.clone(),
             quotas: Arc::clone(&self.quotas),

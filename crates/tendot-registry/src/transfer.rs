@@ -6,7 +6,7 @@ use std::iter;
 use serde::{Deserialize, Serialize};
 use tendot_proto::record::{Admin, AdminPermissions};
 use tendot_proto::{Reference, Value, Work};
-use tendot_store::{Edit, Entry, Expect, State, Store};
+use tendot_store::{Edit, Entry, Expect, State};
 
 use crate::doi::{Deposit, check_room, is_reserved, owned_key};
 use crate::party::{
@@ -155,9 +155,9 @@ struct Move {
 impl Plan for NewTransfer {
     type Done = Transfer;
 
-    async fn plan<S: Store>(
+    async fn plan(
         &self,
-        judge: &Registry<S>,
+        registry: &Registry,
         standing: &Standing,
         at: u64,
         work: &mut Work,
@@ -166,7 +166,7 @@ impl Plan for NewTransfer {
         if self.force && !standing.is_operator() {
             return Err(Refusal::forbidden("only the operator forces a transfer").at("/force"));
         }
-        let Move { from, mut edits } = judge.plan_move(&self.what, &self.to, standing, at, work).await?;
+        let Move { from, mut edits } = registry.plan_move(&self.what, &self.to, standing, at, work).await?;
         let mut transfer = Transfer {
             id: new_id(&self.random).into(),
             what: self.what.clone(),
@@ -190,9 +190,9 @@ impl Plan for NewTransfer {
 impl Plan for TransferDecision {
     type Done = Transfer;
 
-    async fn plan<S: Store>(
+    async fn plan(
         &self,
-        judge: &Registry<S>,
+        registry: &Registry,
         standing: &Standing,
         at: u64,
         work: &mut Work,
@@ -200,8 +200,8 @@ impl Plan for TransferDecision {
         standing.check(Scope::Transfer)?;
         let no_such = || Refusal::not_found(Kind::Transfer.name(), &self.id);
         let Held { it: mut transfer, revision } =
-            judge.required::<Transfer>(Kind::Transfer, &self.id, work).await?;
-        let (gives, receives) = judge.sides(&transfer, standing, work).await?;
+            registry.required::<Transfer>(Kind::Transfer, &self.id, work).await?;
+        let (gives, receives) = registry.sides(&transfer, standing, work).await?;
         if !gives && !receives {
             return Err(no_such());
         }
@@ -227,7 +227,7 @@ impl Plan for TransferDecision {
                 let detail = "what was proposed belongs to others by now";
                 Refusal::new(Reason::Conflict, "changed", detail).hint("propose it again")
             };
-            let moved = judge.plan_move(&transfer.what, &transfer.to, &proposer, at, work).await;
+            let moved = registry.plan_move(&transfer.what, &transfer.to, &proposer, at, work).await;
             let moved = moved.map_err(|refusal| match refusal.reason {
                 Reason::Forbidden => changed(),
                 _ => refusal,
@@ -244,7 +244,7 @@ impl Plan for TransferDecision {
     }
 }
 
-impl<S: Store> Registry<S> {
+impl Registry {
     /// A transfer, for both sides.
     pub async fn transfer(
         &self,

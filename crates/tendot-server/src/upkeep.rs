@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::{Duration, SystemTime};
 
 use tendot_registry::{Refusal, Registry, report};
-use tendot_store::{Store, StoreError};
+use tendot_store::StoreError;
 use tokio::sync::watch;
 use tokio::task::yield_now;
 use tokio::time::sleep;
@@ -44,7 +44,7 @@ impl Default for Upkeep {
 
 impl Upkeep {
     /// Keeps a store up until the end; then writes down what was counted last, if the store takes it within some seconds.
-    pub async fn run<S: Store>(self, registry: &Registry<S>, tally: &Tally, end: impl Future<Output = ()>) {
+    pub async fn run(self, registry: &Registry, tally: &Tally, end: impl Future<Output = ()>) {
         let (tell, told) = watch::channel(false);
         let end_told = || {
             let mut told = told.clone();
@@ -80,7 +80,7 @@ impl Upkeep {
 
     /// Writes down what was counted; what can't be written is counted on, but not what may have been written: a report that says
     /// too little can be believed as far as it goes, and one that counts something twice cannot.
-    pub async fn write<S: Store>(self, registry: &Registry<S>, tally: &Tally) {
+    pub async fn write(self, registry: &Registry, tally: &Tally) {
         let (resolutions, failures) = (tally.take_resolutions(), tally.take_failures());
         let mut touched = BTreeSet::new();
         for (number, piece) in resolutions.chunks(TOGETHER).enumerate() {
@@ -108,7 +108,7 @@ impl Upkeep {
         }
     }
 
-    async fn sweep_always<S: Store>(self, registry: &Registry<S>) {
+    async fn sweep_always(self, registry: &Registry) {
         for time in 0_u64.. {
             sweep_receipts(registry, now()).await.unwrap_or_else(|refusal| unswept(&refusal));
             if time.is_multiple_of(TIMES) {
@@ -119,7 +119,7 @@ impl Upkeep {
     }
 
     /// Forgets what failed too long ago, at a time in milliseconds since 1970.
-    pub async fn sweep_failures<S: Store>(self, registry: &Registry<S>, at: u64) -> Result<(), Refusal> {
+    pub async fn sweep_failures(self, registry: &Registry, at: u64) -> Result<(), Refusal> {
         let oldest = (report::day(at) + 1).saturating_sub(self.retention);
         let mut after = None;
         loop {

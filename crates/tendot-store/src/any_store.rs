@@ -59,22 +59,24 @@ impl From<Postgres> for AnyStore {
     }
 }
 
-/// Calls the same method of whichever store it is.
+/// Awaits the same call on whichever store it is.
+///
+/// The future for PostgreSQL is boxed: it is larger by far than the others, and would be part of every request's future.
 macro_rules! delegate {
     ($any:ident, $store:ident => $call:expr) => {
         match $any {
-            Self::Memory($store) => $call,
-            Self::Embedded($store) => $call,
+            Self::Memory($store) => $call.await,
+            Self::Embedded($store) => $call.await,
             #[cfg(feature = "postgres")]
-            Self::Postgres($store) => $call,
-            Self::Boxed($store) => $call,
+            Self::Postgres($store) => Box::pin($call).await,
+            Self::Boxed($store) => $call.await,
         }
     };
 }
 
 impl Store for AnyStore {
     async fn get(&self, key: &Key) -> Result<Option<Entry>, StoreError> {
-        delegate!(self, store => store.get(key).await)
+        delegate!(self, store => store.get(key))
     }
 
     async fn list(
@@ -83,7 +85,7 @@ impl Store for AnyStore {
         after: Option<&Key>,
         limit: usize,
     ) -> Result<Vec<Listed>, StoreError> {
-        delegate!(self, store => store.list(prefix, after, limit).await)
+        delegate!(self, store => store.list(prefix, after, limit))
     }
 
     async fn count_under(
@@ -92,7 +94,7 @@ impl Store for AnyStore {
         after: Option<&Key>,
         limit: usize,
     ) -> Result<Counted, StoreError> {
-        delegate!(self, store => store.count_under(prefix, after, limit).await)
+        delegate!(self, store => store.count_under(prefix, after, limit))
     }
 
     async fn visit(
@@ -101,39 +103,45 @@ impl Store for AnyStore {
         after: Option<&Key>,
         visit: impl FnMut(&Entry) -> bool + Send,
     ) -> Result<(), StoreError> {
-        delegate!(self, store => store.visit(prefix, after, visit).await)
+        delegate!(self, store => store.visit(prefix, after, visit))
     }
 
     async fn size(&self) -> Result<Option<u64>, StoreError> {
-        delegate!(self, store => store.size().await)
+        delegate!(self, store => store.size())
     }
 
     fn versions(&self) -> Option<&Versions> {
-        delegate!(self, store => store.versions())
+        match self {
+            Self::Memory(store) => store.versions(),
+            Self::Embedded(store) => store.versions(),
+            #[cfg(feature = "postgres")]
+            Self::Postgres(store) => store.versions(),
+            Self::Boxed(store) => store.versions(),
+        }
     }
 
     async fn is_homed(&self, prefix: &[u8]) -> Result<bool, StoreError> {
-        delegate!(self, store => store.is_homed(prefix).await)
+        delegate!(self, store => store.is_homed(prefix))
     }
 
     async fn homed(&self, after: Option<&[u8]>, limit: usize) -> Result<Vec<Box<str>>, StoreError> {
-        delegate!(self, store => store.homed(after, limit).await)
+        delegate!(self, store => store.homed(after, limit))
     }
 
     async fn commit(&self, change: Change) -> Result<Committed, CommitError> {
-        delegate!(self, store => store.commit(change).await)
+        delegate!(self, store => store.commit(change))
     }
 
     async fn changes(&self, after: u64, limit: usize) -> Result<Vec<Logged>, StoreError> {
-        delegate!(self, store => store.changes(after, limit).await)
+        delegate!(self, store => store.changes(after, limit))
     }
 
     async fn history(&self, key: &Key, order: Order, limit: usize) -> Result<History, StoreError> {
-        delegate!(self, store => store.history(key, order, limit).await)
+        delegate!(self, store => store.history(key, order, limit))
     }
 
     async fn note(&self, key: &[u8]) -> Result<Option<Box<[u8]>>, StoreError> {
-        delegate!(self, store => store.note(key).await)
+        delegate!(self, store => store.note(key))
     }
 
     async fn notes(
@@ -142,7 +150,7 @@ impl Store for AnyStore {
         after: Option<&[u8]>,
         limit: usize,
     ) -> Result<Vec<Note>, StoreError> {
-        delegate!(self, store => store.notes(beginning, after, limit).await)
+        delegate!(self, store => store.notes(beginning, after, limit))
     }
 
     async fn of_revision(
@@ -151,6 +159,6 @@ impl Store for AnyStore {
         after: Option<&Key>,
         limit: usize,
     ) -> Result<Piece, StoreError> {
-        delegate!(self, store => store.of_revision(revision, after, limit).await)
+        delegate!(self, store => store.of_revision(revision, after, limit))
     }
 }

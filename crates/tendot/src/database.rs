@@ -1,7 +1,7 @@
 //! What is told of a database's servers, in `/readyz` and `/metrics`.
 
 use tendot_server::http::{Http, Readiness};
-use tendot_store::{DatabaseHost, HostRole, Store};
+use tendot_store::{DatabaseHost, HostRole};
 
 /// Tells what is known of each server.
 pub(crate) trait Hosts: Fn() -> Vec<DatabaseHost> + Clone + Send + Sync + 'static {}
@@ -9,7 +9,7 @@ pub(crate) trait Hosts: Fn() -> Vec<DatabaseHost> + Clone + Send + Sync + 'stati
 impl<F: Fn() -> Vec<DatabaseHost> + Clone + Send + Sync + 'static> Hosts for F {}
 
 /// Shows the state of a database's servers.
-pub(crate) fn show<S: Store + 'static>(http: Http<S>, hosts: &impl Hosts) -> Http<S> {
+pub(crate) fn show(http: Http, hosts: &impl Hosts) -> Http {
     let figures = |read: fn(&DatabaseHost) -> Option<f64>| {
         let hosts = hosts.clone();
         let one = move |host: DatabaseHost| read(&host).map(|number| (host.place, number));

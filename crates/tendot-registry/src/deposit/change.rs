@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 
 use tendot_proto::record::AdminPermissions;
 use tendot_proto::{Handle, Value, Work};
-use tendot_store::{Entry, Store};
+use tendot_store::Entry;
 
 use super::difference::{Difference, is_unchanged};
 use super::{Outcome, Plan, dated};
@@ -12,7 +12,7 @@ use crate::permission::Needed;
 use crate::validate::{InvalidValue, check_indexes, check_record, check_value};
 use crate::{Error, Registry};
 
-impl<S: Store> Registry<S> {
+impl Registry {
     pub(super) async fn plan_add(
         &self,
         name: Handle<'_>,

@@ -2,7 +2,7 @@
 
 use tendot_proto::record::AdminPermissions;
 use tendot_proto::{Handle, Value, Work};
-use tendot_store::{Entry, State, Store};
+use tendot_store::{Entry, State};
 
 use super::change::by_index;
 use super::difference::{Difference, is_unchanged};
@@ -12,7 +12,7 @@ use crate::permission::{Needed, Right};
 use crate::validate::{check_indexes, check_name, check_record, check_value, is_mixed, other_forms};
 use crate::{Error, Note, Registry, price};
 
-impl<S: Store> Registry<S> {
+impl Registry {
     pub(super) async fn plan_create(
         &self,
         name: Handle<'_>,

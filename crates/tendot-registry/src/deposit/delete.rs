@@ -2,7 +2,7 @@
 
 use tendot_proto::record::AdminPermissions;
 use tendot_proto::{Handle, Work};
-use tendot_store::{Edit, Entry, Expect, Store};
+use tendot_store::{Edit, Entry, Expect};
 
 use super::{Outcome, Plan};
 use crate::doi::{Deposit, is_reserved, owned_key};
@@ -10,7 +10,7 @@ use crate::party::{Prefix, read};
 use crate::permission::Needed;
 use crate::{Error, Reason, Refusal, Registry};
 
-impl<S: Store> Registry<S> {
+impl Registry {
     pub(super) async fn plan_delete(
         &self,
         name: Handle<'_>,

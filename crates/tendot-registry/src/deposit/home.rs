@@ -1,7 +1,7 @@
 //! Prefixes are homed and unhomed.
 
 use tendot_proto::{Handle, Work};
-use tendot_store::{Edit, Store};
+use tendot_store::Edit;
 
 use super::{Outcome, Plan};
 use crate::list::homed;
@@ -9,7 +9,7 @@ use crate::party::is_reserved_prefix;
 use crate::permission::Needed;
 use crate::{Error, Registry, price};
 
-impl<S: Store> Registry<S> {
+impl Registry {
     pub(super) async fn plan_home(
         &self,
         prefix: Handle<'_>,

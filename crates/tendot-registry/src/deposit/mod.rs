@@ -181,7 +181,7 @@ struct Outcome {
     notes: Vec<Note>,
 }
 
-impl<S: Store> Registry<S> {
+impl Registry {
     /// Carries out a write, all of it or nothing.
     pub async fn write(
         &self,
@@ -191,20 +191,20 @@ impl<S: Store> Registry<S> {
         work: &mut Work,
     ) -> Result<Done, Error> {
         for _ in 0..TRIES {
-            let judge = self.judge();
-            let plan = judge.plan(write, now.unix32(), work).await?;
+            let tracked = self.begin();
+            let plan = tracked.plan(write, now.unix32(), work).await?;
             let at = now.unix.saturating_mul(1_000);
             let asker = Asker::at(caller, at);
-            judge.settle_over(write.name(), &plan.needed, asker, Scope::Deposit, work).await?;
+            tracked.settle_over(write.name(), &plan.needed, asker, Scope::Deposit, work).await?;
             if let Ok(outcome) = &plan.outcome {
-                judge.check_policy(write, &outcome.name, at, work).await?;
+                tracked.check_policy(write, &outcome.name, at, work).await?;
             }
             let Outcome { name, replaced, edit, beside, locks_out, notes } = plan.outcome?;
             if locks_out && !write.is_forced() {
                 return Err(Error::LockedOut);
             }
             let Some(edit) = edit else { return Ok(Done { name, replaced, revision: None, notes }) };
-            let mut edits = judge.store.requirements();
+            let mut edits = tracked.store.into_preconditions();
             edits.push(edit);
             edits.extend(beside);
             // Others were faster in taking the room that there was.

@@ -9,7 +9,6 @@ use tendot_store::{Change, CommitError, Edit, Entry, Key, State, Store};
 use super::deposit::{check_prefix_given, split, taken};
 use super::draw::Drawing;
 use super::{Deposit, Draft, Drawn, draw, is_reserved, quota};
-use crate::consulted::Consulted;
 use crate::party::{Allocation, GROUP, Kind, Registrant, Scope, Standing};
 use crate::refusal::Reason;
 use crate::validate::other_forms;
@@ -79,7 +78,7 @@ const TOGETHER: u32 = 3;
 /// How often one line is.
 const ALONE: u32 = 8;
 
-impl<S: Store> Registry<S> {
+impl Registry {
     /// Registers or changes the names of lines, and tells what became of each, in their order. Those that can be are
     /// committed in one change, those that cannot change nothing. Rights hold as they are when it is committed.
     ///
@@ -139,8 +138,8 @@ impl<S: Store> Registry<S> {
         dry: bool,
         beside: &(impl Fn(&[LineOutcome]) -> Vec<Edit> + Send + Sync),
     ) -> Result<Tried, Refusal> {
-        let judge = self.judge();
-        let standing = match judge.standing(caller, at, &mut Work::new(WORK)).await {
+        let tracked = self.begin();
+        let standing = match tracked.standing(caller, at, &mut Work::new(WORK)).await {
             Ok(standing) => standing,
             Err(refusal) if refusal.failure.is_some() => return Err(refusal),
             // Who is no longer known has every line refused.
@@ -149,7 +148,7 @@ impl<S: Store> Registry<S> {
             }
         };
         let mut batch = Batch {
-            judge: &judge,
+            tracked: &tracked,
             registry: self,
             standing: &standing,
             at,
@@ -176,7 +175,7 @@ impl<S: Store> Registry<S> {
         if edits.is_empty() && beside.is_empty() {
             return Ok(Tried::Done(outcomes));
         }
-        let mut all = judge.store.requirements();
+        let mut all = tracked.store.into_preconditions();
         all.append(&mut edits);
         let own = all.len();
         all.extend(beside);
@@ -233,10 +232,11 @@ impl LineOutcome {
 }
 
 /// Lines that are planned together.
-struct Batch<'a, S> {
-    judge: &'a Registry<Consulted<'a, S>>,
+struct Batch<'a> {
+    /// For everything but names: reads become preconditions.
+    tracked: &'a Registry,
     /// For names: each has its own expectation when it is committed.
-    registry: &'a Registry<S>,
+    registry: &'a Registry,
     standing: &'a Standing,
     at: u64,
     /// How many lines there are: no more names are made.
@@ -264,7 +264,7 @@ struct Planned {
     edit: Edit,
 }
 
-impl<S: Store> Batch<'_, S> {
+impl Batch<'_> {
     /// Plans a line. An error is one of the store.
     async fn line(&mut self, number: u64, draft: &Draft, random: &[u8; 16]) -> Result<LineOutcome, Refusal> {
         let mut work = Work::new(WORK);
@@ -303,9 +303,9 @@ impl<S: Store> Batch<'_, S> {
     ) -> Result<(LineStatus, Box<str>, Vec<Note>), Refusal> {
         let (prefix, _) = split(name)?;
         if let Slot::Vacant(slot) = self.allocations.entry(prefix.into()) {
-            let allocation = self.judge.allocation(prefix, work).await?;
+            let allocation = self.tracked.allocation(prefix, work).await?;
             if allocation.is_some() {
-                self.judge.check_homed(Handle::from(name), work).await?;
+                self.tracked.check_homed(Handle::from(name), work).await?;
             }
             slot.insert(allocation);
         }
@@ -332,7 +332,7 @@ impl<S: Store> Batch<'_, S> {
             None => {
                 self.standing.check_for(&allocation.holder, Scope::Deposit)?;
                 // What looks like it has to stay away until this is committed.
-                notes = self.judge.new_name(name, allocation, work).await?;
+                notes = self.tracked.new_name(name, allocation, work).await?;
                 self.check_lookalikes(name, allocation, &mut notes)?;
                 GROUP
             }
@@ -345,7 +345,7 @@ impl<S: Store> Batch<'_, S> {
                         Slot::Occupied(slot) => slot.into_mut(),
                         Slot::Vacant(slot) => {
                             let id = slot.key().clone();
-                            let held = self.judge.required::<Registrant>(Kind::Registrant, &id, work);
+                            let held = self.tracked.required::<Registrant>(Kind::Registrant, &id, work);
                             slot.insert(held.await?.it)
                         }
                     },
@@ -366,7 +366,7 @@ impl<S: Store> Batch<'_, S> {
         if there.is_none() {
             let room = match self.rooms.get_mut(prefix) {
                 Some(room) => Some(room),
-                None => match self.judge.room(allocation, self.at, self.lines).await? {
+                None => match self.tracked.room(allocation, self.at, self.lines).await? {
                     Some(left) => Some(self.rooms.entry(prefix.into()).or_insert(Room { left, taken: 0 })),
                     None => None,
                 },
@@ -375,7 +375,7 @@ impl<S: Store> Batch<'_, S> {
                 return Err(quota::reached(allocation));
             }
         }
-        let limits = &self.judge.settings.limits;
+        let limits = &self.tracked.settings.limits;
         let drawn = draw(&Drawing { allocation, group, limits, at: self.at }, name, draft, there.as_ref())?;
         let status = match drawn {
             Drawn::Created(..) => LineStatus::Created,
@@ -422,7 +422,7 @@ impl<S: Store> Batch<'_, S> {
             self.planned.get(place).map(|planned| planned.entry.name.clone())
         };
         let Some(with) = other_forms(name).into_iter().find_map(planned) else { return Ok(()) };
-        if allocation.refuses_lookalikes() || !self.judge.settings.limits.confusable_names {
+        if allocation.refuses_lookalikes() || !self.tracked.settings.limits.confusable_names {
             return Err(crate::Error::Confusable { with }.into());
         }
         notes.insert(0, Note::ConfusableWith { name: with });

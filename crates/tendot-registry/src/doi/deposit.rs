@@ -2,7 +2,7 @@
 
 use tendot_names::{Name, Reader};
 use tendot_proto::{Handle, Work};
-use tendot_store::{Edit, Entry, Expect, State, Store};
+use tendot_store::{Edit, Entry, Expect, State};
 
 use super::draw::Drawing;
 use super::{
@@ -50,9 +50,9 @@ const TRIES: u64 = 32;
 impl Plan for NewName {
     type Done = Registered;
 
-    async fn plan<S: Store>(
+    async fn plan(
         &self,
-        judge: &Registry<S>,
+        registry: &Registry,
         standing: &Standing,
         at: u64,
         work: &mut Work,
@@ -63,21 +63,21 @@ impl Plan for NewName {
                 check_prefix_given(name, prefix.as_deref())?;
                 name.clone()
             }
-            (None, Some(prefix)) => judge.mint(prefix, &self.random, |_| false, work).await?,
+            (None, Some(prefix)) => registry.mint(prefix, &self.random, |_| false, work).await?,
             (None, None) => {
                 return Err(Refusal::invalid("missing", "/name", "a deposit has a `name` or a `prefix`"));
             }
         };
         let (prefix, _) = split(&name)?;
-        let allocation = judge.to_deposit(prefix, &name, standing, work).await?;
-        if let Some(entry) = judge.get(&name, work).await? {
+        let allocation = registry.to_deposit(prefix, &name, standing, work).await?;
+        if let Some(entry) = registry.get(&name, work).await? {
             return Err(taken(&entry)?);
         }
-        if judge.room(&allocation, at, 1).await? == Some(0) {
+        if registry.room(&allocation, at, 1).await? == Some(0) {
             return Err(quota::reached(&allocation));
         }
-        let notes = judge.new_name(&name, &allocation, work).await?;
-        let limits = &judge.settings.limits;
+        let notes = registry.new_name(&name, &allocation, work).await?;
+        let limits = &registry.settings.limits;
         let drawing = Drawing { allocation: &allocation, group: GROUP, limits, at };
         let drawn = draw(&drawing, &name, &self.draft, None)?;
         let edits = drawn.edit(None).into_iter().collect();
@@ -90,22 +90,22 @@ impl Plan for NewName {
 impl Plan for NameChange {
     type Done = Registered;
 
-    async fn plan<S: Store>(
+    async fn plan(
         &self,
-        judge: &Registry<S>,
+        registry: &Registry,
         standing: &Standing,
         at: u64,
         work: &mut Work,
     ) -> Result<Planned<Registered>, Refusal> {
         standing.check(Scope::Deposit)?;
-        let (allocation, owner, entry) = judge.to_change(&self.name, standing, work).await?;
+        let (allocation, owner, entry) = registry.to_change(&self.name, standing, work).await?;
         check_revision(self.expect, entry.revision)?;
         let same = |given: &str| Handle::from(given).is_same(Handle::from(&*self.name));
         if self.draft.name.as_deref().is_some_and(|given| !same(given)) {
             return Err(Refusal::invalid("other-name", "/name", "a name can't be changed into another"));
         }
         let group = allocation.group_of(Deposit::of(&entry)?.owner.as_deref());
-        let limits = &judge.settings.limits;
+        let limits = &registry.settings.limits;
         let drawn = draw(
             &Drawing { allocation: &allocation, group, limits, at },
             &self.name,
@@ -121,15 +121,15 @@ impl Plan for NameChange {
 impl Plan for NameEnd {
     type Done = Registered;
 
-    async fn plan<S: Store>(
+    async fn plan(
         &self,
-        judge: &Registry<S>,
+        registry: &Registry,
         standing: &Standing,
         at: u64,
         work: &mut Work,
     ) -> Result<Planned<Registered>, Refusal> {
         standing.check(Scope::Deposit)?;
-        let (allocation, owner, entry) = judge.to_change(&self.name, standing, work).await?;
+        let (allocation, owner, entry) = registry.to_change(&self.name, standing, work).await?;
         check_revision(self.expect, entry.revision)?;
         let (name, expect) = (entry.name.clone(), Expect::Revision(entry.revision));
         // What nobody ever could resolve, or was only to try things out, need not be remembered for ever.
@@ -193,7 +193,7 @@ pub(super) fn taken(entry: &Entry) -> Result<Refusal, Refusal> {
     Ok(Refusal { existing: Some((entry.name.clone(), Some(created))), ..refusal.at("/name") })
 }
 
-impl<S: Store> Registry<S> {
+impl Registry {
     /// The prefix under which somebody may register a name.
     pub(super) async fn to_deposit(
         &self,

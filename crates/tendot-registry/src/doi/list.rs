@@ -36,7 +36,7 @@ pub struct NameItem {
 /// The cursor among names that a registrant has under the prefixes of others.
 const OWNED: &str = "owned:";
 
-impl<S: Store> Registry<S> {
+impl Registry {
     /// Names under a prefix, of a registrant, or both, in the order of their keys; names that are only reserved are told only
     /// to those concerned. There may be fewer than were asked for, and yet more to come.
     #[allow(

@@ -185,7 +185,7 @@ impl Deposit {
     }
 }
 
-impl<S: Store> Registry<S> {
+impl Registry {
     /// A name that was registered, for everybody; one that is only reserved, for those concerned.
     pub async fn registered(
         &self,

@@ -263,7 +263,7 @@ impl Drop for Claim<'_> {
     }
 }
 
-impl<S: Store> Registry<S> {
+impl Registry {
     /// How many more names there may be under a prefix, for somebody who wants so many; none if that does not matter.
     pub(crate) async fn room(
         &self,

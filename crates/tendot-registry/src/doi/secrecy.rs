@@ -25,7 +25,7 @@ impl<'c> Secrecy<'c> {
     }
 }
 
-impl<S: Store> Registry<S> {
+impl Registry {
     /// Whether somebody may know of a name: of those that are reserved, or were and went as such, only those concerned.
     ///
     /// What this costs has been paid for with the name.

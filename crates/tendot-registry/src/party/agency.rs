@@ -2,7 +2,6 @@
 
 use serde::{Deserialize, Serialize};
 use tendot_proto::{Handle, Work};
-use tendot_store::Store;
 
 use super::prefix::Range;
 use super::{Held, Kind, Scope, Standing, check_text, put};
@@ -123,9 +122,9 @@ impl Agency {
 impl Plan for NewAgency {
     type Done = Agency;
 
-    async fn plan<S: Store>(
+    async fn plan(
         &self,
-        judge: &Registry<S>,
+        registry: &Registry,
         standing: &Standing,
         at: u64,
         work: &mut Work,
@@ -134,7 +133,7 @@ impl Plan for NewAgency {
         let Self { code, name, metadata, range, locations } = self.clone();
         let agency = Agency { code, name, metadata, range, locations, created: at, ended: None };
         agency.check()?;
-        if let Some(there) = judge.held::<Agency>(Kind::Agency, &agency.code, work).await? {
+        if let Some(there) = registry.held::<Agency>(Kind::Agency, &agency.code, work).await? {
             let detail = format!("there is an agency `{}`", there.it.code);
             return Err(Refusal::new(Reason::Conflict, "agency-exists", detail).at("/code"));
         }
@@ -145,14 +144,15 @@ impl Plan for NewAgency {
 impl Plan for AgencyChange {
     type Done = Agency;
 
-    async fn plan<S: Store>(
+    async fn plan(
         &self,
-        judge: &Registry<S>,
+        registry: &Registry,
         standing: &Standing,
         at: u64,
         work: &mut Work,
     ) -> Result<Planned<Agency>, Refusal> {
-        let Held { it: before, revision } = judge.required::<Agency>(Kind::Agency, &self.code, work).await?;
+        let Held { it: before, revision } =
+            registry.required::<Agency>(Kind::Agency, &self.code, work).await?;
         standing.check_agency(&before.code, Scope::Administer)?;
         standing.check_all_prefixes()?;
         super::check_revision(self.expect, revision)?;
@@ -170,13 +170,13 @@ impl Plan for AgencyChange {
         }
         let mut edits = vec![put(Kind::Agency, &agency.code, &agency, Some(revision))];
         if agency.locations != before.locations {
-            edits.extend(judge.renew_namespaces(&agency, at).await?);
+            edits.extend(registry.renew_namespaces(&agency, at).await?);
         }
         Ok(Planned::new(edits, agency))
     }
 }
 
-impl<S: Store> Registry<S> {
+impl Registry {
     /// An agency, for everybody.
     pub async fn agency(&self, code: &str, work: &mut Work) -> Result<Held<Agency>, Refusal> {
         self.required(Kind::Agency, code, work).await

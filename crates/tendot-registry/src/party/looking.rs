@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::de::DeserializeOwned;
 use tendot_proto::Work;
-use tendot_store::{Entry, State, Store};
+use tendot_store::{Entry, State};
 
 use super::{Held, Kind, Registrant, Standing, read};
 use crate::{Error, Registry, price};
@@ -46,7 +46,7 @@ impl Looking {
 /// Some of a kind, each with its id, and where to go on.
 type Page<I> = (Vec<(String, I)>, Option<String>);
 
-impl<S: Store> Registry<S> {
+impl Registry {
     /// A page of all of a kind of which `item` makes something, and where to go on. There may be fewer than were asked for,
     /// and yet more to come.
     pub(crate) async fn page_of<T: DeserializeOwned, I: Send>(

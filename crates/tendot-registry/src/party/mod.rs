@@ -105,7 +105,7 @@ pub(crate) fn put(kind: Kind, id: &str, it: &impl Serialize, revision: Option<u6
     Edit::Register { name: kind.key_of(id).into(), values: Vec::new(), registration: write(it), expect }
 }
 
-impl<S: Store> Registry<S> {
+impl Registry {
     /// Something that is kept under an id, if it is.
     pub(crate) async fn held<T: DeserializeOwned>(
         &self,
@@ -186,7 +186,7 @@ fn holdings(kind: Kind, id: &str) -> Box<[u8]> {
     format!("holdings/{}/{}", kind.name(), id.to_ascii_uppercase()).into_bytes().into()
 }
 
-impl<S: Store> Registry<S> {
+impl Registry {
     /// Before all is looked through that an agency or a registrant has: nothing may come to it until that is committed.
     pub(crate) async fn look_through(&self, kind: Kind, id: &str) -> Result<(), Error> {
         self.store.note(&holdings(kind, id)).await?;

@@ -381,9 +381,9 @@ pub(crate) fn is_prefix(prefix: &str) -> bool {
 impl Plan for NewPrefix {
     type Done = Prefix;
 
-    async fn plan<S: Store>(
+    async fn plan(
         &self,
-        judge: &Registry<S>,
+        registry: &Registry,
         standing: &Standing,
         at: u64,
         work: &mut Work,
@@ -393,19 +393,19 @@ impl Plan for NewPrefix {
             let detail = format!("there is no registrant `{}`", self.registrant);
             Refusal::invalid("no-such-registrant", "/registrant", detail)
         };
-        let held = judge.held::<Registrant>(Kind::Registrant, &self.registrant, work).await?;
+        let held = registry.held::<Registrant>(Kind::Registrant, &self.registrant, work).await?;
         let registrant = held.ok_or_else(no_such)?.it;
         standing.check_agency(&registrant.agency, Scope::Administer)?;
         standing.check_all_prefixes()?;
-        let agency = judge.required::<Agency>(Kind::Agency, &registrant.agency, work).await?.it;
+        let agency = registry.required::<Agency>(Kind::Agency, &registrant.agency, work).await?.it;
         self.policy.check()?;
         let (prefix, there, next) = match &self.prefix {
             Some(prefix) => {
-                let there = judge.wanted(prefix, &agency, standing, work).await?;
+                let there = registry.wanted(prefix, &agency, standing, work).await?;
                 (prefix.clone(), there, None)
             }
             None => {
-                let (prefix, next) = judge.next_free(&agency, work).await?;
+                let (prefix, next) = registry.next_free(&agency, work).await?;
                 (prefix, None, Some(next))
             }
         };
@@ -429,16 +429,16 @@ impl Plan for NewPrefix {
 impl Plan for PrefixChange {
     type Done = Prefix;
 
-    async fn plan<S: Store>(
+    async fn plan(
         &self,
-        judge: &Registry<S>,
+        registry: &Registry,
         standing: &Standing,
         at: u64,
         work: &mut Work,
     ) -> Result<Planned<Prefix>, Refusal> {
         let no_such = || Refusal::not_found("prefix", &self.prefix);
         let Allocation { prefix: before, record, agency, holder, .. } =
-            judge.allocation(&self.prefix, work).await?.ok_or_else(no_such)?;
+            registry.allocation(&self.prefix, work).await?.ok_or_else(no_such)?;
         // What its registrant may do there is for the agency to say.
         standing.check_agency(&agency.code, Scope::Administer)?;
         standing.check_prefix(&before.prefix)?;
@@ -453,7 +453,7 @@ impl Plan for PrefixChange {
     }
 }
 
-impl<S: Store> Registry<S> {
+impl Registry {
     /// A prefix, for everybody.
     pub async fn prefix(&self, prefix: &str, work: &mut Work) -> Result<Held<Prefix>, Refusal> {
         let entry = self.prefix_entry(prefix, work).await?;

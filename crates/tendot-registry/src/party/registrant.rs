@@ -2,7 +2,6 @@
 
 use serde::{Deserialize, Serialize};
 use tendot_proto::{Reference, Work};
-use tendot_store::Store;
 
 use super::standing::Acting;
 use super::{Agency, Held, Kind, Scope, Standing, check_revision, check_text, gets, new_id, put};
@@ -107,9 +106,9 @@ impl Registrant {
 impl Plan for NewRegistrant {
     type Done = Registrant;
 
-    async fn plan<S: Store>(
+    async fn plan(
         &self,
-        judge: &Registry<S>,
+        registry: &Registry,
         standing: &Standing,
         at: u64,
         work: &mut Work,
@@ -118,7 +117,7 @@ impl Plan for NewRegistrant {
         let ((Some(code), _) | (None, Acting::Agency(code))) = (&self.agency, &standing.role) else {
             return Err(Refusal::invalid("missing", "/agency", "a registrant has an agency"));
         };
-        let agency = judge.held::<Agency>(Kind::Agency, code, work).await?.ok_or_else(|| {
+        let agency = registry.held::<Agency>(Kind::Agency, code, work).await?.ok_or_else(|| {
             Refusal::invalid("no-such-agency", "/agency", format!("there is no agency `{code}`"))
         })?;
         standing.check_agency(&agency.it.code, Scope::Administer)?;
@@ -150,14 +149,14 @@ impl Agency {
 impl Plan for RegistrantChange {
     type Done = Registrant;
 
-    async fn plan<S: Store>(
+    async fn plan(
         &self,
-        judge: &Registry<S>,
+        registry: &Registry,
         standing: &Standing,
         at: u64,
         work: &mut Work,
     ) -> Result<Planned<Registrant>, Refusal> {
-        let held = judge.required::<Registrant>(Kind::Registrant, &self.id, work).await?;
+        let held = registry.required::<Registrant>(Kind::Registrant, &self.id, work).await?;
         let Held { it: before, revision } = held;
         standing.check_for(&before, Scope::Administer)?;
         standing.check_all_prefixes()?;
@@ -174,13 +173,13 @@ impl Plan for RegistrantChange {
         if registrant.admins != before.admins {
             // Whoever acts for it may do everything for it.
             standing.check_whole()?;
-            edits.extend(judge.renew_groups(&registrant, at).await?);
+            edits.extend(registry.renew_groups(&registrant, at).await?);
         }
         Ok(Planned::new(edits, registrant))
     }
 }
 
-impl<S: Store> Registry<S> {
+impl Registry {
     /// A registrant: all of it to those concerned, its name and agency to everybody.
     pub async fn registrant(
         &self,

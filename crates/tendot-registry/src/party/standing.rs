@@ -3,7 +3,6 @@
 use std::fmt;
 
 use tendot_proto::{Reference, Work};
-use tendot_store::Store;
 
 use super::{Agency, Kind, Registrant, Role, Scope, Token};
 use crate::caller::is_meant;
@@ -167,7 +166,7 @@ impl Standing {
     }
 }
 
-impl<S: Store> Registry<S> {
+impl Registry {
     /// For whom somebody acts.
     pub(crate) async fn standing(
         &self,

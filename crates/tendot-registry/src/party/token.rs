@@ -6,7 +6,7 @@ use data_encoding::HEXLOWER;
 use serde::{Deserialize, Serialize};
 use subtle::ConstantTimeEq as _;
 use tendot_proto::Work;
-use tendot_store::{Edit, Expect, Store};
+use tendot_store::{Edit, Expect};
 
 use super::standing::Acting;
 use super::{Agency, Held, Kind, Registrant, Standing, check_text, fingerprint, new_id, put};
@@ -158,9 +158,9 @@ impl NewToken {
 impl Plan for NewToken {
     type Done = Token;
 
-    async fn plan<S: Store>(
+    async fn plan(
         &self,
-        judge: &Registry<S>,
+        registry: &Registry,
         standing: &Standing,
         at: u64,
         work: &mut Work,
@@ -179,7 +179,7 @@ impl Plan for NewToken {
             }
             (Role::Agency, code) => {
                 let code = code.as_ref().ok_or_else(|| missing("agency"))?;
-                let agency = judge.held::<Agency>(Kind::Agency, code, work).await?;
+                let agency = registry.held::<Agency>(Kind::Agency, code, work).await?;
                 let no_such = format!("there is no agency `{code}`");
                 let agency = agency.ok_or_else(|| Refusal::invalid("no-such-agency", "/subject", no_such))?;
                 standing.check_agency(&agency.it.code, Scope::Administer)?;
@@ -188,7 +188,7 @@ impl Plan for NewToken {
             }
             (Role::Registrant, id) => {
                 let id = id.as_ref().ok_or_else(|| missing("registrant"))?;
-                let registrant = judge.held::<Registrant>(Kind::Registrant, id, work).await?;
+                let registrant = registry.held::<Registrant>(Kind::Registrant, id, work).await?;
                 let no_such = format!("there is no registrant `{id}`");
                 let registrant =
                     registrant.ok_or_else(|| Refusal::invalid("no-such-registrant", "/subject", no_such))?;
@@ -226,9 +226,9 @@ impl Plan for NewToken {
 impl Plan for TokenEnd {
     type Done = ();
 
-    async fn plan<S: Store>(
+    async fn plan(
         &self,
-        judge: &Registry<S>,
+        registry: &Registry,
         standing: &Standing,
         _: u64,
         work: &mut Work,
@@ -236,9 +236,9 @@ impl Plan for TokenEnd {
         standing.check(Scope::Administer)?;
         standing.check_all_prefixes()?;
         let no_such = || Refusal::not_found(Kind::Token.name(), &self.id);
-        let Held { it: token, revision } = judge.required::<Token>(Kind::Token, &self.id, work).await?;
+        let Held { it: token, revision } = registry.required::<Token>(Kind::Token, &self.id, work).await?;
         // Of others' tokens nobody learns that they are there.
-        if !judge.is_concerned(&token, standing, work).await? {
+        if !registry.is_concerned(&token, standing, work).await? {
             return Err(no_such());
         }
         let name = Kind::Token.key_of(&self.id).into();
@@ -246,7 +246,7 @@ impl Plan for TokenEnd {
     }
 }
 
-impl<S: Store> Registry<S> {
+impl Registry {
     /// Who has shown a token; nobody if it is none, or no longer.
     pub async fn by_token(
         &self,

@@ -86,7 +86,7 @@ fn read<'a, T: Deserialize<'a>>(body: Option<&'a [u8]>) -> Option<T> {
     serde_json::from_slice(body?).ok()
 }
 
-impl<S: Store> Registry<S> {
+impl Registry {
     /// Whether a prefix was given to somebody, so that its names are counted.
     pub async fn is_allocated(&self, prefix: &str) -> Result<bool, Error> {
         let mut work = Work::new(crate::price::LOOKUP);

@@ -167,7 +167,7 @@ impl Reader {
     }
 }
 
-impl<S: Store> Registry<S> {
+impl Registry {
     /// A part of the summary of a prefix, of the names after one, and where to go on, if there are more. For those who act for
     /// its registrant; to others there is none.
     pub async fn summary(

@@ -9,7 +9,6 @@ mod parameter;
 
 use tendot_proto::record::Namespace;
 use tendot_proto::{Handle, Reference, Value, Work};
-use tendot_store::Store;
 
 use crate::{Error, Registry};
 
@@ -27,7 +26,7 @@ pub(crate) struct Parts<'a> {
     extension: &'a str,
 }
 
-impl<S: Store> Registry<S> {
+impl Registry {
     /// The values of a name that is not stored, if it can be made of one that is.
     pub(crate) async fn by_template(
         &self,

@@ -6,7 +6,7 @@ use tendot_names::Name;
 use tendot_proto::record::Namespace;
 use tendot_proto::{Handle, Value};
 use tendot_registry::{Caller, Error, Query};
-use tendot_store::{Store, StoreError};
+use tendot_store::StoreError;
 use utoipa::ToSchema;
 
 use super::answer::{Answer, JSON, answer};
@@ -48,7 +48,7 @@ const AGENCIES: [(&str, &str); 12] = [
     ("OP", "OP"),
 ];
 
-impl<S: Store> Http<S> {
+impl Http {
     /// Answers `/doiRA/`; `path` is what stands after it, not decoded: a comma in a name is `%2C`.
     pub(crate) async fn agencies(&self, path: &str, request: &Request<'_>) -> Answer {
         let mut search = Search::new(request, &Parameters::default());

@@ -14,7 +14,6 @@ use hyper::body::{Body, Frame, Incoming, SizeHint};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
-use tendot_store::Store;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::sync::{mpsc, watch};
@@ -70,8 +69,8 @@ pub(super) fn builder(limits: &Limits) -> Builder {
 }
 
 /// Answers what comes on a connection until it ends, or is closed.
-pub(super) async fn run<S: Store + 'static>(
-    doors: &Arc<Doors<S>>,
+pub(super) async fn run(
+    doors: &Arc<Doors>,
     stream: TcpStream,
     mut peer: Peer,
     tls: Option<&Tls>,
@@ -92,8 +91,8 @@ pub(super) async fn run<S: Store + 'static>(
     }
 }
 
-async fn serve<S: Store + 'static, T: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
-    doors: &Arc<Doors<S>>,
+async fn serve<T: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
+    doors: &Arc<Doors>,
     stream: Paced<T>,
     peer: Peer,
     mut closed: watch::Receiver<bool>,
@@ -140,12 +139,7 @@ async fn serve<S: Store + 'static, T: AsyncRead + AsyncWrite + Unpin + Send + 's
 
 const TICK: Duration = Duration::from_millis(20);
 
-fn answer<S: Store + 'static>(
-    doors: &Arc<Doors<S>>,
-    life: &Arc<Life>,
-    request: Request<Incoming>,
-    peer: &Peer,
-) -> Answering {
+fn answer(doors: &Arc<Doors>, life: &Arc<Life>, request: Request<Incoming>, peer: &Peer) -> Answering {
     let asking = Asking::begin(Arc::clone(life), request.version());
     // Where the next request begins after such a body, `head.rs` does not know.
     let is_last = request.version() <= Version::HTTP_11

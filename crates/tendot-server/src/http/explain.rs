@@ -8,7 +8,6 @@ use serde::{Serialize, Serializer};
 use tendot_names::{Form, Reader, Target};
 use tendot_proto::Value;
 use tendot_registry::Error;
-use tendot_store::Store;
 use utoipa::ToSchema;
 
 use super::address::BadAddress;
@@ -212,7 +211,7 @@ fn count(number: usize, of: &str) -> String {
     if number == 1 { format!("1 {of}") } else { format!("{number} {of}s") }
 }
 
-impl<S: Store> Http<S> {
+impl Http {
     /// Says step by step where something that a person wrote leads, if they asked this service in a browser.
     pub async fn diagnose(&self, text: &str) -> Explanation {
         let headers = HeaderMap::from_iter([(ACCEPT, HeaderValue::from_static("text/html"))]);

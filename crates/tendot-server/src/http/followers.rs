@@ -4,7 +4,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tendot_registry::Registry;
-use tendot_store::Store;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::sleep;
 
@@ -74,7 +73,7 @@ impl Followers {
     }
 
     /// Something that changes when something may have changed in the store.
-    pub(super) fn watch<S: Store + 'static>(&self, registry: &Arc<Registry<S>>) -> watch::Receiver<Seen> {
+    pub(super) fn watch(&self, registry: &Arc<Registry>) -> watch::Receiver<Seen> {
         let seen = self.seen.subscribe();
         let mut is_watched = self.is_watched.lock().unwrap_or_else(PoisonError::into_inner);
         if !*is_watched {
@@ -85,7 +84,7 @@ impl Followers {
     }
 
     /// Looks at the store as long as somebody wants to know.
-    async fn look<S: Store>(self, registry: Arc<Registry<S>>) {
+    async fn look(self, registry: Arc<Registry>) {
         let mut is_told = false;
         let mut end = LogEnd::new(self.seen.borrow().last);
         loop {
@@ -132,7 +131,7 @@ impl Followers {
 #[cfg(test)]
 mod tests {
     use tendot_registry::Settings;
-    use tendot_store::{Change, Edit, Memory};
+    use tendot_store::{Change, Edit, Memory, Store};
     use tokio::time::timeout;
 
     use super::*;

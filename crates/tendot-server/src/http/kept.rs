@@ -80,7 +80,7 @@ impl Kept {
     }
 }
 
-impl<S: Store> Http<S> {
+impl Http {
     /// The version that a name's record has now, if an answer that is made of it could be kept.
     pub(super) fn version(&self, name: &str, request: &Request<'_>) -> Option<(Key, Version)> {
         self.kept.as_ref().filter(|_| can_be_kept(request.query, request.headers))?;

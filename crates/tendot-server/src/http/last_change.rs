@@ -1,11 +1,11 @@
-use tendot_store::{Logged, Store, StoreError};
+use tendot_store::{AnyStore, Logged, Store, StoreError};
 
 /// The number of the last line of a store's log, found in few steps from one that is believed to be there.
-pub(crate) async fn last_change<S: Store>(store: &S, known: u64) -> Result<u64, StoreError> {
+pub(crate) async fn last_change(store: &AnyStore, known: u64) -> Result<u64, StoreError> {
     Ok(last_line(store, known).await?.map_or(0, |line| line.sequence))
 }
 
-async fn last_line<S: Store>(store: &S, known: u64) -> Result<Option<Logged>, StoreError> {
+async fn last_line(store: &AnyStore, known: u64) -> Result<Option<Logged>, StoreError> {
     let mut lines = store.changes(known.saturating_sub(1), 2).await?;
     // A database may have lost the line, with a primary that nobody had to follow so far.
     if lines.is_empty() && known > 1 {
@@ -45,7 +45,7 @@ impl LogEnd {
     }
 
     /// Looks again. Tells the number of the last line, and whether lines that were there before are not there any more.
-    pub(super) async fn look<S: Store>(&mut self, store: &S) -> Result<(u64, bool), StoreError> {
+    pub(super) async fn look(&mut self, store: &AnyStore) -> Result<(u64, bool), StoreError> {
         let Some(line) = &self.line else {
             self.line = last_line(store, self.known).await?;
             return Ok((self.number(), false));
@@ -85,14 +85,14 @@ mod tests {
 
     use super::*;
 
-    async fn log(store: &Memory, name: &str) {
+    async fn log(store: &AnyStore, name: &str) {
         let edits = vec![Edit::Home { prefix: name.into() }];
         store.commit(Change { by: "test".into(), at: 0, edits }).await.unwrap();
     }
 
     #[tokio::test]
     async fn found() {
-        let store = Memory::new();
+        let store = AnyStore::from(Memory::new());
         for number in 0..40 {
             // Also from lines that were lost.
             for known in [0, number / 2, number, number + 1, number + 60] {
@@ -105,7 +105,7 @@ mod tests {
     /// A log that lost its end, and went on: then what comes in its place is not taken for what was lost.
     #[tokio::test]
     async fn lost() {
-        let (old, new) = (Memory::new(), Memory::new());
+        let (old, new) = (AnyStore::from(Memory::new()), AnyStore::from(Memory::new()));
         for number in 1..=20 {
             log(&old, &format!("10.{number}")).await;
             if number <= 10 {

@@ -8,7 +8,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
 use std::time::Duration;
 
-use tendot_store::Store;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinSet;
@@ -98,8 +97,8 @@ impl From<Vec<Listener>> for Listeners {
 }
 
 /// What the connections of all sockets share.
-pub(super) struct Doors<S> {
-    pub(super) http: Arc<Http<S>>,
+pub(super) struct Doors {
+    pub(super) http: Arc<Http>,
     pub(super) limits: Limits,
     pub(super) builder: Builder,
     /// Whether the end was asked for.
@@ -109,9 +108,9 @@ pub(super) struct Doors<S> {
 }
 
 /// Answers the connections of sockets until `end` comes, and then finishes what is under way.
-pub async fn listen<S: Store + 'static>(
+pub async fn listen(
     listeners: impl Into<Listeners>,
-    http: Arc<Http<S>>,
+    http: Arc<Http>,
     limits: Limits,
     end: impl Future<Output = ()>,
 ) -> io::Result<()> {
@@ -147,9 +146,9 @@ pub async fn listen<S: Store + 'static>(
     Ok(())
 }
 
-async fn accept<S: Store + 'static>(
+async fn accept(
     listener: Listener,
-    doors: Arc<Doors<S>>,
+    doors: Arc<Doors>,
     mut stopped: watch::Receiver<bool>,
     closed: watch::Receiver<bool>,
 ) {
@@ -198,7 +197,7 @@ async fn accept<S: Store + 'static>(
     }
 }
 
-impl<S: Store + 'static> Doors<S> {
+impl Doors {
     /// Takes a connection, unless its client has too many.
     fn take(
         doors: &Arc<Self>,

@@ -8,7 +8,6 @@ use tendot_proto::Work;
 use tendot_registry::doi::Registered;
 use tendot_registry::metadata::Format;
 use tendot_registry::{Caller, Error, Reason, Refusal};
-use tendot_store::Store;
 
 use super::answer::{Answer, answer};
 use super::negotiate::media_types;
@@ -26,7 +25,7 @@ pub(crate) const FORMATS: [(&str, &str, Format); 8] = [
     ("datacite-json", "DataCite JSON", Format::DataCiteJson),
 ];
 
-impl<S: Store> Http<S> {
+impl Http {
     /// What everybody may know of a name that is or was registered; none if it is not.
     pub(crate) async fn registered(
         &self,

@@ -99,7 +99,6 @@ use route::Route;
 use shown::Shown;
 use tendot_names::Reader;
 use tendot_registry::Registry;
-use tendot_store::Store;
 pub use tls::{Tls, TlsError};
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
@@ -127,8 +126,8 @@ const FORM: usize = 64 << 10;
 
 /// The answers to HTTP requests, over a registry.
 #[derive(Debug)]
-pub struct Http<S> {
-    registry: Arc<Registry<S>>,
+pub struct Http {
+    registry: Arc<Registry>,
     operator_token: Option<Box<str>>,
     /// Names that are not kept here.
     foreign: Option<Box<Foreign>>,
@@ -146,7 +145,7 @@ pub struct Http<S> {
     metrics_for: Vec<IpNet>,
     logs_requests: bool,
     /// For messages of the Handle System inside HTTP.
-    native: Option<Arc<Native<S>>>,
+    native: Option<Arc<Native>>,
     sessions: Sessions,
     attempts: Attempts,
     /// For proofs, which take long.
@@ -170,9 +169,9 @@ struct Asked {
     kind: Kind,
 }
 
-impl<S: Store + 'static> Http<S> {
+impl Http {
     /// Answers from this registry.
-    pub fn new(registry: Arc<Registry<S>>) -> Self {
+    pub fn new(registry: Arc<Registry>) -> Self {
         Self {
             registry,
             operator_token: None,
@@ -201,7 +200,7 @@ impl<S: Store + 'static> Http<S> {
     }
 
     /// The registry.
-    pub fn registry(&self) -> &Registry<S> {
+    pub fn registry(&self) -> &Registry {
         &self.registry
     }
 
@@ -317,7 +316,7 @@ impl<S: Store + 'static> Http<S> {
 
     /// Takes messages of the Handle System inside HTTP, too, and tells of its site and numbers.
     #[must_use]
-    pub fn native(mut self, native: Arc<Native<S>>) -> Self {
+    pub fn native(mut self, native: Arc<Native>) -> Self {
         self.native = Some(native);
         self
     }

@@ -26,7 +26,7 @@ pub(crate) struct Near {
     pub(crate) why: &'static str,
 }
 
-impl<S: Store> Http<S> {
+impl Http {
     /// Names that may have been meant, the likeliest first. Where names are not listed, only those are told that differ in
     /// what copying adds or takes away.
     pub(crate) async fn near(&self, name: &str, work: &mut Work) -> Vec<Near> {

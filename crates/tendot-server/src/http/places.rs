@@ -3,7 +3,7 @@
 use tendot_proto::record::{Locations, Namespace};
 use tendot_proto::{Handle, Value};
 use tendot_registry::{Caller, Error, Query, Resolution};
-use tendot_store::{Store, StoreError};
+use tendot_store::StoreError;
 
 use super::Http;
 use super::location::Candidate;
@@ -43,7 +43,7 @@ impl Places {
     }
 }
 
-impl<S: Store> Http<S> {
+impl Http {
     /// Finds the locations of a record. What cannot be understood or is not here is left out: the record has others. A store
     /// that fails is told: nobody knows what it would have said.
     pub(crate) async fn places(

@@ -4,7 +4,6 @@ use std::fmt;
 use std::sync::atomic::Ordering;
 
 use http::StatusCode;
-use tendot_store::Store;
 
 use super::answer::{Answer, TEXT, answer};
 use super::{Http, caching};
@@ -35,7 +34,7 @@ impl fmt::Debug for Asking {
     }
 }
 
-impl<S: Store> Http<S> {
+impl Http {
     /// Answers `GET /readyz`. Anybody may ask, so it does not tell which servers there are.
     pub(super) fn show_readiness(&self) -> Answer {
         let store = self.readiness.as_ref().map_or(Readiness::Ready, |asking| (asking.0)());

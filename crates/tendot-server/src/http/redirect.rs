@@ -10,7 +10,6 @@ use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 use tendot_proto::record::{Locations, Namespace};
 use tendot_proto::{Handle, Value};
 use tendot_registry::{Caller, Error, Query, Resolution};
-use tendot_store::Store;
 use utoipa::ToSchema;
 
 use super::address::BadAddress;
@@ -63,7 +62,7 @@ pub(crate) enum Way {
     NotAcceptable,
 }
 
-impl<S: Store> Http<S> {
+impl Http {
     /// Answers `GET /{name}`; `path` is not decoded yet.
     pub(crate) async fn redirect(&self, path: &str, request: &Request<'_>, now: SystemTime) -> Answer {
         let read = Parameters::parse(request.query)

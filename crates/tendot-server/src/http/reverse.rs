@@ -14,7 +14,6 @@ use http::StatusCode;
 use serde::Serialize;
 use tendot_proto::{Value, Work};
 use tendot_registry::{Caller, Error, Match, Registry, Search};
-use tendot_store::Store;
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 use tokio::sync::mpsc::{Receiver, channel};
@@ -118,7 +117,7 @@ enum Unfound {
     TooLarge,
 }
 
-impl<S: Store + 'static> Http<S> {
+impl Http {
     /// Answers `GET /hrls/handles`; the prefix is that of the path, not decoded yet, or empty.
     pub(crate) async fn reverse(&self, prefix: &str, request: &Request<'_>) -> Answer {
         let mut response = match self.search_records(prefix, request).await {
@@ -174,8 +173,8 @@ impl<S: Store + 'static> Http<S> {
 
 /// Looks at all records, slice by slice, until there are no more or nobody takes what is found; none if the system has no
 /// thread for it.
-fn look<S: Store + 'static>(
-    registry: Arc<Registry<S>>,
+fn look(
+    registry: Arc<Registry>,
     search: Search,
     caller: Caller,
 ) -> Option<Receiver<Result<Vec<Match>, Error>>> {

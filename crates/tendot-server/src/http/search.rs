@@ -9,7 +9,6 @@ use serde::{Serialize, Serializer};
 use tendot_client::{Answer, Found, HttpError, Question, Source, WAY};
 use tendot_proto::{Work, limits};
 use tendot_registry::{Caller, Error, Query, Resolution};
-use tendot_store::Store;
 use tokio::time::{Instant, timeout_at};
 use utoipa::ToSchema;
 
@@ -147,7 +146,7 @@ impl From<Error> for LookupError {
     }
 }
 
-impl<S: Store> Http<S> {
+impl Http {
     /// Finds what is asked for, and says where it comes from if it is not kept here.
     pub(crate) async fn look_up(
         &self,

@@ -5,7 +5,6 @@ use http::{Method, StatusCode};
 use hyper::body::Incoming;
 use tendot_proto::endpoint::Transport;
 use tendot_proto::{limits, tunnel};
-use tendot_store::Store;
 
 use super::Http;
 use super::answer::{Answer, TEXT, answer};
@@ -22,7 +21,7 @@ pub(super) fn is_message(method: &Method, headers: &HeaderMap) -> bool {
     *method == Method::POST && kind.is_some_and(tunnel::is_message)
 }
 
-impl<S: Store + 'static> Http<S> {
+impl Http {
     /// Answers a message; the path does not matter, since clients put the name there, too.
     ///
     /// Clients read the body as it is, whatever the status says; so it has a length and is never compressed.

@@ -9,7 +9,6 @@ use http::StatusCode;
 use tendot_client::native::{Native, NativeError};
 use tendot_client::{CacheSettings, Found, HttpError, HttpUpstream, Question, Reply, Resolver};
 use tendot_proto::lookup::LookupErrorKind;
-use tendot_store::Store;
 use tokio::sync::Semaphore;
 
 use super::Http;
@@ -107,7 +106,7 @@ impl Foreign {
     }
 }
 
-impl<S: Store> Http<S> {
+impl Http {
     /// Who is asked for names that are not kept here, as people read it.
     pub(super) fn base(&self) -> &str {
         self.foreign.as_ref().map_or("nobody", |foreign| foreign.base())

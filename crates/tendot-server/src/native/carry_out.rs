@@ -6,14 +6,13 @@ use tendot_proto::endpoint::Incoming;
 use tendot_proto::wire::List;
 use tendot_proto::{Body, Handle, Message, OpFlags, Opcode, Outcome, Request, ResponseCode, Version};
 use tendot_registry::{Caller, Error, Operation, Query, Resolution, Write};
-use tendot_store::Store;
 
 use super::dispatch::{Core, lend};
 use super::operation::operation;
 use super::status::is_status;
 use super::{Native, Reply};
 
-impl<S: Store> Native<S> {
+impl Native {
     pub(super) async fn carry_out(
         &self,
         incoming: &mut Incoming<'_>,

@@ -20,7 +20,7 @@ use super::fair::is_easygoing;
 use super::operation::operation;
 use super::{Native, Reply, metrics};
 
-impl<S: Store> Native<S> {
+impl Native {
     /// Answers a message, counts it, and leaves a line if lines are wanted.
     ///
     /// Who holds a core for hard work gives it back before waiting for the disk.

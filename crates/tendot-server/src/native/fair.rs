@@ -10,7 +10,6 @@ use tendot_proto::endpoint::Transport;
 use tendot_proto::{
     Envelope, EnvelopeFlags, Header, Message, OpFlags, Opcode, Outcome, ResponseCode, limits,
 };
-use tendot_store::Store;
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 
@@ -24,7 +23,7 @@ const LITTLE: u32 = 500;
 /// Bytes of one body after which no further message is put into it.
 const BODY: usize = 1 << 20;
 
-impl<S: Store + 'static> Native<S> {
+impl Native {
     /// Answers a message, unless its source has had its share of work.
     ///
     /// What takes long (a signature, a key, a proof) is done apart from everything else, and not for more at the same time

@@ -72,7 +72,7 @@ impl Question {
     }
 }
 
-impl<S: Store> Native<S> {
+impl Native {
     /// The answer to a message, if it is kept and still right.
     pub(super) fn kept(&self, message: &[u8], now: Now) -> Option<Reply> {
         let kept = self.kept.as_ref()?;

@@ -8,7 +8,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use socket2::{Domain, Protocol, Socket, Type};
-use tendot_store::Store;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot, watch};
 use tokio::task::JoinSet;
@@ -117,8 +116,8 @@ fn datagrams(address: SocketAddr, is_shared: bool) -> io::Result<Socket> {
 }
 
 /// What the connections of all sockets share.
-struct Doors<S> {
-    native: Arc<Native<S>>,
+struct Doors {
+    native: Arc<Native>,
     limits: Limits,
     room: Arc<Semaphore>,
     crowd: Arc<Crowd>,
@@ -126,9 +125,9 @@ struct Doors<S> {
 }
 
 /// Answers what comes to sockets until `end` comes, and then finishes what is under way.
-pub async fn listen<S: Store + 'static>(
+pub async fn listen(
     sockets: NativeSockets,
-    native: Arc<Native<S>>,
+    native: Arc<Native>,
     limits: Limits,
     end: impl Future<Output = ()>,
 ) -> io::Result<()> {
@@ -175,11 +174,7 @@ pub async fn listen<S: Store + 'static>(
     Ok(())
 }
 
-async fn accept<S: Store + 'static>(
-    socket: TcpListener,
-    doors: Arc<Doors<S>>,
-    mut closed: watch::Receiver<bool>,
-) {
+async fn accept(socket: TcpListener, doors: Arc<Doors>, mut closed: watch::Receiver<bool>) {
     let mut is_told = false;
     loop {
         let permit = tokio::select! {
@@ -209,7 +204,7 @@ async fn accept<S: Store + 'static>(
     }
 }
 
-impl<S: Store + 'static> Doors<S> {
+impl Doors {
     /// Room for a connection. Those that ask nothing hear that there is none.
     async fn permit(doors: &Arc<Self>) -> Option<OwnedSemaphorePermit> {
         if let Ok(permit) = Arc::clone(&doors.room).try_acquire_owned() {

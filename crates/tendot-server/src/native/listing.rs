@@ -4,7 +4,6 @@ use tendot_proto::endpoint::{Incoming, Transport};
 use tendot_proto::wire::List;
 use tendot_proto::{OpFlags, Outcome, ResponseCode, limits};
 use tendot_registry::{Caller, Error, Operation, Page};
-use tendot_store::Store;
 
 use super::dispatch::whole;
 use super::operation::operation;
@@ -21,7 +20,7 @@ pub(super) struct Listing {
     after: Box<str>,
 }
 
-impl<S: Store> Native<S> {
+impl Native {
     /// Lists names, or prefixes, from `after` on: one message of them.
     pub(super) async fn list(
         &self,

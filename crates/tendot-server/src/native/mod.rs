@@ -44,7 +44,6 @@ use tendot_proto::Now;
 use tendot_proto::auth::{Policy, SessionLimits, SessionTable};
 use tendot_proto::endpoint::Endpoint;
 use tendot_registry::Registry;
-use tendot_store::Store;
 use tokio::sync::Semaphore;
 
 use crate::tally::Tally;
@@ -58,8 +57,8 @@ const KEPT: usize = 16 << 20;
 
 /// The answers to messages of the Handle System, over a registry.
 #[derive(Debug)]
-pub struct Native<S> {
-    registry: Arc<Registry<S>>,
+pub struct Native {
+    registry: Arc<Registry>,
     site: OwnSite,
     endpoint: Endpoint,
     policy: Policy,
@@ -79,9 +78,9 @@ pub struct Native<S> {
     start: Instant,
 }
 
-impl<S: Store> Native<S> {
+impl Native {
     /// Answers from this registry as this site.
-    pub fn new(registry: Arc<Registry<S>>, site: OwnSite) -> Self {
+    pub fn new(registry: Arc<Registry>, site: OwnSite) -> Self {
         let policy = Policy::default();
         Self {
             registry,

@@ -5,11 +5,10 @@ use tendot_proto::crypto::{AwsLc, SystemRandom};
 use tendot_proto::endpoint::Incoming;
 use tendot_proto::message::{KeyExchangeMode, SessionSetup};
 use tendot_proto::{Outcome, ResponseCode};
-use tendot_store::Store;
 
 use super::{Native, Reply};
 
-impl<S: Store> Native<S> {
+impl Native {
     pub(super) fn set_up_session(&self, incoming: &mut Incoming<'_>, setup: &SessionSetup<'_>) -> Reply {
         let envelope = incoming.message.envelope;
         let work = &mut incoming.work;

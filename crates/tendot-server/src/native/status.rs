@@ -4,7 +4,6 @@ use tendot_proto::endpoint::Incoming;
 use tendot_proto::wire::List;
 use tendot_proto::{Handle, OpFlags, Outcome, Permissions, Request, ResponseCode, Value, Work};
 use tendot_registry::{Caller, Error, Query};
-use tendot_store::Store;
 
 use super::{Native, Reply};
 use crate::http::last_change;
@@ -15,7 +14,7 @@ pub(crate) fn is_status(handle: Handle<'_>) -> bool {
     handle.as_bytes().eq_ignore_ascii_case(STATUS.as_bytes())
 }
 
-impl<S: Store> Native<S> {
+impl Native {
     /// Answers those who administer the server.
     pub(super) async fn status(&self, incoming: &mut Incoming<'_>, caller: &Caller) -> Reply {
         let Request::Resolve { handle, indexes, types } = incoming.request else {

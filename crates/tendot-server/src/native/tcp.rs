@@ -10,7 +10,6 @@ use std::time::Duration;
 
 use tendot_proto::endpoint::Transport;
 use tendot_proto::{Framer, Header, OpFlags, limits};
-use tendot_store::Store;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::sync::watch;
@@ -43,8 +42,8 @@ enum End {
 }
 
 /// What a connection has to know.
-pub(super) struct Connection<S> {
-    pub(super) native: Arc<Native<S>>,
+pub(super) struct Connection {
+    pub(super) native: Arc<Native>,
     pub(super) limits: Limits,
     pub(super) client: IpAddr,
     /// Whether the end was asked for.
@@ -53,7 +52,7 @@ pub(super) struct Connection<S> {
     pub(super) crowded: watch::Receiver<bool>,
 }
 
-impl<S: Store + 'static> Connection<S> {
+impl Connection {
     /// Answers what comes, after a handshake if it begins with one.
     pub(super) async fn run(mut self, mut stream: TcpStream) {
         let mut framer = Framer::new();

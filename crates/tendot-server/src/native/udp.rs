@@ -11,7 +11,6 @@ use std::time::{Duration, Instant};
 
 use tendot_proto::endpoint::Transport;
 use tendot_proto::{Fragments, Reassembly, ResponseCode, limits};
-use tendot_store::Store;
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 
@@ -36,17 +35,17 @@ const LOOK: Duration = Duration::from_millis(100);
 const NOT_ASKING: [u16; 8] = [0, 7, 13, 17, 19, 53, 123, 2641];
 
 /// One socket of several with the same address.
-pub(super) struct Datagrams<S> {
-    sender: Sender<S>,
+pub(super) struct Datagrams {
+    sender: Sender,
     reassembly: Reassembly,
     room: Arc<Semaphore>,
     /// Answers to what was taken at once, not yet sent.
     made: Vec<(Vec<u8>, Asker)>,
 }
 
-impl<S: Store + 'static> Datagrams<S> {
+impl Datagrams {
     /// With a share of the memory in which long requests are put together.
-    pub(super) fn new(native: Arc<Native<S>>, socket: UdpSocket, sockets: usize) -> io::Result<Self> {
+    pub(super) fn new(native: Arc<Native>, socket: UdpSocket, sockets: usize) -> io::Result<Self> {
         let sender = Sender {
             native,
             socket: Arc::new(DatagramSocket::new(socket)?),
@@ -62,7 +61,7 @@ impl<S: Store + 'static> Datagrams<S> {
     }
 
     /// Ready when nothing is under way elsewhere.
-    pub(super) fn finished(&self) -> impl Future<Output = ()> + use<S> {
+    pub(super) fn finished(&self) -> impl Future<Output = ()> + use<> {
         let (making, sending) = (Arc::clone(&self.room), Arc::clone(&self.sender.room));
         async move {
             for (room, all) in [(making, UNDER_WAY), (sending, SENDING)] {
@@ -133,25 +132,15 @@ impl<S: Store + 'static> Datagrams<S> {
 }
 
 /// The way out.
-struct Sender<S> {
-    native: Arc<Native<S>>,
+#[derive(Clone)]
+struct Sender {
+    native: Arc<Native>,
     socket: Arc<DatagramSocket>,
     room: Arc<Semaphore>,
     runtime: Handle,
 }
 
-impl<S> Clone for Sender<S> {
-    fn clone(&self) -> Self {
-        Self {
-            native: Arc::clone(&self.native),
-            socket: Arc::clone(&self.socket),
-            room: Arc::clone(&self.room),
-            runtime: self.runtime.clone(),
-        }
-    }
-}
-
-impl<S: Store + 'static> Sender<S> {
+impl Sender {
     /// Sends the answer to a question of so many bytes, if its receiver may have it.
     fn send(&self, reply: Reply, asked: usize, to: Asker) {
         let Some(answer) = allowed(&self.native, reply, asked, to.address.ip()) else { return };
@@ -186,7 +175,7 @@ impl<S: Store + 'static> Sender<S> {
 }
 
 /// The answer, if its receiver may have it: see `rate.rs`.
-fn allowed<S: Store>(native: &Native<S>, reply: Reply, asked: usize, to: IpAddr) -> Option<Vec<u8>> {
+fn allowed(native: &Native, reply: Reply, asked: usize, to: IpAddr) -> Option<Vec<u8>> {
     let Some(answer) = reply.message else {
         // The others have been counted.
         if reply.code != ResponseCode::SERVER_TOO_BUSY {

@@ -61,7 +61,7 @@ impl Tally {
     }
 
     /// As what a name is counted; none if it is not.
-    pub(crate) async fn of<S: Store>(&self, registry: &Registry<S>, name: &Key) -> Option<Counted> {
+    pub(crate) async fn of(&self, registry: &Registry, name: &Key) -> Option<Counted> {
         // A prefix by itself is none of its names.
         let prefix = Some(name.prefix()).filter(|prefix| prefix.len() < name.as_bytes().len())?;
         let prefix = self.prefixes.number(registry, prefix).await?;
@@ -82,7 +82,7 @@ impl Tally {
     }
 
     /// Counts a resolution of a name. One that is only made by a template is not counted: there is no end of them.
-    pub(crate) async fn resolved<S: Store>(&self, registry: &Registry<S>, name: &str) {
+    pub(crate) async fn resolved(&self, registry: &Registry, name: &str) {
         let Ok(key) = Key::new(name) else { return };
         let Some(counted) = self.of(registry, &key).await else { return };
         if self.resolved.add_again(counted) {
@@ -95,7 +95,7 @@ impl Tally {
     }
 
     /// Counts what became of a look-up, if it is the name that is not there.
-    pub(crate) async fn failed<S: Store>(&self, registry: &Registry<S>, name: &str, error: &Error) {
+    pub(crate) async fn failed(&self, registry: &Registry, name: &str, error: &Error) {
         let (Some(failed), Error::NotFound | Error::Tombstone) = (&self.failed, error) else { return };
         let Ok(key) = Key::new(name) else { return };
         if let Some(counted) = self.of(registry, &key).await {

@@ -24,7 +24,7 @@ struct Known {
 
 impl Prefixes {
     /// The number of a prefix; none if it was given to nobody.
-    pub(super) async fn number<S: Store>(&self, registry: &Registry<S>, prefix: &[u8]) -> Option<u32> {
+    pub(super) async fn number(&self, registry: &Registry, prefix: &[u8]) -> Option<u32> {
         if !prefix.starts_with(b"10.") {
             return None;
         }

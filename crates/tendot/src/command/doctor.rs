@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tendot_registry::{Registry, Settings as RegistrySettings};
 use tendot_server::http::{Http, Outcome};
-use tendot_store::{Embedded, PostgresSettings, Store};
+use tendot_store::{AnyStore, Embedded, PostgresSettings};
 
 use crate::args::DoctorArguments;
 use crate::config::{Configuration, Settings, StoreSetting, wrong};
@@ -27,11 +27,12 @@ pub(crate) fn run(arguments: &DoctorArguments) -> Result<Answer, Failure> {
     match place {
         Place::Directory(directory) => {
             let store = Embedded::open_read_only(&directory).map_err(|error| unopened(&error))?;
-            runtime.block_on(diagnose(arguments, &settings, store))
+            runtime.block_on(diagnose(arguments, &settings, store.into()))
         }
         Place::Database(address) => runtime.block_on(async {
             let own = PostgresSettings { migrate: false, ..settings.postgres() };
-            diagnose(arguments, &settings, open_postgres(&address, &own).await?).await
+            let store = open_postgres(&address, &own).await?;
+            diagnose(arguments, &settings, store.into()).await
         }),
     }
 }
@@ -39,7 +40,7 @@ pub(crate) fn run(arguments: &DoctorArguments) -> Result<Answer, Failure> {
 async fn diagnose(
     arguments: &DoctorArguments,
     settings: &Settings,
-    store: impl Store + 'static,
+    store: AnyStore,
 ) -> Result<Answer, Failure> {
     let mut http = Http::new(Arc::new(Registry::new(store, RegistrySettings::default())));
     if let Some(upstream) = settings.upstream.0.clone() {

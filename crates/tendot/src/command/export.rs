@@ -7,7 +7,7 @@ use tendot_proto::Handle;
 use tendot_proto::record::Record;
 use tendot_registry::doi::is_reserved;
 use tendot_registry::party::is_reserved_prefix;
-use tendot_store::{Entry, Key, PostgresSettings, State, Store, StoreError};
+use tendot_store::{AnyStore, Entry, Key, PostgresSettings, State, Store, StoreError};
 use tokio::runtime::Runtime;
 
 use crate::args::{ExportArguments, ExportFormat};
@@ -25,16 +25,16 @@ const SLICE_BYTES: usize = 4 << 20;
 pub(crate) fn run(arguments: &ExportArguments) -> Result<Answer, Failure> {
     let runtime = runtime()?;
     match arguments.store.place()? {
-        Place::Directory(_) => run_with(arguments, &runtime, &arguments.store.open_read_only()?),
+        Place::Directory(_) => run_with(arguments, &runtime, &arguments.store.open_read_only()?.into()),
         Place::Database(address) => {
             let settings = PostgresSettings { migrate: false, ..few_connections() };
             let store = runtime.block_on(open_postgres(&address, &settings))?;
-            run_with(arguments, &runtime, &store)
+            run_with(arguments, &runtime, &store.into())
         }
     }
 }
 
-fn run_with(arguments: &ExportArguments, runtime: &Runtime, store: &impl Store) -> Result<Answer, Failure> {
+fn run_with(arguments: &ExportArguments, runtime: &Runtime, store: &AnyStore) -> Result<Answer, Failure> {
     let bar = || {
         let size = runtime.block_on(store.size()).map_err(|error| unread(&error))?;
         Ok::<_, Failure>(size.map_or_else(ProgressBar::hidden, |size| progress(size, RECORDS)))
@@ -59,7 +59,7 @@ fn run_with(arguments: &ExportArguments, runtime: &Runtime, store: &impl Store) 
 
 fn export(
     runtime: &Runtime,
-    store: &impl Store,
+    store: &AnyStore,
     format: ExportFormat,
     bar: &ProgressBar,
     what: &str,
@@ -91,7 +91,7 @@ fn export(
 }
 
 /// The next records, none at the end.
-async fn slice(store: &impl Store, after: Option<&Key>) -> Result<Vec<Entry>, StoreError> {
+async fn slice(store: &AnyStore, after: Option<&Key>) -> Result<Vec<Entry>, StoreError> {
     let (mut entries, mut bytes) = (Vec::new(), 0);
     let visit = |entry: &Entry| {
         bytes += entry.values.iter().map(|value| value.data.len()).sum::<usize>();

@@ -16,7 +16,7 @@ use tendot_registry::{Registry, Settings as RegistrySettings};
 use tendot_server::Tally;
 use tendot_server::http::{Http, Listener, Tls, listen};
 use tendot_server::native::{self, Native, NativeSockets, OwnSite, SiteNeighbours};
-use tendot_store::{Change, CommitError, Edit, Embedded, Expect, Memory, Store};
+use tendot_store::{AnyStore, Change, CommitError, Edit, Embedded, Expect, Memory, Store};
 use tokio::net::TcpListener;
 use tokio::runtime::Builder;
 use tokio::signal::unix::{SignalKind, signal};
@@ -45,27 +45,30 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<Answer, Failure> {
         .enable_all()
         .build()
         .map_err(|error| Failure::io("threads can't be started", &error))?;
+    let served = runtime.block_on(async {
+        let (store, token) = open_store(&settings).await?;
+        serve(arguments, &settings, &log, store, token).await
+    });
+    log.end();
+    served
+}
+
+/// Opens the configured store, and reads the operator's token from the data directory if there is one.
+async fn open_store(settings: &Settings) -> Result<(AnyStore, Option<String>), Failure> {
     let token = |directory: &Path| operator_token(&directory.join("operator.token")).map(Some);
-    let served = match (&settings.store, settings.directory()) {
-        (StoreSetting::Memory, _) | (_, None) => {
-            runtime.block_on(serve(arguments, &settings, &log, Memory::new(), None, |http| http))
-        }
+    match (&settings.store, settings.directory()) {
+        (StoreSetting::Memory, _) | (_, None) => Ok((Memory::new().into(), None)),
         (StoreSetting::Embedded(_), Some(directory)) => {
             let store = Embedded::open(&directory).map_err(|error| unopened(&error))?;
-            let token = token(&directory)?;
-            runtime.block_on(serve(arguments, &settings, &log, store, token, |http| http))
+            Ok((store.into(), token(&directory)?))
         }
-        (StoreSetting::Postgres(address), Some(directory)) => runtime.block_on(async {
+        (StoreSetting::Postgres(address), Some(directory)) => {
             let store = open_postgres(address, &settings.postgres()).await?;
             std::fs::create_dir_all(&directory)
                 .map_err(|error| Failure::io(format!("`{}` can't be made", directory.display()), &error))?;
-            let hosts = store.watched();
-            let show = |http| database::show(http, &hosts);
-            serve(arguments, &settings, &log, store, token(&directory)?, show).await
-        }),
-    };
-    log.end();
-    served
+            Ok((store.into(), token(&directory)?))
+        }
+    }
 }
 
 fn settings(arguments: &ServeArguments) -> Result<Settings, Failure> {
@@ -89,13 +92,12 @@ pub(crate) fn settings_of(
     Configuration::gather(arguments, flags).settings().map_err(|problems| wrong(&problems))
 }
 
-async fn serve<S: Store + 'static>(
+async fn serve(
     arguments: &ServeArguments,
     settings: &Settings,
     log: &Log,
-    store: S,
+    store: AnyStore,
     token: Option<String>,
-    show: impl FnOnce(Http<S>) -> Http<S>,
 ) -> Result<Answer, Failure> {
     if arguments.demo {
         load_demo(&store).await?;
@@ -121,7 +123,11 @@ async fn serve<S: Store + 'static>(
     let native = sockets.zip(site).map(|((address, sockets), site)| {
         (address, sockets, Arc::new(native(settings, &registry, &tally, site)))
     });
-    let mut http = show(Http::new(Arc::clone(&registry)))
+    let mut http = Http::new(Arc::clone(&registry));
+    if let AnyStore::Postgres(store) = registry.store() {
+        http = database::show(http, &store.watched());
+    }
+    http = http
         .tally(Arc::clone(&tally))
         .trust(settings.trust())
         .body_time(settings.body_time)
@@ -253,7 +259,7 @@ fn site(
 }
 
 /// The rules; with other servers of our site to ask, if there are some.
-fn registry<S: Store>(settings: &Settings, store: S, site: Option<&OwnSite>) -> Registry<S> {
+fn registry(settings: &Settings, store: AnyStore, site: Option<&OwnSite>) -> Registry {
     let share = site.and_then(OwnSite::share);
     let registry = Registry::new(store, RegistrySettings { share, ..settings.registry() });
     match site.filter(|_| share.is_some()) {
@@ -263,12 +269,7 @@ fn registry<S: Store>(settings: &Settings, store: S, site: Option<&OwnSite>) -> 
 }
 
 /// The native protocol.
-fn native<S: Store + 'static>(
-    settings: &Settings,
-    registry: &Arc<Registry<S>>,
-    tally: &Arc<Tally>,
-    site: OwnSite,
-) -> Native<S> {
+fn native(settings: &Settings, registry: &Arc<Registry>, tally: &Arc<Tally>, site: OwnSite) -> Native {
     let mut native = Native::new(Arc::clone(registry), site)
         .small_group(settings.small_group)
         .tally(Arc::clone(tally))
@@ -376,7 +377,7 @@ fn make_token(path: &Path) -> Result<bool, Failure> {
 }
 
 /// Puts a few records into the store, unless they are there.
-async fn load_demo<S: Store>(store: &S) -> Result<(), Failure> {
+async fn load_demo(store: &AnyStore) -> Result<(), Failure> {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     for line in include_str!("../demo.jsonl").lines() {
         let Ok(mut record) = Record::from_json(line.as_bytes()) else { continue };

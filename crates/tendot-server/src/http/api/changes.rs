@@ -10,7 +10,7 @@ use http::header::{HeaderName, HeaderValue};
 use serde::Serialize;
 use tendot_proto::Work;
 use tendot_registry::{Caller, Changed, Changes, Cursor, Error, Registry, Subject};
-use tendot_store::{Key, Store};
+use tendot_store::Key;
 use tokio::sync::{Semaphore, watch};
 use tokio::time::sleep;
 use utoipa::ToSchema;
@@ -113,8 +113,8 @@ fn parse(text: &str) -> Option<Cursor> {
 }
 
 /// Whoever reads changes, and how far they are.
-struct Reader<S> {
-    registry: Arc<Registry<S>>,
+struct Reader {
+    registry: Arc<Registry>,
     caller: Caller,
     turns: Arc<Semaphore>,
     /// Changes that are still to be told.
@@ -122,7 +122,7 @@ struct Reader<S> {
     is_event: bool,
 }
 
-impl<S: Store> Reader<S> {
+impl Reader {
     /// Reads some of what was there before: to look through all records for those of an import may take long, so that few
     /// do it at the same time.
     async fn read(&self, after: &Cursor) -> Result<Changes, Error> {
@@ -171,7 +171,7 @@ impl<S: Store> Reader<S> {
     }
 }
 
-impl<S: Store + 'static> Reader<S> {
+impl Reader {
     /// Sends all that changes, until the client goes away.
     async fn follow(
         mut self,
@@ -234,9 +234,9 @@ fn asked(request: &Request<'_>) -> Result<(Cursor, u64), String> {
     Ok((after, limit.unwrap_or(u64::MAX)))
 }
 
-impl<S: Store + 'static> Http<S> {
+impl Http {
     /// The first changes after a place, and for who follows whether the log ends before it.
-    async fn read_first(&self, reader: &Reader<S>, after: &Cursor) -> Result<(Changes, bool), Error> {
+    async fn read_first(&self, reader: &Reader, after: &Cursor) -> Result<(Changes, bool), Error> {
         let changes = reader.read(after).await?;
         let is_lost = reader.is_event
             && changes.items.is_empty()

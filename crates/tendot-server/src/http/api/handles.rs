@@ -9,7 +9,6 @@ use hyper::body::Incoming;
 use tendot_proto::record::values_from_json;
 use tendot_proto::{Handle, Now, ResponseCode, Value, Work};
 use tendot_registry::{Caller, Error, Query, Resolution, Write};
-use tendot_store::Store;
 use utoipa::openapi::{HttpMethod, Required};
 
 use super::body::{
@@ -43,7 +42,7 @@ fn indexes(parameters: &Parameters<'_>) -> Result<Vec<u32>, String> {
     parameters.all("index").map(read).collect()
 }
 
-impl<S: Store> Http<S> {
+impl Http {
     /// Answers `GET /api/handles/{name}`; `path` is the name, not decoded yet.
     pub(crate) async fn get_handle(&self, path: &str, request: &Request<'_>, now: SystemTime) -> Answer {
         let (name, parameters) = match read(path, request) {

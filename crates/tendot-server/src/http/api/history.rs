@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 use tendot_proto::{Handle, Value, Work};
 use tendot_registry::{Caller, Error, Event, Happening, Holder, Then};
-use tendot_store::{EditKind, Order, Store};
+use tendot_store::{EditKind, Order};
 use utoipa::ToSchema;
 
 use super::form::ValueForm;
@@ -156,7 +156,7 @@ pub(crate) fn number(parameters: &Parameters<'_>, name: &str) -> Result<Option<u
     parameters.get(name).map(read).transpose()
 }
 
-impl<S: Store> Http<S> {
+impl Http {
     /// Answers `GET /api/v1/history/{name}`; `path` is the name, not decoded yet.
     pub(crate) async fn get_history(&self, path: &str, request: &Request<'_>) -> Answer {
         let read = percent::decode_text(path, "path")

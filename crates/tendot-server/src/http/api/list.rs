@@ -5,7 +5,6 @@ use hyper::body::Incoming;
 use serde::Serialize;
 use tendot_proto::{Handle, ResponseCode, Work};
 use tendot_registry::{Caller, Error};
-use tendot_store::Store;
 use utoipa::ToSchema;
 use utoipa::openapi::HttpMethod;
 
@@ -103,7 +102,7 @@ impl Gathered {
     }
 }
 
-impl<S: Store> Http<S> {
+impl Http {
     /// Answers `GET /api/handles?prefix=…`.
     pub(crate) async fn list_handles(&self, request: &Request<'_>) -> Answer {
         let parameters = match Parameters::parse(request.query) {

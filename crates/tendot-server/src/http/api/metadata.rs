@@ -6,7 +6,6 @@ use http::StatusCode;
 use tendot_proto::Work;
 use tendot_registry::metadata::Format;
 use tendot_registry::{Caller, Error};
-use tendot_store::Store;
 use utoipa::openapi::{ObjectBuilder, RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
 
@@ -44,7 +43,7 @@ pub(crate) fn describe_types(doing: Doing, is_described: impl Fn(&str) -> bool) 
     })
 }
 
-impl<S: Store> Http<S> {
+impl Http {
     /// Answers `GET /api/v1/metadata/{name}`; `path` is the name, not decoded yet.
     pub(crate) async fn get_metadata(&self, path: &str, request: &Request<'_>, now: SystemTime) -> Answer {
         let read = percent::decode_text(path, "path")

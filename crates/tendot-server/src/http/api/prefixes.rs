@@ -5,7 +5,6 @@ use std::time::SystemTime;
 use http::StatusCode;
 use tendot_proto::Handle;
 use tendot_registry::Write;
-use tendot_store::Store;
 use utoipa::openapi::HttpMethod;
 
 use super::body::{Body, refuse};
@@ -16,7 +15,7 @@ use crate::http::answer::Answer;
 use crate::http::describe::{Described, Doing, text};
 use crate::http::request::Request;
 
-impl<S: Store> Http<S> {
+impl Http {
     /// Answers `POST` and `DELETE /api/prefixes/{prefix}`: names under it are to be kept here, or no longer. The prefix may
     /// stand in the query.
     pub(crate) async fn home_prefix(

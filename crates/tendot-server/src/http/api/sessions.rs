@@ -6,7 +6,6 @@ use http::header::{HeaderValue, LOCATION};
 use http::{Method, StatusCode};
 use hyper::body::Incoming;
 use serde::Serialize;
-use tendot_store::Store;
 use utoipa::ToSchema;
 use utoipa::openapi::{HttpMethod, Required};
 
@@ -44,7 +43,7 @@ struct SessionBody {
     error: Option<String>,
 }
 
-impl<S: Store + 'static> Http<S> {
+impl Http {
     /// Answers `POST /api/sessions`.
     pub(crate) async fn make_session(&self, body: Incoming, request: &Request<'_>) -> Answer {
         let (said, fields) = match self.session_fields(body, request).await {

@@ -1,7 +1,6 @@
 //! `/api/site`: who we are.
 
 use http::{Method, StatusCode};
-use tendot_store::Store;
 use utoipa::openapi::HttpMethod;
 
 use super::body::{Body, Form, print, refuse};
@@ -12,7 +11,7 @@ use crate::http::parameters::Parameters;
 use crate::http::request::Request;
 use crate::http::{Http, api};
 
-impl<S: Store> Http<S> {
+impl Http {
     /// Answers `GET /api/site`; without the native protocol there is none.
     pub(crate) fn get_site(&self, request: &Request<'_>) -> Answer {
         let Some(native) = &self.native else { return api::unknown(&Method::GET, "/api/site") };

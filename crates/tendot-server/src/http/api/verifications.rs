@@ -5,7 +5,6 @@ use http::StatusCode;
 use serde::Serialize;
 use tendot_proto::{Handle, Reference, ResponseCode, Work};
 use tendot_registry::{Caller, Error, Query};
-use tendot_store::Store;
 use utoipa::ToSchema;
 use utoipa::openapi::HttpMethod;
 
@@ -28,7 +27,7 @@ struct VerificationBody<'a> {
     handle: &'a str,
 }
 
-impl<S: Store> Http<S> {
+impl Http {
     /// Answers `GET /api/verifications/{identity}`, to everybody: secrets stay here, and who guesses is held back.
     pub(crate) async fn verify_answer(&self, path: &str, request: &Request<'_>) -> Answer {
         let (identity, parameters) = match read(path, request) {

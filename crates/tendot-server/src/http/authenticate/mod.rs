@@ -24,7 +24,6 @@ use subtle::ConstantTimeEq as _;
 use tendot_proto::auth::AuthError;
 use tendot_proto::{Reference, Value, Work};
 use tendot_registry::Caller;
-use tendot_store::Store;
 
 use super::answer::Answer;
 use super::certificate::Owner;
@@ -96,7 +95,7 @@ impl<'h> Said<'h> {
     }
 }
 
-impl<S: Store> Http<S> {
+impl Http {
     /// Finds out who sends a request; nobody in particular if it does not say.
     pub(crate) async fn caller(&self, request: &Request<'_>) -> Result<Caller, AuthenticationError> {
         match Said::of(request)? {
@@ -223,7 +222,7 @@ impl<S: Store> Http<S> {
     }
 }
 
-impl<S: Store + 'static> Http<S> {
+impl Http {
     /// Says in an answer by what means somebody can be known: a password, or a session whose nonce is to be signed.
     pub(super) async fn challenge(&self, response: &mut Answer, request: &Request<'_>) {
         let said = Said::of(request);

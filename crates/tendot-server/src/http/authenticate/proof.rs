@@ -6,7 +6,6 @@ use tendot_proto::auth::{AuthError, Challenge, Policy, PublicKeyAnswer, SecretKe
 use tendot_proto::crypto::{AwsLc, Crypto as _, Digest, Hash, Random as _, SystemRandom};
 use tendot_proto::{Reference, Value, Work};
 use tendot_registry::{Caller, Error, Identity};
-use tendot_store::Store;
 
 use super::fields::{NonceAnswer, encoded};
 use super::{Attempt, AuthenticationError, Fields, Session};
@@ -65,7 +64,7 @@ fn fingerprint(key: &Value<'_>) -> Option<Digest> {
     AwsLc.hash(Hash::Sha256, &[&key.value_type, &key.data]).ok()
 }
 
-impl<S: Store> Http<S> {
+impl Http {
     /// The keys of somebody who tries to be known by one.
     pub(crate) async fn keys<'a>(
         &self,
@@ -150,7 +149,7 @@ impl<S: Store> Http<S> {
     }
 }
 
-impl<S: Store + 'static> Http<S> {
+impl Http {
     /// Our signature of both nonces, if the client wants to know who we are and we have a key.
     pub(crate) async fn sign_nonces(
         &self,

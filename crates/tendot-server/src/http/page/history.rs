@@ -5,7 +5,7 @@ use http::StatusCode;
 use tendot_proto::Handle;
 use tendot_registry::doi::NameState;
 use tendot_registry::{Caller, Event, Happening, Snapshot, Then};
-use tendot_store::{EditKind, Order, Store};
+use tendot_store::{EditKind, Order};
 
 use super::text::{Room, beginning, visible};
 use super::value::{Row, for_people};
@@ -59,7 +59,7 @@ enum Was {
     Record(Vec<Row>, usize),
 }
 
-impl<S: Store> Http<S> {
+impl Http {
     /// The page of a name's history.
     pub(crate) async fn history_page(
         &self,

@@ -21,7 +21,7 @@ struct HomePage {
     figures: Vec<(String, &'static str)>,
 }
 
-impl<S: Store> Http<S> {
+impl Http {
     /// The page with one box that takes anything.
     pub(crate) async fn home(&self) -> Answer {
         let mut figures = Vec::new();

@@ -9,7 +9,7 @@ use serde::Serialize;
 use serde_json::{Map, Value as Json, json};
 use tendot_names::Target;
 use tendot_registry::Error;
-use tendot_store::{Store, StoreError};
+use tendot_store::StoreError;
 use utoipa::ToSchema;
 
 use super::registration::{Known, Registration};
@@ -282,7 +282,7 @@ impl ProblemPage {
     }
 }
 
-impl<S: Store> Http<S> {
+impl Http {
     /// Says why a name leads nowhere, and what may have been meant.
     pub(crate) async fn no_way(
         &self,

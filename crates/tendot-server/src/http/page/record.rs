@@ -51,7 +51,7 @@ enum Leads {
     Nowhere,
 }
 
-impl<S: Store> Http<S> {
+impl Http {
     /// The page of a record, which led that way.
     pub(crate) async fn record_page(
         &self,

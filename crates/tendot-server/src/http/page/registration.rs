@@ -5,7 +5,7 @@ use std::time::SystemTime;
 use tendot_proto::{Handle, Work};
 use tendot_registry::Caller;
 use tendot_registry::doi::{NameState, Registered};
-use tendot_store::{Order, Store};
+use tendot_store::Order;
 
 use super::text::{Room, beginning};
 use super::value::for_people;
@@ -62,7 +62,7 @@ pub(super) struct Fact {
     pub(super) date: Option<String>,
 }
 
-impl<S: Store> Http<S> {
+impl Http {
     /// What everybody may know of a name that is or was registered.
     pub(crate) async fn known(&self, name: &str) -> Option<Known> {
         let (now, work) = (SystemTime::now(), &mut Work::new(WORK));

@@ -4,7 +4,6 @@ use http::StatusCode;
 use hyper::body::Incoming;
 use serde::Serialize;
 use tendot_registry::party::{Agency, AgencyChange, Held, NewAgency};
-use tendot_store::Store;
 use utoipa::openapi::HttpMethod;
 use utoipa::openapi::Required;
 
@@ -47,7 +46,7 @@ impl<'a> AgencyJson<'a> {
     }
 }
 
-impl<S: Store + 'static> Http<S> {
+impl Http {
     pub(super) async fn list_agencies(&self, asking: &Asking<'_>) -> Answered {
         let (after, limit) = asking.page()?;
         let (items, next) = self.registry.agencies(after, limit, &mut work()).await?;

@@ -138,7 +138,7 @@ enum Form {
     Rows(Arc<Columns>),
 }
 
-impl<S: Store + 'static> Http<S> {
+impl Http {
     pub(super) async fn register_many(&self, asking: Asking<'_>, body: Incoming) -> Answered {
         let headers = asking.request.headers;
         let is_table = is_table(headers.get(CONTENT_TYPE))?;
@@ -343,8 +343,8 @@ fn sent<'a>(lines: impl Iterator<Item = &'a Raw>) -> Result<String, Refusal> {
 }
 
 /// A batch that is carried out.
-struct Batch<S> {
-    registry: Arc<Registry<S>>,
+struct Batch {
+    registry: Arc<Registry>,
     caller: Caller,
     dry: bool,
     noting: Option<Noting>,
@@ -352,7 +352,7 @@ struct Batch<S> {
     form: Form,
 }
 
-impl<S: Store + 'static> Batch<S> {
+impl Batch {
     async fn run(self, reader: Reader, steps: Vec<Step>, sink: Sink) -> Result<(), Cut> {
         let mut under_way = VecDeque::new();
         let carried = self.carry_out(reader, steps, &sink, &mut under_way).await;
@@ -607,8 +607,8 @@ impl Piece {
 
 impl Noting {
     /// Takes a batch over that was begun before, or begins a new one.
-    async fn load<S: Store>(
-        registry: &Registry<S>,
+    async fn load(
+        registry: &Registry,
         note: String,
         mut head: Head,
         turn: OwnedMutexGuard<()>,
@@ -643,11 +643,7 @@ impl Noting {
 
     /// Reads again what was sent before, and looks whether it is the same; what is to be done with it, up to the last line
     /// that was answered.
-    async fn check_again<S: Store>(
-        &self,
-        registry: &Registry<S>,
-        reader: &mut Reader,
-    ) -> Result<Vec<Step>, Box<Wrong>> {
+    async fn check_again(&self, registry: &Registry, reader: &mut Reader) -> Result<Vec<Step>, Box<Wrong>> {
         let (mut steps, mut after, mut left) = (Vec::new(), None, GAPS);
         while let Some(piece) = self.piece_after(registry, after).await? {
             let (mut gap, mut gap_bytes) = (Vec::new(), 0);
@@ -692,9 +688,9 @@ impl Noting {
         Ok(steps)
     }
 
-    async fn piece_after<S: Store>(
+    async fn piece_after(
         &self,
-        registry: &Registry<S>,
+        registry: &Registry,
         after: Option<u64>,
     ) -> Result<Option<Piece>, Box<Wrong>> {
         let beginning = format!("{}/", self.note);
@@ -706,7 +702,7 @@ impl Noting {
     }
 
     /// Notes that it came to its end.
-    async fn end<S: Store>(&self, registry: &Registry<S>) -> Result<(), Box<Wrong>> {
+    async fn end(&self, registry: &Registry) -> Result<(), Box<Wrong>> {
         let head = Head { done: true, ..self.head.clone() };
         let key: Box<[u8]> = self.note.as_bytes().into();
         let edits = vec![

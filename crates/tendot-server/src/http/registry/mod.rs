@@ -26,7 +26,6 @@ use serde_json::json;
 use tendot_proto::Work;
 use tendot_registry::report::Report;
 use tendot_registry::{Caller, Reason, Refusal};
-use tendot_store::Store;
 
 use super::answer::{self, Answer, answer};
 use super::api::{Condition, date, number, tagged};
@@ -165,7 +164,7 @@ impl Asking<'_> {
     }
 }
 
-impl<S: Store + 'static> Http<S> {
+impl Http {
     /// Answers a request of the registry.
     pub(super) async fn serve_registry(
         &self,

@@ -6,7 +6,6 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 use tendot_proto::{Handle, Value};
 use tendot_registry::doi::{Draft, NameChange, NameEnd, NameItem, NewName, Registered};
-use tendot_store::Store;
 use utoipa::openapi::{HttpMethod, Required};
 
 use super::form::{NameChangeForm, NameForm, NameListForm, NewNameForm};
@@ -81,7 +80,7 @@ impl<'a> ItemJson<'a> {
     }
 }
 
-impl<S: Store + 'static> Http<S> {
+impl Http {
     pub(super) async fn list_names(&self, asking: &Asking<'_>) -> Answered {
         let (after, limit) = asking.page()?;
         let (prefix, registrant) = (asking.parameters.get("prefix"), asking.parameters.get("registrant"));

@@ -4,7 +4,6 @@ use http::StatusCode;
 use hyper::body::Incoming;
 use serde::Serialize;
 use tendot_registry::party::{Held, NewPrefix, Policy, Prefix, PrefixChange};
-use tendot_store::Store;
 use utoipa::openapi::{HttpMethod, Required};
 
 use super::form::{NewPrefixForm, PrefixChangeForm, PrefixForm, PrefixListForm};
@@ -36,7 +35,7 @@ impl<'a> PrefixJson<'a> {
     }
 }
 
-impl<S: Store + 'static> Http<S> {
+impl Http {
     pub(super) async fn list_allocated(&self, asking: &Asking<'_>) -> Answered {
         let (after, limit) = asking.page()?;
         let (registrant, agency) = (asking.parameters.get("registrant"), asking.parameters.get("agency"));

@@ -77,8 +77,8 @@ pub(super) fn note_of(asking: &Asking<'_>) -> Result<Option<String>, Box<Wrong>>
 
 impl Receipt {
     /// The key of a request, if it has one.
-    pub(super) async fn asked<S: Store>(
-        registry: &Registry<S>,
+    pub(super) async fn asked(
+        registry: &Registry,
         asking: &Asking<'_>,
         body: &[u8],
     ) -> Result<Option<Self>, Box<Wrong>> {
@@ -152,7 +152,7 @@ const fn is_done() -> bool {
 }
 
 /// Removes receipts that have been kept for long enough, at a time in milliseconds since 1970.
-pub async fn sweep_receipts<S: Store>(registry: &Registry<S>, at: u64) -> Result<(), Refusal> {
+pub async fn sweep_receipts(registry: &Registry, at: u64) -> Result<(), Refusal> {
     let mut after: Option<Box<[u8]>> = None;
     loop {
         let notes = registry.store().notes(NOTES.as_bytes(), after.as_deref(), TOGETHER).await?;
@@ -181,8 +181,8 @@ pub async fn sweep_receipts<S: Store>(registry: &Registry<S>, at: u64) -> Result
 }
 
 /// Removes a receipt with all that belongs to it, unless somebody uses it again meanwhile.
-pub(super) async fn remove<S: Store>(
-    registry: &Registry<S>,
+pub(super) async fn remove(
+    registry: &Registry,
     head: &[u8],
     body: Box<[u8]>,
     at: u64,

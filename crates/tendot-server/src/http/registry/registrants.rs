@@ -4,7 +4,6 @@ use http::StatusCode;
 use hyper::body::Incoming;
 use serde::Serialize;
 use tendot_registry::party::{Held, NewRegistrant, Registrant, RegistrantChange};
-use tendot_store::Store;
 use utoipa::openapi::{HttpMethod, Required};
 
 use super::form::{NewRegistrantForm, RegistrantChangeForm, RegistrantForm, RegistrantListForm};
@@ -40,7 +39,7 @@ impl<'a> RegistrantJson<'a> {
     }
 }
 
-impl<S: Store + 'static> Http<S> {
+impl Http {
     pub(super) async fn list_registrants(&self, asking: &Asking<'_>) -> Answered {
         let (after, limit) = asking.page()?;
         let agency = asking.parameters.get("agency");

@@ -8,7 +8,6 @@ use http::header::{HeaderValue, VARY};
 use serde::Serialize;
 use tendot_registry::report::{Finding, Findings, Report, Summary};
 use tendot_registry::{Caller, Refusal, Registry};
-use tendot_store::Store;
 use tokio::sync::Semaphore;
 
 use super::form::{
@@ -166,8 +165,8 @@ fn field(text: &str, out: &mut BytesMut) {
 }
 
 /// A report that is being made.
-struct Making<S> {
-    registry: Arc<Registry<S>>,
+struct Making {
+    registry: Arc<Registry>,
     caller: Caller,
     prefix: String,
     report: Report,
@@ -177,7 +176,7 @@ struct Making<S> {
     is_table: bool,
 }
 
-impl<S: Store> Making<S> {
+impl Making {
     /// Looks at some names: few do so at the same time.
     async fn read(&self, after: Option<&str>) -> Result<Findings, Refusal> {
         let _turn = self.turns.acquire().await.ok();
@@ -227,7 +226,7 @@ impl<S: Store> Making<S> {
     }
 }
 
-impl<S: Store + 'static> Http<S> {
+impl Http {
     /// Answers `GET /api/v1/reports/{prefix}`.
     pub(super) async fn show_summary(&self, asking: &Asking<'_>) -> Answered {
         let (mut summary, mut after) = (Summary::default(), None::<Box<str>>);

@@ -6,7 +6,6 @@ use hyper::body::Incoming;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use tendot_registry::party::{NewToken, Role, Scope, Token, TokenEnd};
-use tendot_store::Store;
 use utoipa::openapi::{HttpMethod, Required};
 
 use super::form::{MadeTokenForm, NewTokenForm, TokenListForm};
@@ -68,7 +67,7 @@ impl<'a> TokenJson<'a> {
     }
 }
 
-impl<S: Store + 'static> Http<S> {
+impl Http {
     pub(super) async fn list_tokens(&self, asking: &Asking<'_>) -> Answered {
         let (after, limit) = asking.page()?;
         let (items, next) =

@@ -5,7 +5,6 @@ use hyper::body::Incoming;
 use serde::{Deserialize, Serialize};
 use tendot_registry::party::Held;
 use tendot_registry::transfer::{NewTransfer, Transfer, TransferDecision, TransferItem, TransferState, What};
-use tendot_store::Store;
 use utoipa::openapi::{HttpMethod, Required};
 
 use super::form::{NewTransferForm, TransferForm, TransferListForm};
@@ -64,7 +63,7 @@ impl<'a> TransferJson<'a> {
     }
 }
 
-impl<S: Store + 'static> Http<S> {
+impl Http {
     pub(super) async fn list_transfers(&self, asking: &Asking<'_>) -> Answered {
         let (after, limit) = asking.page()?;
         let (items, next) =
