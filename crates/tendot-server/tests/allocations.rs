@@ -38,7 +38,7 @@ unsafe impl GlobalAlloc for CountingAllocator {
 #[global_allocator]
 static ALLOCATOR: CountingAllocator = CountingAllocator;
 
-fn http() -> Http<AnyStore> {
+fn http() -> Http {
     let http = Http::new(Arc::new(Registry::new(AnyStore::from(Memory::new()), Settings::default())));
     let values = vec![Value::new(1, "URL", "https://example.org/one")];
     let edits = vec![
@@ -50,7 +50,7 @@ fn http() -> Http<AnyStore> {
 }
 
 /// The number of allocations and their bytes, after a first call that initializes what is initialized once.
-fn cost(http: &Http<AnyStore>) -> (usize, usize) {
+fn cost(http: &Http) -> (usize, usize) {
     let trace = || {
         let traced = pollster::block_on(http.diagnose("10.5555/ONE"));
         assert_eq!(traced.outcome(), Outcome::Resolves);

@@ -5,11 +5,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use serde_json::{Value as Json, json};
-use tendot_server::http::Limits;
+use tendot_server::http::{Http, Limits};
 use tendot_store::AnyStore;
 use tendot_testing::http::{HttpRequest, HttpResponse};
 
-use super::http_server::{HttpServer, TOKEN, TestServer, bind, start_over};
+use super::http_server::{TOKEN, TestServer, bind, start_over};
 
 /// Between two parts of a body: longer than the server waits for more lines before it executes those that it has.
 const PART_INTERVAL: Duration = Duration::from_millis(10);
@@ -31,10 +31,7 @@ impl ApiClient {
         Self::start_with(store, |http| http)
     }
 
-    pub(crate) fn start_with(
-        store: impl Into<AnyStore>,
-        configure: impl FnOnce(HttpServer) -> HttpServer,
-    ) -> Self {
+    pub(crate) fn start_with(store: impl Into<AnyStore>, configure: impl FnOnce(Http) -> Http) -> Self {
         let server = start_over(store.into(), bind(), Vec::new(), Limits::default(), None, configure);
         Self { server }
     }

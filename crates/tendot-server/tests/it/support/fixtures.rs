@@ -7,13 +7,10 @@ use tendot_registry::doi::{Draft, NameChange, NameEnd, NewName};
 use tendot_registry::party::{NewAgency, NewPrefix, NewRegistrant, Policy};
 use tendot_registry::transfer::{NewTransfer, What};
 use tendot_registry::{Caller, Registry, Task};
-use tendot_store::AnyStore;
 
 /// When the first command is executed; each further one is a day later.
 const FIRST_COMMAND_AT_MS: u64 = 1_700_000_000_000;
 const DAY_MS: u64 = 86_400_000;
-
-type TestRegistry = Registry<AnyStore>;
 
 /// Kernel metadata with a title.
 pub(crate) fn kernel_metadata(title: &str) -> String {
@@ -34,7 +31,7 @@ pub(crate) struct PartyFixtures {
 impl PartyFixtures {
     /// Creates agencies ALPHA and BETA with a registrant each. The first registrant has the prefix 10.70000 with the names
     /// PAPER, which has metadata, PLAIN, which has none, SECRET, which is reserved, and GONE, which is retired.
-    pub(crate) async fn create(registry: &TestRegistry) -> Self {
+    pub(crate) async fn create(registry: &Registry) -> Self {
         let mut parties = Self { first: "".into(), second: "".into(), executed: AtomicU8::new(0) };
         for (code, name) in [("ALPHA", "Alpha Agency"), ("BETA", "Beta Agency")] {
             let agency = NewAgency {
@@ -63,7 +60,7 @@ impl PartyFixtures {
         parties
     }
 
-    async fn add_registrant(&self, registry: &TestRegistry, agency: &str, name: &str) -> Box<str> {
+    async fn add_registrant(&self, registry: &Registry, agency: &str, name: &str) -> Box<str> {
         let registrant = NewRegistrant {
             agency: Some(agency.into()),
             name: name.into(),
@@ -74,13 +71,7 @@ impl PartyFixtures {
         self.execute(registry, &registrant).await.id
     }
 
-    pub(crate) async fn register(
-        &self,
-        registry: &TestRegistry,
-        name: &str,
-        title: Option<&str>,
-        state: &str,
-    ) {
+    pub(crate) async fn register(&self, registry: &Registry, name: &str, title: Option<&str>, state: &str) {
         let metadata = title.map_or_else(|| "null".to_owned(), kernel_metadata);
         let url = format!("https://example.org/{}", name.to_lowercase());
         let json = format!(r#"{{"name":"{name}","url":"{url}","metadata":{metadata},"state":"{state}"}}"#);
@@ -88,21 +79,21 @@ impl PartyFixtures {
         self.execute(registry, &NewName { draft, random: [0; 16] }).await;
     }
 
-    pub(crate) async fn update(&self, registry: &TestRegistry, name: &str, json: &str) {
+    pub(crate) async fn update(&self, registry: &Registry, name: &str, json: &str) {
         let draft = Draft::from_json(json.as_bytes()).unwrap();
         self.execute(registry, &NameChange { name: name.into(), draft, expect: None }).await;
     }
 
-    pub(crate) async fn retire(&self, registry: &TestRegistry, name: &str) {
+    pub(crate) async fn retire(&self, registry: &Registry, name: &str) {
         self.execute(registry, &NameEnd { name: name.into(), expect: None }).await;
     }
 
-    pub(crate) async fn transfer(&self, registry: &TestRegistry, what: What, to: &str) {
+    pub(crate) async fn transfer(&self, registry: &Registry, what: What, to: &str) {
         let random = [self.executed.load(Ordering::Relaxed) + 100; 16];
         self.execute(registry, &NewTransfer { what, to: to.into(), force: true, random }).await;
     }
 
-    async fn execute<T: Task>(&self, registry: &TestRegistry, task: &T) -> T::Done {
+    async fn execute<T: Task>(&self, registry: &Registry, task: &T) -> T::Done {
         let at = FIRST_COMMAND_AT_MS + DAY_MS * u64::from(self.executed.fetch_add(1, Ordering::Relaxed));
         let carried = registry.carry_out(task, &Caller::Operator, at, &mut Work::new(100_000)).await;
         carried.unwrap_or_else(|refusal| panic!("{refusal:?}")).done

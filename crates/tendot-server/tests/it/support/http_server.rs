@@ -14,9 +14,6 @@ use tokio::runtime::Runtime;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-/// The server under test, over any store.
-pub(crate) type HttpServer = Http<AnyStore>;
-
 /// The operator's token.
 pub(crate) const TOKEN: &str = "the-operator-s-token";
 
@@ -24,7 +21,7 @@ pub(crate) const TOKEN: &str = "the-operator-s-token";
 pub(crate) struct TestServer {
     pub(crate) runtime: Runtime,
     pub(crate) address: SocketAddr,
-    pub(crate) http: Arc<HttpServer>,
+    pub(crate) http: Arc<Http>,
     /// Dropped or used to let the server drain and end.
     pub(crate) shutdown: Option<oneshot::Sender<()>>,
     /// Completes when the server has drained.
@@ -40,7 +37,7 @@ pub(crate) fn bind() -> TcpListener {
 pub(crate) fn start(
     limits: Limits,
     tls: Option<Arc<Tls>>,
-    configure: impl FnOnce(HttpServer) -> HttpServer,
+    configure: impl FnOnce(Http) -> Http,
 ) -> TestServer {
     let one = vec![Value::new(1, "URL", "https://example.org/one")];
     let large = (1..=2_000).map(|index| Value::new(index, "DESC", format!("{index:.>1000}"))).collect();
@@ -61,7 +58,7 @@ pub(crate) fn start_at(
     edits: Vec<Edit>,
     limits: Limits,
     tls: Option<Arc<Tls>>,
-    configure: impl FnOnce(HttpServer) -> HttpServer,
+    configure: impl FnOnce(Http) -> Http,
 ) -> TestServer {
     start_over(Memory::new().into(), socket, edits, limits, tls, configure)
 }
@@ -73,7 +70,7 @@ pub(crate) fn start_over(
     edits: Vec<Edit>,
     limits: Limits,
     tls: Option<Arc<Tls>>,
-    configure: impl FnOnce(HttpServer) -> HttpServer,
+    configure: impl FnOnce(Http) -> Http,
 ) -> TestServer {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     let http = Http::new(Arc::new(Registry::new(store, Settings::default()))).operator_token(TOKEN);

@@ -13,10 +13,10 @@ use tendot_proto::{
     Body, Envelope, Fragments, Framer, Handle, Message, Now, Opcode, Outcome, Parts, Reassembly, Reference,
     Request, Response, ResponseCode, Value, Work, tunnel,
 };
-use tendot_registry::Settings;
+use tendot_registry::{Registry, Settings};
 use tendot_server::Tally;
-use tendot_server::http::listen;
-use tendot_server::native::{self, Limits, NativeSockets, OwnSite, Rates};
+use tendot_server::http::{Http, listen};
+use tendot_server::native::{self, Limits, Native, NativeSockets, OwnSite, Rates};
 use tendot_store::{AnyStore, Change, Edit, Expect, Key, Memory, Store as _};
 use tendot_testing::handle_keys::{handle_net_file, private_key};
 use tendot_testing::http::{HttpRequest, HttpResponse, read_to_close};
@@ -24,10 +24,6 @@ use tendot_testing::{WAIT_TIMEOUT, block_on};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
-
-type Registry = tendot_registry::Registry<AnyStore>;
-type Native = native::Native<AnyStore>;
-type Http = tendot_server::http::Http<AnyStore>;
 
 /// Token of the operator in the HTTP API.
 pub(crate) const OPERATOR_TOKEN: &str = "the-operator-s-token";

@@ -15,7 +15,6 @@ use tendot_testing::handle_keys::{handle_net_file, private_key};
 use tendot_testing::http::{HttpRequest, HttpResponse};
 use tokio::sync::oneshot;
 
-use super::http_server::HttpServer;
 use super::stores::StoreKind;
 
 /// A running server, which ends when it is dropped.
@@ -39,7 +38,7 @@ impl RecordsServer {
     pub(crate) fn start_handle_net<'r>(
         store: StoreKind,
         records: impl IntoIterator<Item = &'r str>,
-        configure: impl FnOnce(HttpServer) -> HttpServer,
+        configure: impl FnOnce(Http) -> Http,
     ) -> Self {
         let settings = Settings {
             server_admins: vec![Reference::parse("300:0.NA/10.5555")],
@@ -53,7 +52,7 @@ impl RecordsServer {
         Self::serve(records, configure(Http::new(registry).native(native)))
     }
 
-    fn serve<'r>(records: impl IntoIterator<Item = &'r str>, http: HttpServer) -> Self {
+    fn serve<'r>(records: impl IntoIterator<Item = &'r str>, http: Http) -> Self {
         let mut prefixes = BTreeSet::new();
         let mut edits = Vec::new();
         for line in records {
