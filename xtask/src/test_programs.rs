@@ -5,8 +5,7 @@ use std::fs::{self, File};
 use std::io::{BufRead as _, BufReader, Seek as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::Mutex;
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Condvar, Mutex};
 use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context as _, Result, bail, ensure};
@@ -46,29 +45,66 @@ struct Program {
     path: PathBuf,
 }
 
+/// The programs that take longest: they are started first, so that none of them is left over at the end.
+const LONGEST: [&str; 5] =
+    ["tendot-registry it", "tendot-store disk", "tendot-store it", "tendot it", "tendot-server it"];
+
+impl Program {
+    /// Larger for programs that take longer.
+    fn weight(&self) -> usize {
+        LONGEST.iter().position(|name| *name == self.name).map_or(0, |at| at + 1)
+    }
+}
+
+/// Programs that are built and wait to be run.
+#[derive(Default)]
+struct ProgramQueue {
+    /// The programs, and whether all are built.
+    state: Mutex<(Vec<Program>, bool)>,
+    changed: Condvar,
+}
+
+impl ProgramQueue {
+    fn push(&self, program: Program) {
+        self.state.lock().expect("no panic while it is held").0.push(program);
+        self.changed.notify_one();
+    }
+
+    fn close(&self) {
+        self.state.lock().expect("no panic while it is held").1 = true;
+        self.changed.notify_all();
+    }
+
+    /// The program that takes longest of those that wait; none when all were run.
+    fn pop(&self) -> Option<Program> {
+        let state = self.state.lock().expect("no panic while it is held");
+        let is_waiting = |state: &mut (Vec<Program>, bool)| state.0.is_empty() && !state.1;
+        let mut state = self.changed.wait_while(state, is_waiting).expect("no panic while it is held");
+        let (at, _) = state.0.iter().enumerate().max_by_key(|(_, program)| program.weight())?;
+        Some(state.0.swap_remove(at))
+    }
+}
+
 impl TestRun<'_> {
     /// Builds and runs the programs, and calls `after_build` while they still run; a row in the report for the build, and one
     /// for each program.
     pub(crate) fn run(&self, report: &Report, after_build: impl FnOnce()) {
-        let (sender, receiver) = channel();
-        let receiver = &Mutex::new(receiver);
+        let queue = &ProgramQueue::default();
         std::thread::scope(|scope| {
             for _ in 0..PROGRAMS_AT_ONCE {
-                scope.spawn(move || self.run_programs(receiver, report));
+                scope.spawn(move || self.run_programs(queue, report));
             }
             report.step(&format!("{}build", self.label), || {
-                let result = build(self.cargo, |program| drop(sender.send(program)));
-                drop(sender);
+                let result = build(self.cargo, |program| queue.push(program));
+                queue.close();
                 result.map(|()| Counts::default())
             });
             after_build();
         });
     }
 
-    fn run_programs(&self, programs: &Mutex<Receiver<Program>>, report: &Report) {
-        loop {
-            let next = programs.lock().expect("no panic while it is held").recv();
-            let Ok(program) = next else { return };
+    fn run_programs(&self, queue: &ProgramQueue, report: &Report) {
+        while let Some(program) = queue.pop() {
             if self.is_incremental && has_passed(&program.path) {
                 continue;
             }

@@ -260,11 +260,13 @@ fn attack_u9_signatures() {
     request.header.flags = request.header.flags.with(OpFlags::CERTIFY);
     let request = request.to_bytes().unwrap();
     let socket = server.udp_socket();
-    for _ in 0..2_000 {
-        let _ = socket.send(&request);
-    }
-    wait_until("most requests were dropped", || server.dropped("work") + server.dropped("busy") > 1_000);
-    assert!(server.dropped("work") > 0);
+    // On a busy machine the queue overflows before the allowance is used up, so the flood goes on until both have happened.
+    wait_until("most requests were dropped, some for their work", || {
+        for _ in 0..200 {
+            let _ = socket.send(&request);
+        }
+        server.dropped("work") > 0 && server.dropped("work") + server.dropped("busy") > 1_000
+    });
     // A signature costs 600 steps of an allowance of 20 milliseconds per second: two seconds' worth, and what was in progress
     // when the allowance was used up.
     let signed = server.request_count("udp", "resolve", 1);

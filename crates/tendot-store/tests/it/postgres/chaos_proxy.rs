@@ -1,6 +1,6 @@
 //! A TCP proxy between a store and its server that cuts, delays or refuses connections.
 
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use tendot_testing::wait_until_async;
@@ -35,8 +35,8 @@ struct FaultPlan {
     held: Option<&'static [u8]>,
     /// Bytes by direction.
     passed: [usize; 2],
-    /// Cut connections that the server has not closed yet.
-    half_closed: usize,
+    /// Cut connections; each reference is valid until the server has closed its side.
+    cut_connections: Vec<Weak<()>>,
 }
 
 /// TCP proxy that cuts connections after a number of bytes.
@@ -63,9 +63,19 @@ impl ChaosProxy {
                 let (from_client, to_client) = client.into_split();
                 let (from_server, to_server) = server.into_split();
                 let (cut, is_cut) = watch::channel(false);
-                let relay = Relay { plan: Arc::clone(&plan), sent: Arc::clone(&sent), cut, is_cut };
+                let server_side = Arc::new(());
+                let relay = Relay {
+                    plan: Arc::clone(&plan),
+                    sent: Arc::clone(&sent),
+                    cut,
+                    is_cut,
+                    server_side: Arc::downgrade(&server_side),
+                };
                 tokio::spawn(relay.clone().run(Direction::ToServer, from_client, to_server));
-                tokio::spawn(relay.run(Direction::ToClient, from_server, to_client));
+                tokio::spawn(async move {
+                    relay.run(Direction::ToClient, from_server, to_client).await;
+                    drop(server_side);
+                });
             }
         });
         proxy
@@ -82,7 +92,11 @@ impl ChaosProxy {
 
     /// Waits until the server has closed all connections that were cut: it has done everything that it received on them.
     pub(crate) async fn wait_until_closed(&self) {
-        let is_closed = async || self.plan.lock().unwrap().half_closed == 0;
+        let is_closed = async || {
+            let connections = &mut self.plan.lock().unwrap().cut_connections;
+            connections.retain(|connection| connection.strong_count() > 0);
+            connections.is_empty()
+        };
         wait_until_async("the server has closed the cut connections", is_closed).await;
     }
 
@@ -109,6 +123,8 @@ struct Relay {
     sent: Arc<Notify>,
     cut: watch::Sender<bool>,
     is_cut: watch::Receiver<bool>,
+    /// Valid until the server has closed its side.
+    server_side: Weak<()>,
 }
 
 impl Relay {
@@ -137,7 +153,7 @@ impl Relay {
                     let _ = self.cut.send(true);
                     return self.close(direction, from, to).await;
                 }
-                None if !is_written => return,
+                None if !is_written => return self.close(direction, from, to).await,
                 None => {}
             }
         }
@@ -162,7 +178,7 @@ impl Relay {
                 let mode = (*left == 0).then_some(*mode);
                 if mode.is_some() {
                     plan.cut = None;
-                    plan.half_closed += 1;
+                    plan.cut_connections.push(Weak::clone(&self.server_side));
                 }
                 (passing, mode)
             }
@@ -176,7 +192,6 @@ impl Relay {
         if direction == Direction::ToClient {
             let mut buffer = [0; 1 << 12];
             while from.read(&mut buffer).await.is_ok_and(|read| read > 0) {}
-            self.plan.lock().unwrap().half_closed -= 1;
         }
     }
 
