@@ -96,8 +96,9 @@ fn commits_are_atomic() {
     for kill in 0..kills {
         let directory = ram_dir();
         copy_dir(original.path(), directory.path());
-        // Spread over the first rounds of the process.
-        let reported = run_and_kill(directory.path(), Duration::from_micros(kill * 7_919 % 150_000));
+        // Spread over the changes of the first two rounds, and over the time that the next change takes.
+        let (changes, delay) = (kill as usize % 9, Duration::from_micros(kill * 7_919 % 20_000));
+        let reported = run_and_kill(directory.path(), changes, delay);
         unreported += check(directory.path(), &reported);
         kinds.extend(reported.iter().filter_map(|change| change.split(' ').next().map(str::to_owned)));
     }
@@ -105,8 +106,8 @@ fn commits_are_atomic() {
     assert_eq!(kinds.len(), 4, "each kind of change was committed before some kill: {kinds:?}");
 }
 
-/// Changes that a process reported before it was killed.
-fn run_and_kill(directory: &Path, delay: Duration) -> BTreeSet<String> {
+/// Kills a process some time after it reported a number of changes, and returns all that it reported.
+fn run_and_kill(directory: &Path, changes: usize, delay: Duration) -> BTreeSet<String> {
     let mut writer = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "crash_consistency::writer_process", "--nocapture"])
         .env(CHILD_DIR_ENV, directory)
@@ -115,13 +116,16 @@ fn run_and_kill(directory: &Path, delay: Duration) -> BTreeSet<String> {
         .spawn()
         .unwrap();
     let out = BufReader::new(writer.stdout.take().unwrap());
-    let mut lines = out.lines().map_while(Result::ok);
-    assert!(lines.any(|line| line == "opened ."));
+    let mut lines =
+        out.lines().map_while(Result::ok).filter_map(|line| line.strip_suffix(" .").map(str::to_owned));
+    assert!(lines.any(|line| line == "opened"));
+    let mut reported: BTreeSet<String> = lines.by_ref().take(changes).collect();
     // The kill has to come at any moment, also between two lines of output.
     std::thread::sleep(delay);
     writer.kill().unwrap();
     writer.wait().unwrap();
-    lines.filter_map(|line| line.strip_suffix(" .").map(str::to_owned)).collect()
+    reported.extend(lines);
+    reported
 }
 
 /// Checks that all reported changes are complete; returns the number of complete changes that were not reported.

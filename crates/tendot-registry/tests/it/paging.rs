@@ -122,7 +122,7 @@ fn own_transfers_among_many() {
         match letter {
             'O' => assert!(found.len() > 3_000),
             _ => {
-                assert!(found.contains(&&String::from(own.clone())) && found.len() < 5, "{letter} {found:?}")
+                assert!(found.contains(&&String::from(own.clone())) && found.len() < 5, "{letter} {found:?}");
             }
         }
         // Whether an agency or a key may see a transfer has to be looked up; for a registrant's token it is known.

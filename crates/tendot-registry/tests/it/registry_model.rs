@@ -35,7 +35,7 @@ fn random_commands(kind: StoreKind) {
     let (ordinary, full) = match kind {
         StoreKind::Memory => (10_000, 100_000),
         StoreKind::Embedded => (3_000, 10_000),
-        StoreKind::Postgres => (1_000, 5_000),
+        StoreKind::Postgres => (1_500, 5_000),
     };
     let steps = repetitions("TENDOT_TEST_MODEL_STEPS", ordinary, full);
     let from_env = std::env::var("TENDOT_TEST_SEED").ok().and_then(|seed| seed.parse().ok());

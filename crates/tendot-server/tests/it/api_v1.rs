@@ -6,7 +6,7 @@ use std::net::TcpStream;
 
 use serde_json::{Value as Json, json};
 use tendot_store::{Edit, Embedded, Memory, Store as _};
-use tendot_testing::ram_dir;
+use tendot_testing::{ram_dir, wait_for};
 
 use crate::support::api_client::ApiClient;
 use crate::support::http_server::{TOKEN, TestServer};
@@ -94,7 +94,7 @@ fn parties(client: &ApiClient) {
     assert_eq!(listed["items"].as_array().unwrap().len(), 2);
     client.check("GET", "/agencies/a", "", none, (200, ""));
     client.check("GET", "/agencies/c", "", none, (404, "not-found"));
-    // An agency has registrants of its own.
+    // An agency creates its own registrants.
     let created = client.json(
         "POST",
         "/registrants",
@@ -210,12 +210,12 @@ fn registrations(client: &ApiClient) {
         );
         assert_eq!(response["pointer"], "/url");
     }
-    // Names are made.
+    // Minted names.
     let minted = client.create("/dois", &json!({"prefix": "10.70000", "url": "https://example.org/2"}));
     let name = minted["name"].as_str().unwrap();
     assert!(tendot_registry::doi::is_minted(name.strip_prefix("10.70000/").unwrap()), "{name}");
     assert_eq!(client.redirect_of(name).0, 302);
-    // Several places.
+    // Several locations.
     let loc = "<locations><location href=\"https://example.org/loc\" weight=\"1\"/></locations>";
     let values = json!([{"index": 2, "type": "URL", "data": "https://example.org/b"}, {"index": 5, "type": "10320/loc", "data": loc}]);
     let created = client.create("/dois", &json!({"name": "10.70000/many", "values": values}));
@@ -230,7 +230,7 @@ fn registrations(client: &ApiClient) {
             (422, "bad-value"),
         );
     }
-    // What is given replaces, the rest stays.
+    // An update replaces the given members only.
     let body = json!({"url": "https://example.org/3"});
     let changed = client.check("PUT", "/dois/10.70000/ABC", &fixtures.tokens[0], &body, (200, ""));
     assert_eq!(
@@ -240,7 +240,7 @@ fn registrations(client: &ApiClient) {
     assert_eq!(client.redirect_of("10.70000/abc"), (302, Some("https://example.org/3".into())));
     client.check("PUT", "/dois/10.70000/abc", &fixtures.tokens[1], &body, (403, "not-yours"));
     client.check("PUT", "/dois/10.70000/none", &fixtures.tokens[0], &body, (404, "not-found"));
-    // Nothing is done for a rehearsal.
+    // A dry run changes nothing.
     let response = client.json("POST", "/dois?dry-run=true", TOKEN, &[], &doi("10.70000/dry"));
     assert_eq!((response.status, client.redirect_of("10.70000/dry").0), (200, 404));
     let listed = client.check("GET", "/dois?prefix=10.70000&limit=2", "", &Json::Null, (200, ""));
@@ -275,7 +275,7 @@ fn conditions(client: &ApiClient) {
     let body = json!({"name": "10.70000/b", "url": "https://example.org/n"});
     let other = client.json("PUT", "/dois/10.70000/new", TOKEN, &["If-None-Match: *"], &body);
     assert_eq!((other.status, other.json["code"].as_str()), (422, Some("other-name")));
-    // Who has it changes without the name being touched, and is told.
+    // The registrant is part of the ETag: a transfer changes it without a change of the record.
     let tag = format!("If-None-Match: {}", read.http.header("etag").unwrap());
     let listed = client.check("GET", "/prefixes/10.70001", "", &Json::Null, (200, ""));
     client.create("/transfers", &json!({"prefix": "10.70000", "to": listed["registrant"], "force": true}));
@@ -308,7 +308,7 @@ fn idempotency_keys(client: &ApiClient) {
     let other = send(TOKEN, "k1", "https://example.org/2");
     assert_eq!((other.status, other.json["code"].as_str()), (422, Some("key-reused")));
     assert_ne!(send(TOKEN, "k2", "https://example.org/1").json["name"], first.json["name"]);
-    // The key of another is another key.
+    // Keys are separate for each principal.
     assert_ne!(send(&fixtures.tokens[0], "k1", "https://example.org/1").json["name"], first.json["name"]);
     assert_eq!(send(TOKEN, &"k".repeat(256), "https://example.org/1").status, 400);
     let listed = client.check("GET", "/dois?prefix=10.70000", "", &Json::Null, (200, ""));
@@ -328,7 +328,7 @@ fn metadata(client: &ApiClient) {
     let response = client.check("POST", "/dois", TOKEN, &body, (422, "bad-metadata"));
     assert_eq!(response["pointer"], "/metadata/referentCreation/mode/1");
     assert!(response["faults"][0]["allowed"].as_array().unwrap().contains(&json!("Audio")), "{response}");
-    // An agency may want it.
+    // An agency may require metadata.
     client.check("PUT", "/agencies/A", TOKEN, &json!({"metadata": "required"}), (200, ""));
     let body = json!({"name": "10.70000/n", "url": "https://example.org/"});
     let response = client.check("POST", "/dois", TOKEN, &body, (422, "missing"));
@@ -367,7 +367,7 @@ fn reserved_names(client: &ApiClient) {
         &json!({"state": "reserved"}),
         (409, "already-public"),
     );
-    // What nobody ever saw can go.
+    // A name that never resolved can be removed.
     client.create("/dois", &json!({"name": "10.70000/s", "state": "reserved"}));
     client.check("DELETE", "/dois/10.70000/s?dry-run=true", TOKEN, &Json::Null, (200, ""));
     let gone = client.check("DELETE", "/dois/10.70000/s", TOKEN, &Json::Null, (200, ""));
@@ -391,11 +391,11 @@ fn retired_names(client: &ApiClient) {
     client.check("DELETE", "/dois/10.70000/a", TOKEN, &Json::Null, (410, "ended"));
     let history = client.check("GET", "/history/10.70000/a", "", &Json::Null, (200, ""));
     assert_eq!(history["items"].as_array().unwrap().len(), 2);
-    // The same by another door.
+    // The same over the Handle API.
     client.create("/dois", &json!({"name": "10.70000/b", "url": "https://example.org/"}));
     assert_eq!(client.send("DELETE", "/api/handles/10.70000/b", &fixtures.tokens[0], &[], b"").status, 200);
     assert_eq!(client.redirect_of("10.70000/b").0, 410);
-    // Names to try things out may go.
+    // Names under a test prefix can be removed.
     client.create(
         "/prefixes",
         &json!({"registrant": fixtures.registrants[0], "prefix": "10.5072", "test": true}),
@@ -438,7 +438,7 @@ fn policies(client: &ApiClient) {
 
 fn batches(client: &ApiClient) {
     let fixtures = client.create_fixtures();
-    // Of 5,000 lines each hundredth is bad, and each is told of, in order.
+    // Every hundredth of 5,000 lines is invalid; each line has a result, in order.
     let mut body = String::new();
     for number in 1..=5_000 {
         body += &match number % 100 {
@@ -459,7 +459,7 @@ fn batches(client: &ApiClient) {
     }
     assert_eq!(client.redirect_of("10.70000/4999").0, 302);
     assert_eq!(client.redirect_of("10.70000/5000").0, 404);
-    // Those that are there are changed, or not; lines of one batch hold in their order.
+    // Existing names are updated or unchanged; the lines of a batch apply in order.
     let line = |name: &str, url: &str| format!("{{\"name\":\"{name}\",\"url\":\"{url}\"}}\n");
     let mut body =
         line("10.70000/1", "https://example.org/1") + &line("10.70000/2", "https://example.org/new");
@@ -475,7 +475,7 @@ fn batches(client: &ApiClient) {
     assert_eq!(statuses, ["unchanged", "updated", "created", "updated", "refused", "refused"]);
     assert_eq!((&response[2]["line"], &response[3]["name"]), (&json!(4), &json!("10.70000/new")));
     assert_eq!(client.redirect_of("10.70000/same").1.as_deref(), Some("https://example.org/2999"));
-    // A rehearsal.
+    // A dry run.
     let response = client.send(
         "POST",
         "/api/v1/dois/batch?dry-run=true",
@@ -485,7 +485,7 @@ fn batches(client: &ApiClient) {
     );
     assert_eq!(response.json_lines()[0]["status"], "created");
     assert_eq!(client.redirect_of("10.70000/dry").0, 404);
-    // Who may not.
+    // Without permission.
     for (token, status) in [("", 401), ("tendot_a_b", 401)] {
         assert_eq!(client.send("POST", "/api/v1/dois/batch", token, &[], b"{}").status, status);
     }
@@ -516,7 +516,7 @@ fn batches_are_replayed(client: &ApiClient) {
         let response = client.send("POST", "/api/v1/dois/batch", TOKEN, &[key], other.as_bytes());
         assert_eq!(response.status, 422, "{}", response.text());
     }
-    // One that is cut off goes on where it was: nothing is made twice, and all is told.
+    // A batch whose connection is lost continues where it was: nothing is created twice, and every line has a result.
     let half = body.len() / 2;
     let mut stream = client.server.connect();
     let head = format!(
@@ -529,8 +529,12 @@ fn batches_are_replayed(client: &ApiClient) {
     let mut some = [0; 1_000];
     assert!(stream.read(&mut some).unwrap() > 0, "answers come while it is sent");
     drop(stream);
-    let resumed =
-        client.send("POST", "/api/v1/dois/batch", TOKEN, &["Idempotency-Key: batch-2"], body.as_bytes());
+    let key = ["Idempotency-Key: batch-2"];
+    // The interrupted request may still be under way.
+    let resumed = wait_for("the key is free", || {
+        let response = client.send("POST", "/api/v1/dois/batch", TOKEN, &key, body.as_bytes());
+        (response.json()["code"] != "key-in-use").then_some(response)
+    });
     let response = resumed.json_lines();
     assert_eq!(response.len(), 2_500);
     let names: BTreeMap<&str, u64> = response
@@ -552,7 +556,7 @@ fn batches_are_replayed(client: &ApiClient) {
     assert_eq!(all, 5_000);
 }
 
-/// What was under way when the service ended, while later lines were done, is done now, and only that.
+/// Lines that were in flight when the server ended, while later ones were done, are executed when the batch is sent again.
 fn batches_resume_after_gaps(client: &ApiClient) {
     client.create_fixtures();
     let body: String = (0..3_500)
@@ -574,7 +578,7 @@ fn batches_resume_after_gaps(client: &ApiClient) {
     }];
     edits.extend([0, 2].map(|chunk: usize| Edit::RemoveNote { key: chunks[chunk].0.clone() }));
     client.server.commit(edits);
-    // Something else in a line that was answered, or no longer there.
+    // A line with a result was changed or removed.
     assert_eq!(send(&body.replacen("org/3499", "org/x", 1)).status, 422);
     assert_eq!(send(&body[..1_000]).status, 422);
     let second = send(&body).json_lines();
@@ -590,7 +594,7 @@ fn batches_resume_after_gaps(client: &ApiClient) {
     assert_eq!(third.json_lines(), second);
 }
 
-/// A key is used for one request: of one form, with the same columns, and lines that are as long.
+/// An idempotency key belongs to one request: its format, its columns and the lengths of its lines.
 fn batch_keys_are_bound_to_the_body(client: &ApiClient) {
     client.create_fixtures();
     let send = |key: &str, kind: &str, body: &str| {
@@ -617,7 +621,7 @@ fn batch_keys_are_bound_to_the_body(client: &ApiClient) {
     }
 }
 
-/// Each tells its name, where it is wrong, and not too much: a thousand are noted together.
+/// A refused line has its name and the position of its fault, and is short: a thousand are in one journal entry.
 fn refused_lines(client: &ApiClient) {
     client.create_fixtures();
     let response = client.batch(TOKEN, &[], "{\"name\":\"10.70000/a\",\"url\":7}\n7\n");
@@ -631,7 +635,7 @@ fn refused_lines(client: &ApiClient) {
         client.batch(TOKEN, &["Content-Type: text/csv"], "url,name,state\nx,10.70000/a\nx,10.70000/b,y\n");
     let names: Vec<_> = response.iter().map(|line| &line["name"]).collect();
     assert_eq!(names, ["10.70000/a", "10.70000/b"], "{response:?}");
-    // All that can be wrong is wrong.
+    // Every member is invalid.
     let mut wrong = kernel(&"x".repeat(300));
     for value in wrong.as_object_mut().unwrap().values_mut() {
         *value = json!("x".repeat(500));
@@ -687,7 +691,7 @@ fn csv_batches(client: &ApiClient) {
     assert_eq!(response.status, 400);
 }
 
-/// A quoted field that stops in the middle, for longer than lines are gathered, is one field still.
+/// A quoted field that is interrupted for longer than lines are gathered remains one field.
 fn slow_csv_rows(client: &ApiClient) {
     client.create_fixtures();
     let parts = [
@@ -704,7 +708,7 @@ fn slow_csv_rows(client: &ApiClient) {
     assert_eq!(shown, expected.map(|(line, code)| (json!(line), code)), "{response:?}");
 }
 
-/// A row that is too long is refused once, and the next is the one after its closing quote.
+/// An oversized row is refused once; the next row begins after its closing quote.
 fn oversized_csv_rows(client: &ApiClient) {
     client.create_fixtures();
     let many = "x\n".repeat(100_000);
@@ -796,19 +800,19 @@ fn transfers(client: &ApiClient) {
     assert_eq!(listed["items"].as_array().unwrap().len(), 2);
     let history = client.check("GET", "/history/10.70000/a", "", &Json::Null, (200, ""));
     assert_eq!(history["items"].as_array().unwrap().len(), 3);
-    // A prefix takes its other names with it.
+    // The transfer of a prefix includes its other names.
     let created = client
         .create("/transfers", &json!({"prefix": "10.70000", "to": fixtures.registrants[1], "force": true}));
     assert_eq!(created["state"], "done");
     client.check("PUT", "/dois/10.70000/c", &fixtures.tokens[1], &body, (200, ""));
     client.check("PUT", "/dois/10.70000/c", &fixtures.tokens[0], &body, (403, "not-yours"));
     assert_eq!(client.redirect_of("10.70000/c"), (302, Some("https://example.org/2".into())));
-    // Of others' transfers nobody learns.
+    // Transfers are hidden from other registrants.
     let body = json!({"agency": "A", "name": "Third"});
     let third = client.create("/registrants", &body);
     let token = client.create("/tokens", &json!({"role": "registrant", "subject": third["id"]}));
     client.check("GET", &path, token["token"].as_str().unwrap(), &Json::Null, (404, "not-found"));
-    // One that is not wanted.
+    // Declined.
     let created = client.json(
         "POST",
         "/transfers",
@@ -862,7 +866,7 @@ fn malformed_requests(client: &ApiClient) {
         let json = response.json();
         assert_eq!((response.status, json["code"].as_str()), (status, Some(code)), "{json}");
     };
-    // D1
+    // Attack D1: deep nesting.
     let deep =
         format!("{{\"name\":\"10.70000/a\",\"metadata\":{}1{}}}", "[".repeat(100_000), "]".repeat(100_000));
     check(deep.as_bytes(), 422, "bad-metadata");

@@ -104,7 +104,7 @@ fn name_is_selected_by_one_click(browser: &Browser<'_>, server: SocketAddr) {
     assert_eq!(selected, "https://doi.org/10.5555/ONE");
 }
 
-/// Language, title, landmarks, headings in order, names of everything that can be used, and contrast (WCAG 2.2, AA).
+/// Language, title, landmarks, headings in order, accessible names, and contrast (WCAG 2.2, AA).
 fn check_accessible(browser: &Browser<'_>, page: &str) {
     let faults = browser.run(CHECKS);
     assert_eq!(faults, json!([]), "{page}");

@@ -37,7 +37,7 @@ fn put(name: &str) -> Edit {
     Edit::Put { name: name.into(), values, expect: Expect::Any }
 }
 
-/// A service over a store with these changes.
+/// A server over a store with these changes.
 fn start(store: AnyStore, edits: Vec<Edit>, limits: Limits) -> TestServer {
     start_over(store, bind(), edits, limits, None, |http| http)
 }
@@ -48,7 +48,7 @@ fn commit(server: &TestServer, by: &str, edits: Vec<Edit>) {
     server.runtime.block_on(store.commit(change)).unwrap();
 }
 
-/// What is answered line by line until it ends. HTTP/1.0 has no pieces.
+/// All lines of the feed. HTTP/1.0 has no chunks.
 fn lines(server: &TestServer, query: &str, headers: &str) -> Vec<Json> {
     let response = server.send_raw(format!("GET /api/v1/changes?{query} HTTP/1.0\r\n{headers}\r\n"));
     let (head, body) = response.split_once("\r\n\r\n").unwrap();
@@ -56,12 +56,12 @@ fn lines(server: &TestServer, query: &str, headers: &str) -> Vec<Json> {
     body.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// Where to go on after a change.
+/// The cursor after a change.
 fn cursor(change: &Json) -> String {
     change.get("cursor").map_or_else(|| change["seq"].to_string(), |cursor| cursor.as_str().unwrap().into())
 }
 
-/// Somebody who follows.
+/// A client that follows the feed.
 struct Subscriber(BufReader<TcpStream>);
 
 impl Subscriber {
@@ -78,7 +78,7 @@ impl Subscriber {
         subscriber
     }
 
-    /// The lines of what comes next, up to an empty one; none at the end.
+    /// The lines of the next event; none at the end of the feed.
     fn event(&mut self) -> Option<Vec<String>> {
         let mut lines = Vec::new();
         loop {
@@ -93,7 +93,7 @@ impl Subscriber {
         }
     }
 
-    /// The place and the content of the next change.
+    /// The cursor and the content of the next change.
     fn change(&mut self) -> Option<(String, Json)> {
         loop {
             let event = self.event()?;
@@ -160,7 +160,7 @@ fn rejected_requests(store: StoreKind) {
     }
 }
 
-/// An import over HTTP, cut after each of its lines.
+/// The feed of an import continues at the cursor of each of its changes.
 #[test]
 fn imports_are_resumed_at_any_cursor() {
     let directory = ram_dir();
@@ -190,7 +190,7 @@ fn imports_are_resumed_at_any_cursor() {
     }
 }
 
-/// Several write while many read, are cut off and go on: each reads exactly what the log has.
+/// While several clients write, each of many readers that reconnect again and again reads exactly the log.
 fn attack_under_load_no_change_is_missed_or_repeated(store: StoreKind) {
     const WRITERS: u64 = 3;
     let changes = repetitions("TENDOT_TEST_FEED_CHANGES", 120, 400);
@@ -347,13 +347,13 @@ fn subscribers_end_with_the_server(store: StoreKind) {
     assert!(begun.elapsed() < 12 * SECOND, "{:?}", begun.elapsed());
 }
 
-/// There is room for so many, and who only looks takes none.
+/// The number of subscribers is limited, and HEAD requests do not count.
 fn attack_too_many_subscribers(store: StoreKind) {
     let server = start(store.open(), vec![put("10.1/first")], Limits::default());
     let mut subscribers: Vec<_> = (0..192).map(|_| Subscriber::new(&server, "", "")).collect();
     let overloaded = server.request("GET", "/api/v1/changes", "");
     assert_eq!((overloaded.status, overloaded.header("retry-after")), (503, Some("10")));
-    // Some places are for those who say who they are.
+    // Some places are reserved for authenticated clients.
     let known = format!("Authorization: Bearer {}", TOKEN);
     assert_eq!(server.request("GET", "/api/v1/changes", &known).status, 200);
     subscribers.truncate(191);
@@ -361,7 +361,7 @@ fn attack_too_many_subscribers(store: StoreKind) {
     let head = server.request("HEAD", "/api/v1/changes", "Accept: text/event-stream");
     assert_eq!((head.status, head.body.len()), (200, 0));
     wait_until("the place of the HEAD request is free", || server.get("/api/v1/changes").status != 503);
-    // Who was there all the time is still told.
+    // The subscribers still receive changes.
     commit(&server, "operator", vec![put("10.1/second")]);
     for subscriber in &mut subscribers {
         assert_eq!(subscriber.change().unwrap().0, "1");

@@ -17,7 +17,7 @@ use tokio_rustls::TlsConnector;
 
 use crate::support::http_server::{TestServer, bind, start_at};
 
-/// A key of somebody.
+/// An RSA key in PKCS #8.
 struct ClientKey(Vec<u8>);
 
 impl ClientKey {
@@ -35,7 +35,7 @@ impl ClientKey {
         .unwrap()
     }
 
-    /// As a value has it.
+    /// The public key as the data of an HS_PUBKEY value.
     fn value(&self) -> Vec<u8> {
         let der = tendot_proto::auth::PrivateKey::from_der(&self.0[26..]).unwrap();
         let public: PublicKey<'static> = der.public_key().unwrap();
@@ -52,7 +52,7 @@ impl ClientKey {
     }
 }
 
-/// Asks who we are taken for, with a certificate or without one.
+/// The identity that the server takes the client for; `nobody`, or the status if it is not 200.
 fn authenticated_identity(
     server: &TestServer,
     root: &CertificateDer<'static>,
@@ -82,7 +82,7 @@ fn authenticated_identity(
         );
         stream.write_all(request_text.as_bytes()).await.unwrap();
         let mut response = Vec::new();
-        // How it is closed does not matter.
+        // Without close_notify this is an error after the response.
         let _ = stream.read_to_end(&mut response).await;
         String::from_utf8(response).unwrap()
     });
@@ -91,7 +91,7 @@ fn authenticated_identity(
     body["id"].as_str().map_or_else(|| if status == "200" { "nobody".into() } else { status }, Into::into)
 }
 
-/// The key counts, not the text of the name; and a header has to say that it is to.
+/// The key counts, not the name in the certificate, and only with a header that asks for it.
 #[test]
 fn attack_a16_name_of_another_client() {
     let (server_key, client_key, other_key) = (ClientKey::new(), ClientKey::new(), ClientKey::new());
@@ -136,11 +136,11 @@ fn attack_a16_name_of_another_client() {
     check(&client_key, &common("300:10.5555/NOBODY"), HEADER, "401");
     check(&client_key, &common("somebody"), HEADER, "401");
     check(&client_key, &[], HEADER, "401");
-    // A browser shows it without being told to, also for the page of somebody else.
+    // Browsers send certificates by themselves, also for pages of other sites.
     check(&client_key, &common(identity), "X-Nothing: said", "nobody");
     assert_eq!(authenticated_identity(&server, &root, None, HEADER), "401");
     assert_eq!(authenticated_identity(&server, &root, None, "X-Nothing: said"), "nobody");
-    // Where none is asked for, none is shown.
+    // A server that does not request certificates gets none.
     let without_client_auth = start(read());
     assert_eq!(
         authenticated_identity(

@@ -19,7 +19,7 @@ use tendot_store::{AnyStore, Edit, Expect, Postgres, PostgresSettings, Store as 
 use tendot_testing::handle_keys::private_key;
 use tendot_testing::http::HttpResponse;
 use tendot_testing::postgres::PostgresServer;
-use tendot_testing::{block_on, wait_for, wait_until};
+use tendot_testing::{block_on, repetitions, wait_for, wait_until};
 
 use crate::support::api_client::ApiClient;
 use crate::support::http_server::TOKEN;
@@ -188,13 +188,13 @@ fn unreadable_prefix_record() {
 /// A batch that an outage interrupts continues with its idempotency key, and no line is executed twice.
 #[test]
 fn batch_continues() {
-    const LINES: usize = 20_000;
+    let lines = repetitions("TENDOT_TEST_OUTAGE_LINES", 5_000, 20_000) as usize;
     let (postgres, store) = database();
     let client = ApiClient::start(store);
     let fixtures = client.create_fixtures();
     let line = "{\"prefix\":\"10.70000\",\"url\":\"https://example.org/\"}\n";
-    let body = line.repeat(LINES);
-    let parts: Vec<_> = body.as_bytes().chunks(line.len() * 1_000).collect();
+    let body = line.repeat(lines);
+    let parts: Vec<_> = body.as_bytes().chunks(line.len() * 250).collect();
     let received = AtomicUsize::new(0);
     let send = || {
         let (path, key) = ("/api/v1/dois/batch", ["Idempotency-Key: one"]);
@@ -208,21 +208,21 @@ fn batch_continues() {
         sent.join().unwrap()
     });
     let results = partial.json_lines();
-    assert!(!results.is_empty() && results.len() < LINES, "{} results: not interrupted", results.len());
+    assert!(!results.is_empty() && results.len() < lines, "{} results: not interrupted", results.len());
     postgres.restart();
     let all_results = wait_for("the server continues", || {
         let response = send();
         let all_results = response.json_lines();
-        (response.status == 200 && all_results.len() == LINES).then_some(all_results)
+        (response.status == 200 && all_results.len() == lines).then_some(all_results)
     });
     assert_eq!(results, all_results[..results.len()], "earlier results stay the same");
     let mut names: Vec<_> = all_results.iter().map(|line| line["name"].as_str().unwrap()).collect();
     names.sort_unstable();
     names.dedup();
-    assert_eq!(names.len(), LINES);
+    assert_eq!(names.len(), lines);
     let registry = client.server.http.registry();
     let counted = client.server.runtime.block_on(registry.store().count_under(b"10.70000", None, 1_000_000));
-    assert_eq!(counted.unwrap().live as usize, LINES, "nothing was executed twice");
+    assert_eq!(counted.unwrap().live as usize, lines, "nothing was executed twice");
 }
 
 /// When the acknowledgement of a commit is lost, the response says that the outcome is unknown; with an idempotency key the

@@ -48,7 +48,7 @@ fn admin() -> String {
     basic("301%3A10.5555%2FADMIN", SECRET)
 }
 
-/// The status, and the members that are expected, of which none may be missing.
+/// Compares the status and the expected members of the body.
 #[track_caller]
 fn check(server: &RecordsServer, authorization: &str, target: &str, status: u16, expected: &Json) {
     let (method, target) = target.split_once(' ').unwrap();
@@ -96,7 +96,7 @@ fn handle_lists(store: StoreKind) {
     check("?page=0&pageSize=2", 400, json!({"responseCode": 102}));
     check("?prefix=10.5555/X&page=0&pageSize=2", 400, json!({"responseCode": 301, "handle": "10.5555/X"}));
     check("?prefix=0.NA&page=0&pageSize=5", 403, json!({"responseCode": 400, "handle": "0.NA"}));
-    // All pages together are the whole, whatever their size.
+    // All pages together are the whole list, whatever their size.
     for size in 1..=14 {
         let page = |number: usize| {
             let target = format!("/api/handles?prefix=10.5555&page={number}&pageSize={size}");
@@ -149,7 +149,7 @@ fn passwords(store: StoreKind) {
         let shown =
             response.json()["id"].as_str().map_or_else(|| response.status.to_string(), ToOwned::to_owned);
         assert_eq!(shown, expected, "{user}:{secret}");
-        // What is not right is not taken anywhere.
+        // Wrong credentials are rejected for reads, too.
         let read = server.get("/api/handles/10.5555/ONE", &[&authorization]).status;
         assert_eq!(read == 200, expected != "401", "{user}:{secret}");
     };
@@ -178,7 +178,7 @@ fn passwords(store: StoreKind) {
         assert_eq!(response.status, 401, "{header}");
         assert!(response.header("www-authenticate").is_some(), "{header}");
     }
-    // Where none is taken, none is looked at.
+    // Without TLS credentials are ignored.
     let response =
         start_untrusting(store).get("/api/handles/10.5555/ONE", &[&basic("301%3A10.5555/ADMIN", "wrong")]);
     assert_eq!(response.status, 200);
@@ -198,7 +198,7 @@ fn challenges(store: StoreKind) {
     let session = HttpSession::create(&server);
     let (schemes, response) = offered(&[&session.header()]);
     assert_eq!(schemes, "Handle");
-    // It is the same session, and its nonce.
+    // The challenge has the same session and nonce.
     let challenge = format!("Handle sessionId=\"{}\", nonce=\"{}\"", session.id, session.nonce);
     assert_eq!(response.header("www-authenticate"), Some(&*challenge));
     let (_, response) = offered(&[&session.secret_proof("AAAA", "wrong")]);
@@ -206,7 +206,7 @@ fn challenges(store: StoreKind) {
         response.header("www-authenticate"),
         Some(&*format!("{challenge}, error=\"Identity not verified\""))
     );
-    // A new one is as good as one that was asked for.
+    // A session from a challenge works like a created one.
     let (_, response) = offered(&["Authorization: Handle sessionId=\"unknown\""]);
     let quoted: Vec<&str> = response.header("www-authenticate").unwrap().split('"').collect();
     let session = HttpSession { id: quoted[1].into(), nonce: quoted[3].into() };
@@ -246,7 +246,7 @@ fn sessions(store: StoreKind) {
         200,
         &fresh,
     );
-    // There are no cookies.
+    // Cookies are ignored.
     check(&server, &format!("Cookie: JSESSIONID={}", session.id), "GET /api/sessions/this", 200, &anonymous);
     check(
         &server,
@@ -263,7 +263,7 @@ fn sessions(store: StoreKind) {
     let known = json!({"sessionId": session.id, "authenticated": true, "id": "301:10.5555/ADMIN"});
     check(&server, &session.secret_proof("AAAA", SECRET), "PUT /api/sessions/this", 200, &known);
     check(&server, &session.header(), "GET /api/sessions/this", 200, &known);
-    // Who was known before is still known after a wrong answer.
+    // A session stays authenticated after a wrong proof.
     let both = json!({"authenticated": true, "error": "Identity not verified"});
     check(&server, &session.secret_proof("BBBB", "wrong"), "PUT /api/sessions/this", 200, &both);
     check(&server, &session.header(), "DELETE /api/sessions/this", 204, &json!({}));
@@ -275,7 +275,7 @@ fn sessions(store: StoreKind) {
     check(&server, &basic("301%3A10.5555/ADMIN", "wrong"), "POST /api/sessions", 201, &error);
 }
 
-/// What may stand in the header may stand in the body.
+/// The body may have the parameters of the header.
 fn sessions_by_body(store: StoreKind) {
     let server = start_trusting(store);
     let request = |method: &str, target: &str, body: Json| {
@@ -294,7 +294,7 @@ fn sessions_by_body(store: StoreKind) {
     assert_eq!(request("PUT", "/api/sessions/this", json!({"sessionId": "unknown"})).0, 403);
     assert_eq!(request("PUT", "/api/sessions/this", json!([])).0, 400);
     assert_eq!(request("DELETE", "/api/sessions/this", json!({"sessionId": session.id})).0, 204);
-    // The server proves who it is, to whoever sends a nonce.
+    // The server signs the nonce of a client.
     let (status, response) = request("POST", "/api/sessions", json!({"cnonce": "AAECAwQFBgcICQoLDA0ODw=="}));
     assert_eq!((status, &response["serverAlg"]), (201, &json!("SHA-256")));
     use tendot_proto::crypto::{AwsLc, Crypto as _, Hash};
@@ -324,7 +324,7 @@ fn signatures_and_macs(store: StoreKind) {
     check(&key("301:0.NA/10.5555", "SHA256"), 401);
     check(&key("301:10.5555/ADMIN", "SHA256"), 401);
     check(&key("300:0.NA/10.5555", "none"), 401);
-    // Known, but without the right.
+    // Authenticated, but without permission.
     check(&key("300:10.5555/ADMIN", "SHA256"), 403);
     check(&|session| session.secret_proof("AAAA", SECRET), 403);
     check(&|session| session.secret_proof("AAAA", "wrong"), 401);
@@ -347,7 +347,7 @@ fn signatures_and_macs(store: StoreKind) {
     );
 }
 
-/// An algorithm is bound to the stored key: its public part is no secret that one could sign with.
+/// The algorithm is bound to the stored key: a public key is not accepted as an HMAC secret.
 fn attack_a4_algorithm_confusion(store: StoreKind) {
     let server = start_trusting(store);
     let session = HttpSession::create(&server);
@@ -374,7 +374,7 @@ fn attack_a1_replayed_proof(store: StoreKind) {
     check(&server, &session.key_proof("CCCC"), "GET /api/prefixes", 401, &json!({}));
 }
 
-/// MD5 and SHA-1 are not taken, though the server of Handle.Net takes them.
+/// MD5 and SHA-1 are rejected, unlike by the Handle.Net server.
 fn attack_a5_downgrade(store: StoreKind) {
     let server = start_trusting(store);
     use tendot_proto::crypto::{AwsLc, Crypto as _, Hash};
@@ -391,7 +391,7 @@ fn attack_a5_downgrade(store: StoreKind) {
     }
 }
 
-/// Numbers of PBKDF2 that would keep a core busy are refused before anything is done.
+/// Excessive PBKDF2 parameters are rejected before any work is done.
 fn attack_a6_pbkdf2_iterations(store: StoreKind) {
     let server = start_trusting(store);
     for (iterations, length) in [("2147483647", "160"), ("0", "160"), ("-1", "160"), ("10000", "4294967288")]
@@ -407,7 +407,7 @@ fn attack_a6_pbkdf2_iterations(store: StoreKind) {
     }
 }
 
-/// Whoever knows no such identity is told the same as who has the wrong secret.
+/// An unknown identity and a wrong secret get the same response.
 fn attack_a8_identities_are_not_disclosed(store: StoreKind) {
     let server = start_trusting(store);
     let outcome = |user: &str| {
@@ -418,8 +418,7 @@ fn attack_a8_identities_are_not_disclosed(store: StoreKind) {
     assert_eq!(outcome("301%3A10.5555/ADMIN"), outcome("301%3A10.9999/NOBODY"));
 }
 
-/// A browser sends nothing of itself by which somebody would be known: no cookie is set, none is read, and the answer to a
-/// page of another site is that of a stranger.
+/// Browsers cannot authenticate implicitly: no cookie is set or read, and cross-site requests are anonymous.
 fn attack_a12_no_cookies(store: StoreKind) {
     let server = start_trusting(store);
     let session = HttpSession::create(&server);
@@ -444,8 +443,7 @@ fn attack_a12_no_cookies(store: StoreKind) {
     }
 }
 
-/// After a key is taken out of its record, what it has opened is closed.
-/// Passwords that a browser adds by itself to what the page of another site asks for.
+/// Credentials that a browser adds by itself to cross-site requests are rejected.
 fn attack_h8_cross_site_credentials(store: StoreKind) {
     let (server, admin) = (start_trusting(store), admin());
     let check = |site: &str, mode: &str, expected: [u16; 2]| {
@@ -460,7 +458,7 @@ fn attack_h8_cross_site_credentials(store: StoreKind) {
     check("cross-site", "navigate", [403, 0]);
     check("cross-site", "no-cors", [403, 0]);
     check("same-site", "no-cors", [403, 0]);
-    // The script of a page has to know the password, and who types an address is not led by anybody.
+    // A script has to know the password, and a typed URL is not cross-site.
     check("cross-site", "cors", [200, 1]);
     check("same-origin", "no-cors", [200, 1]);
     check("none", "navigate", [200, 1]);
@@ -481,7 +479,7 @@ fn attack_a14_removed_key(store: StoreKind) {
     check(&server, &admin(), target, 401, &json!({}));
 }
 
-/// Guessing is slow: of a client, and for all ways to be known.
+/// Failed attempts are limited per client, for all authentication methods.
 fn attack_a11_guessing_passwords(store: StoreKind) {
     let trust = Trust { proxies: vec!["127.0.0.1/32".parse().unwrap()], ..Trust::default() };
     let server = RecordsServer::start_handle_net(store, RECORDS.lines(), |http| {
@@ -497,7 +495,7 @@ fn attack_a11_guessing_passwords(store: StoreKind) {
         let statuses: Vec<u16> = (0..40).map(|_| request(client, &wrong).status).collect();
         let refused = statuses.iter().filter(|status| **status == 429).count();
         assert!(statuses[..20].iter().all(|status| *status == 401) && refused > 10, "{statuses:?}");
-        // Not even the right one is tried. The operator is not kept out: nobody guesses the token.
+        // The right password is rejected, too; the operator token is not, since it cannot be guessed.
         assert_eq!(request(client, &admin()).status, 429);
         assert_eq!(request(client, "Authorization: Bearer wrong").status, 429);
         assert_eq!(request(client, "Authorization: Bearer token").status, 200);
@@ -548,7 +546,7 @@ fn prefixes(store: StoreKind) {
     check("GET /api/prefixes", 200, json!({"totalCount": "3"}));
 }
 
-/// Nobody homes or unhomes a prefix who does not administer the server, at either front door.
+/// Only server administrators home or unhome a prefix.
 fn attack_p7_prefixes_of_others(store: StoreKind) {
     let server = start_trusting(store);
     let (forbidden, unauthenticated) =

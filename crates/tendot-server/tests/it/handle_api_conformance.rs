@@ -11,7 +11,7 @@ use crate::support::stores::{StoreKind, over_stores};
 
 over_stores!(recorded_exchanges,);
 
-/// Answered otherwise, on purpose: see docs/compatibility.md.
+/// Exchanges with a different response on purpose: see docs/compatibility.md.
 const DIFFERENT_ON_PURPOSE: [(&str, &str); 7] = [
     ("json_unicode_raw", "the record is found"),
     ("json_bad_pct", "JSON says what is wrong"),
@@ -25,10 +25,10 @@ const DIFFERENT_ON_PURPOSE: [(&str, &str); 7] = [
 fn recorded_exchanges(store: StoreKind) {
     let records = include_str!("../../../../conformance/vectors/handle-net/records.jsonl");
     let many: Vec<String> = (0..100_000).map(|number| record_with_url(&format!("H-{number:06}"))).collect();
-    // Others that had been made in the meantime, and of which nothing is known.
+    // Records that existed during the recording, with unknown content.
     let others: Vec<String> = (0..8).map(|number| record_with_url(&format!("Z-{number}"))).collect();
     let all = || records.lines().chain([SECRET_RECORD]).chain(many.iter().chain(&others).map(String::as_str));
-    // Recordings over HTTP were made by a server that takes no credentials there.
+    // The recorded server accepted no credentials over plain HTTP.
     let start = |trust| RecordsServer::start_handle_net(store, all(), |http| http.trust_loopback(trust));
     let (untrusting, trusting) = (start(false), start(true));
     let mut sessions = Sessions { server: &trusting, known: HashMap::new() };
@@ -59,20 +59,20 @@ fn recorded_exchanges(store: StoreKind) {
     assert_eq!(count, 107);
 }
 
-/// A record that has nothing but a page.
+/// A record with a URL.
 fn record_with_url(suffix: &str) -> String {
     let page = format!("https://example.org/{suffix}");
     format!(r#"{{"handle":"10.5555/{suffix}","values":[{{"index":1,"type":"URL","data":"{page}"}}]}}"#)
 }
 
-/// The sessions of the recorded client, each with ours that stands for it.
+/// The recorded sessions, each with the session of this server that stands for it.
 struct Sessions<'s> {
     server: &'s RecordsServer,
     known: HashMap<String, HttpSession>,
 }
 
 impl Sessions<'_> {
-    /// What was said in a session, for ours: what was signed then is signed again.
+    /// The recorded header for our session, with a new signature.
     fn translate(&mut self, parameters: &str, name: &str) -> String {
         let field = |wanted: &str| {
             let mut fields = parameters.split(", ").filter_map(|field| field.split_once('='));
@@ -89,7 +89,7 @@ impl Sessions<'_> {
         }
     }
 
-    /// What was recorded, with our names of sessions and nonces in it.
+    /// The recorded exchange with our session id and nonce.
     fn replace_session(&mut self, recorded: &Json, response: &HttpResponse) -> Json {
         let Ok(body) = serde_json::from_str::<Json>(recorded["body"].as_str().unwrap()) else {
             return recorded.clone();
@@ -130,7 +130,7 @@ fn difference(name: &str, recorded: &Json, response: &HttpResponse) -> Option<St
     None
 }
 
-/// What is said in words is ours; names that are made up, and times, are new.
+/// Compares bodies without messages, minted names and times.
 fn json_difference(name: &str, recorded: &Json, response: &Json) -> Option<String> {
     let untrusting = |json: &Json| {
         let mut json = json.clone();
@@ -139,7 +139,7 @@ fn json_difference(name: &str, recorded: &Json, response: &Json) -> Option<Strin
             if name == "put_mint" {
                 members.remove("handle");
             }
-            // The numbers are others, and nothing is said of the memory of a virtual machine.
+            // The values are different, and there is no Java virtual machine to report on.
             if name == "status_handle_admin" {
                 let values = members.get_mut("values").and_then(Json::as_array_mut).into_iter().flatten();
                 values.for_each(|value| value["data"] = Json::Null);
@@ -151,7 +151,7 @@ fn json_difference(name: &str, recorded: &Json, response: &Json) -> Option<Strin
     (recorded != response).then(|| format!("\n  {recorded}\nwas recorded,\n  {response}\ncame"))
 }
 
-/// A record that was made while the exchanges were recorded.
+/// A record that was created during the recording.
 const SECRET_RECORD: &str = r#"{"handle":"10.5555/SECRET2","values":[
     {"index":1,"type":"URL","data":{"format":"string","value":"https://example.org/secret2"},"permissions":"1100",
      "ttl":3600,"timestamp":"2026-11-15T18:01:18Z"},

@@ -22,7 +22,7 @@ fn short_timeouts() -> Limits {
     }
 }
 
-/// Reads until the server closes the connection. Far less than the time-out of the read, so that this is not taken for it.
+/// Reads until the server closes the connection, long before the read would time out.
 #[track_caller]
 fn read_until_server_closes(stream: &TcpStream) -> String {
     let started = Instant::now();

@@ -17,7 +17,7 @@ const RECORDS: [&str; 5] = [
     r#"{"handle":"10.5555/ADMIN","values":[{"index":301,"type":"HS_SECKEY","data":{"format":"string","value":"opensesame"},"permissions":"1100","ttl":86400}]}"#,
 ];
 
-/// A header with a password that is right.
+/// Credentials of `301:10.5555/ADMIN`.
 const BASIC: &str = "Authorization: Basic MzAxJTNBMTAuNTU1NSUyRkFETUlOOm9wZW5zZXNhbWU=";
 
 fn put(server: &RecordsServer, name: &str, url: &str) {
@@ -41,7 +41,7 @@ fn cached_responses_equal_uncached_ones(store: StoreKind) {
                 &["Accept-Encoding: gzip"],
             ] {
                 for method in ["GET", "HEAD"] {
-                    // The first may have been asked for by an earlier round: with a parameter that means nothing, it is not kept.
+                    // Responses to a path with a query are not cached.
                     let fresh = server.request(method, &format!("{path}?"), headers, "");
                     let first = server.request(method, &path, headers, "");
                     let second = server.request(method, &path, headers, "");
@@ -83,7 +83,7 @@ fn writes_invalidate_at_once(store: StoreKind) {
         put(&server, "10.5555/Plain", &url);
         check_target(&url);
         check_target(&url);
-        // The change before this one is the last of which the page has the values; the JSON has what came after, too.
+        // The page shows the values before each change, the JSON also those after it.
         let before = if number == 0 { "a".into() } else { (number - 1).to_string() };
         for (path, has_after) in [("/api/v1/history/10.5555/plain", true), ("/10.5555/plain?history", false)]
         {
@@ -93,7 +93,7 @@ fn writes_invalidate_at_once(store: StoreKind) {
             assert_eq!(history.contains(&format!("{url}\"")), has_after, "{path}: {history}");
         }
     }
-    // Of its prefix, which the answer depended on, too.
+    // Deletion, too.
     put(&server, "10.5555/plain", "https://example.org/a");
     let deleted = server.request("DELETE", "/api/handles/10.5555/plain", &[BASIC], "");
     assert_eq!(deleted.status, 200, "{deleted:?}");
@@ -101,7 +101,7 @@ fn writes_invalidate_at_once(store: StoreKind) {
     assert_eq!(server.get("/api/handles/10.5555/plain", &[]).status, 404);
 }
 
-/// Nobody who has seen a change sees what was before it, whichever way the record is asked for.
+/// A client that has seen a change never sees an earlier state, on whichever path.
 fn reads_are_monotonic(store: StoreKind) {
     let server = RecordsServer::start(store, RECORDS, true);
     put(&server, "10.5555/plain", "https://example.org/0");

@@ -19,7 +19,7 @@ use crate::support::stores::{open_postgres, postgres_url};
 
 const CLIENTS: usize = 32;
 
-/// Two servers, and what both know.
+/// Two servers over one database.
 struct ServerPair {
     servers: [ApiClient; 2],
     tallies: [Arc<Tally>; 2],
@@ -41,7 +41,7 @@ impl ServerPair {
         &self.servers[number % 2]
     }
 
-    /// What both are asked at the same time, by many.
+    /// Calls both servers from many threads at the same time.
     fn concurrently<T: Send>(&self, clients: usize, call: impl Fn(usize, &ApiClient) -> T + Sync) -> Vec<T> {
         let barrier = Barrier::new(clients);
         thread::scope(|scope| {
@@ -58,7 +58,7 @@ impl ServerPair {
         })
     }
 
-    /// The names of the first prefix.
+    /// The number of names under the first prefix.
     fn names(&self) -> usize {
         let (mut after, mut count) = (String::new(), 0);
         loop {
@@ -73,7 +73,7 @@ impl ServerPair {
     }
 }
 
-/// Each name is made once, and all others are told that it is there.
+/// Each name is created once; all other attempts get a conflict.
 #[test]
 fn concurrent_registrations_of_the_same_names() {
     const NAMES: usize = 12;
@@ -104,7 +104,7 @@ fn concurrent_registrations_of_the_same_names() {
     }
 }
 
-/// Prefixes that nobody chose are different ones.
+/// Allocated prefixes are unique.
 #[test]
 fn concurrent_prefix_allocations() {
     let pair = ServerPair::new();
@@ -122,7 +122,7 @@ fn concurrent_prefix_allocations() {
     assert_eq!(given.iter().collect::<BTreeSet<_>>().len(), given.len(), "{given:?}");
 }
 
-/// A token that one revokes, and a prefix that one gives to another registrant: the other knows at once.
+/// A revoked token and a transferred prefix take effect on the other server at once.
 #[test]
 fn permissions_apply_at_once() {
     let pair = ServerPair::new();
@@ -140,7 +140,7 @@ fn permissions_apply_at_once() {
     second.check("POST", "/dois", &tokens[1], &body("never"), (401, "not-authenticated"));
 }
 
-/// One request that comes to both at the same time is carried out once, and both answer the same.
+/// A request that both servers receive at the same time is executed once, and both return the same response.
 #[test]
 fn idempotency_key_of_a_registration() {
     let pair = ServerPair::new();
@@ -157,7 +157,7 @@ fn idempotency_key_of_a_registration() {
     }
 }
 
-/// The same of a batch: who is sent it last carries it out, and the other is cut off. Whoever sends it again gets all answers.
+/// The server that receives a batch last executes it and the other aborts; a client that repeats it gets all results.
 #[test]
 fn idempotency_key_of_a_batch() {
     const LINES: usize = 4_000;
@@ -171,7 +171,7 @@ fn idempotency_key_of_a_batch() {
                 let names = LINES * (round - 1) + 400 * (round - 1);
                 wait_until("the first client is at work", || pair.names() > names);
             }
-            // Lines that one deposits together are not those that the other does.
+            // Different sizes, so that the servers group the lines differently.
             let body = line.repeat(LINES);
             let parts: Vec<_> = body.as_bytes().chunks(line.len() * (300 + 77 * client)).collect();
             for attempt in 1..=50 {
@@ -194,7 +194,7 @@ fn idempotency_key_of_a_batch() {
     }
 }
 
-/// What both have counted is added up, also if they write it down at the same time.
+/// Resolution counts of both servers add up, also if they are flushed at the same time.
 #[test]
 fn resolution_counts_add_up() {
     let pair = ServerPair::new();
@@ -220,7 +220,7 @@ fn resolution_counts_add_up() {
     }
 }
 
-/// Who follows what changes at one server hears of what is done at the other.
+/// A subscriber of one server receives changes that are made through the other.
 #[test]
 fn change_feed_of_the_other_server() {
     let pair = ServerPair::new();
@@ -237,7 +237,7 @@ fn change_feed_of_the_other_server() {
     assert!(asked.elapsed() < Duration::from_secs(10), "{:?}", asked.elapsed());
 }
 
-/// What one changes, the other shows within a second, whatever it keeps; and at once to who asks for what is right now.
+/// The other server shows a change soon, despite its cache, and at once for authoritative queries.
 #[test]
 fn changes_are_visible_on_the_other_server() {
     let pair = ServerPair::new();
@@ -245,7 +245,7 @@ fn changes_are_visible_on_the_other_server() {
     first.create("/dois", &json!({"name": "10.70000/moving", "url": "https://example.org/0"}));
     let mut took = Vec::new();
     for number in 1..=5 {
-        // So that it is kept.
+        // Fill the cache.
         for _ in 0..3 {
             assert_eq!(second.redirect_of("10.70000/moving").0, 302);
         }
@@ -253,8 +253,12 @@ fn changes_are_visible_on_the_other_server() {
         first.check("PUT", "/dois/10.70000/moving", TOKEN, &json!({"url": to}), (200, ""));
         let changed = Instant::now();
         let moved = (302, Some(to));
-        assert_eq!(first.redirect_of("10.70000/moving"), moved, "who changed it sees it");
-        assert_eq!(second.redirect_of("10.70000/moving?auth"), moved, "it is asked for what is right now");
+        assert_eq!(first.redirect_of("10.70000/moving"), moved, "the server that made the change shows it");
+        assert_eq!(
+            second.redirect_of("10.70000/moving?auth"),
+            moved,
+            "authoritative queries bypass the cache"
+        );
         wait_until("the other server shows the change", || second.redirect_of("10.70000/moving") == moved);
         took.push(changed.elapsed());
     }
@@ -268,7 +272,7 @@ fn check_delays(mut took: Vec<Duration>) {
     assert!(!is_full_run() || took[took.len() / 2] < Duration::from_secs(1), "{took:?}");
 }
 
-/// The same natively.
+/// Like [`changes_are_visible_on_the_other_server`], over the native protocol.
 #[test]
 fn changes_are_visible_natively() {
     let url = postgres_url();
@@ -285,10 +289,10 @@ fn changes_are_visible_natively() {
             let answer = second.exchange(Transport::Tcp, &query.to_bytes().unwrap()).remove(0);
             answer.windows(to.len()).any(|part| part == to.as_bytes())
         };
-        assert!(redirect_of(&authoritative), "it is asked for what is right now");
+        assert!(redirect_of(&authoritative), "authoritative queries bypass the cache");
         wait_until("the other server shows the change", || redirect_of(&plain));
         took.push(changed.elapsed());
-        // So that both are kept, if they can be.
+        // Fill the cache with both.
         for query in [&plain, &authoritative, &plain, &authoritative] {
             assert!(redirect_of(query));
         }

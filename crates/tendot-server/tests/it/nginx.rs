@@ -26,7 +26,7 @@ const LOOPBACK: Ipv4Addr = Ipv4Addr::LOCALHOST;
 const ALLOWED_CLIENT: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
 const OTHER_CLIENT: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 3);
 
-/// Names that a proxy could change on their way.
+/// Names that a proxy might normalize.
 const NAMES: [&str; 23] = [
     "10.5555/PLAIN",
     "10.5555/a/b/c",
@@ -53,7 +53,7 @@ const NAMES: [&str; 23] = [
     "10.5555/~user@host:80,x=y!$*",
 ];
 
-/// It ends when it is dropped.
+/// A running nginx, killed on drop.
 struct Nginx(Child);
 
 impl Drop for Nginx {
@@ -64,7 +64,7 @@ impl Drop for Nginx {
 }
 
 impl Nginx {
-    /// With a shipped file, with other ports and paths in their places.
+    /// Starts nginx with a file of `deploy/` in which ports and paths are replaced.
     fn start(directory: &Path, address: SocketAddr, shipped: &str, replacements: &[(&str, String)]) -> Self {
         let mut shipped = shipped.to_owned();
         for (from, to) in replacements {
@@ -98,7 +98,7 @@ impl Nginx {
     }
 }
 
-/// A service and nginx in front of it.
+/// A server behind nginx.
 struct Proxied {
     server: TestServer,
     _nginx: Nginx,
@@ -131,7 +131,7 @@ impl Proxied {
         Self { server, _nginx: nginx, address, directory }
     }
 
-    /// Asks nginx from an address of this machine, over TLS.
+    /// Sends a request to nginx over TLS, from a loopback address.
     fn request(&self, from: Ipv4Addr, method: &str, target: &str, headers: &str, body: &str) -> HttpResponse {
         let mut roots = RootCertStore::empty();
         let certificate = self.directory.path().join("certificate.pem");
@@ -157,7 +157,7 @@ impl Proxied {
     }
 }
 
-/// A request with header lines; nginx asks for the host of its certificate by TLS alone.
+/// A request with header lines.
 fn request(method: &str, target: &str, headers: &str) -> HttpRequest {
     HttpRequest::new(method, target).header("Connection: close").headers(headers.lines())
 }
@@ -174,7 +174,7 @@ fn long_name() -> String {
     format!("10.5555/{}", "é/-".repeat(498))
 }
 
-/// The ways in which clients write a name: all that is possible encoded, slashes left, and as little as may be.
+/// Percent-encodings of a name: everything, everything but slashes, the minimum, lower-case digits.
 fn encodings(name: &str) -> Vec<String> {
     let all = utf8_percent_encode(name, NON_ALPHANUMERIC).to_string();
     let slashes = all.replace("%2F", "/").replace("%2E", ".").replace("%2D", "-");
@@ -193,7 +193,7 @@ fn encodings(name: &str) -> Vec<String> {
     vec![all, slashes, minimal, lower]
 }
 
-/// What of an answer does not come from nginx itself, nor from the moment.
+/// The parts of a response that do not depend on nginx or the time.
 fn forwarded_parts(response: &HttpResponse) -> (u16, Vec<String>, &[u8]) {
     let others =
         ["date", "server", "connection", "expires", "x-request-id", "transfer-encoding", "content-length"];
@@ -227,14 +227,14 @@ fn names_arrive_unchanged() {
             }
         }
     }
-    // What is refused is refused with the same words.
+    // Errors are the same, too.
     for target in
         ["/10.5555/%zz?noredirect", "/10.9999/x", "/10.5555/PLAIN?a=%4", "/api/handles/10.9999/x%2Fy"]
     {
         let direct = request("GET", target, "").send(proxied.server.address);
         let proxied_response = proxied.request(LOOPBACK, "GET", target, "", "");
         assert_eq!(proxied_response.status, 400, "{target}");
-        // A path that is not well encoded does not come so far.
+        // nginx itself rejects invalid percent-encoding in paths.
         if !target.contains("%zz") {
             assert_eq!(forwarded_parts(&proxied_response), forwarded_parts(&direct), "{target}");
         }
@@ -247,7 +247,7 @@ fn client_address_comes_from_the_proxy() {
     let metrics = |from, headers: &str| proxied.request(from, "GET", "/metrics", headers, "").status;
     assert_eq!(metrics(ALLOWED_CLIENT, ""), 200);
     assert_eq!(metrics(OTHER_CLIENT, ""), 403);
-    // Not even from this machine: who asks by a proxy is not here.
+    // A client behind the proxy is not local, even on this machine.
     assert_eq!(metrics(LOOPBACK, ""), 403);
     assert_eq!(metrics(OTHER_CLIENT, "X-Forwarded-For: 127.0.0.2"), 403);
     assert_eq!(metrics(OTHER_CLIENT, "Forwarded: for=127.0.0.2"), 403);
@@ -273,12 +273,12 @@ fn credentials_are_accepted_over_https() {
     let response = put(&token);
     assert_eq!(response.status, 201, "{}", String::from_utf8_lossy(&response.body));
     assert_eq!(proxied.request(OTHER_CLIENT, "GET", "/10.5555/new/", "", "").status, 302);
-    // Whatever the client says of itself.
+    // Forwarded headers of the client are ignored.
     let spoofed = format!("{token}\nX-Forwarded-Proto: http");
     assert_eq!(put(&spoofed).status, 200);
 }
 
-/// What is sent to servers that take a request and then are gone: a question goes to all of them, and a change to one.
+/// When servers fail after they have received a request, nginx retries reads at the others, but not writes.
 #[test]
 fn writes_are_not_retried() {
     let received = Arc::new(Mutex::new(Vec::new()));
@@ -300,7 +300,7 @@ fn writes_are_not_retried() {
     let address = (LOOPBACK, free_port()).into();
     let shipped = include_str!("../../../../deploy/postgresql/nginx.conf");
     let mut replacements = vec![("listen 8080", format!("listen {address}"))];
-    // Nobody is left out, so that all could be asked.
+    // No server is taken out of service.
     for (name, server) in ["server-1:8080", "server-2:8080", "server-3:8080"].into_iter().zip(servers) {
         replacements.push((name, server.to_string()));
     }

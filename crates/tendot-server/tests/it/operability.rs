@@ -40,7 +40,7 @@ fn metrics() {
     }
     assert!(text.contains("tendot_build_info{version=\"") && text.contains("process_start_time_seconds 1"));
     assert!(!text.contains("5555"), "a name is a label");
-    // What comes through a proxy does not come from this machine.
+    // A request through a proxy is not local.
     assert_eq!(server.request("GET", "/metrics", "X-Forwarded-For: 127.0.0.1").status, 403);
 }
 
@@ -98,12 +98,12 @@ fn rate_limit() {
     let limited = request("192.0.2.1");
     assert_eq!(limited.header("retry-after"), Some("1"));
     assert_eq!(limited.header("cache-control"), Some("no-store"));
-    // Two more of the same network, and one of another.
+    // Two more clients of the same network, and one of another.
     let statuses: Vec<u16> = (2..5).map(|host| request(&format!("192.0.2.{host}")).status).collect();
     assert_eq!(statuses, [302, 302, 429]);
     assert_eq!(request("198.51.100.1").status, 302);
     assert_eq!(server.request("GET", "/livez", "X-Forwarded-For: 192.0.2.1").status, 200);
-    // A proxy that says nothing is not held back for all.
+    // A proxy that does not report the client is not limited itself.
     let without_client = "X-Forwarded-Proto: https";
     assert!((0..9).all(|_| server.request("GET", "/10.5555/ONE", without_client).status == 302));
 }
@@ -143,7 +143,7 @@ fn responses_are_compressed() {
     let mut unpacked = Vec::new();
     flate2::read::GzDecoder::new(&compressed.body[..]).read_to_end(&mut unpacked).unwrap();
     assert_eq!(unpacked, uncompressed.body);
-    // The same content, and not the same bytes.
+    // The same content in other bytes.
     assert_eq!(compressed.header("etag").unwrap(), format!("W/{tag}"));
     for known in [&tag, &format!("W/{tag}")] {
         let headers = format!("Accept-Encoding: gzip\nIf-None-Match: {known}");
@@ -152,7 +152,7 @@ fn responses_are_compressed() {
     }
     let head = server.request("HEAD", target, "Accept-Encoding: gzip");
     assert_eq!(head.header("content-length"), compressed.header("content-length"));
-    // What is small, and what is for one alone, stays as it is.
+    // Small and private responses are not compressed.
     assert_eq!(
         server.request("GET", "/10.5555/ONE", "Accept-Encoding: gzip").header("content-encoding"),
         None
@@ -162,7 +162,7 @@ fn responses_are_compressed() {
     assert_eq!((private.status, private.header("content-encoding")), (200, None));
 }
 
-/// Asked to end under load, it answers all that it has taken, and says that the connection ends.
+/// A shutdown under load answers all accepted requests and announces the end of their connections.
 #[test]
 fn attack_s12_drain_under_load() {
     for round in 0..3 {
@@ -177,16 +177,16 @@ fn attack_s12_drain_under_load() {
                     loop {
                         let Ok(mut stream) = std::net::TcpStream::connect(address) else { return };
                         stream.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
-                        // Some ask again and again on a connection, some once.
+                        // Some clients send many requests on a connection, some one.
                         for request in 0..if number % 2 == 0 { 1_000 } else { 1 } {
-                            // And some of those rest in between.
+                            // Some of those are idle in between, which no event could show.
                             std::thread::sleep(Duration::from_millis(if number % 4 == 0 { 2 } else { 0 }));
                             let request_text = b"GET /10.5555/ONE HTTP/1.1\r\nHost: a\r\n\r\n";
                             let mut piece = [0; 4 << 10];
                             let response =
                                 stream.write_all(request_text).and_then(|()| stream.read(&mut piece));
                             let Some(read) = response.ok().filter(|read| *read > 0) else {
-                                // Who comes between the last look at those who wait and the end is not taken.
+                                // A connection that is opened just before the socket closes is not accepted.
                                 let is_taken = request > 0 || !is_ending.load(Ordering::Relaxed);
                                 failed.fetch_add(usize::from(is_taken), Ordering::Relaxed);
                                 return;
@@ -214,7 +214,7 @@ fn attack_s12_drain_under_load() {
     }
 }
 
-/// A request that was sent when the end had just been asked for is answered, on a connection that had nothing to do.
+/// A request on an idle connection is answered after the shutdown has begun.
 #[test]
 fn attack_s12_idle_clients_during_drain() {
     let mut server = start_default();
@@ -234,7 +234,7 @@ fn attack_s12_idle_clients_during_drain() {
     });
 }
 
-/// The operator sees in a history what administrators could read, and who it was whatever is told there.
+/// The operator sees private values and every author in a history.
 #[test]
 fn history_for_the_operator() {
     let server = start_default();

@@ -73,7 +73,7 @@ fn problems() {
     }
 }
 
-/// Compares what is answered with what was looked at once.
+/// Compares a response with its snapshot.
 #[track_caller]
 fn check(name: &str, target: &str, accept: &str) {
     let response = get(target, accept);
@@ -97,7 +97,7 @@ fn check(name: &str, target: &str, accept: &str) {
     );
 }
 
-/// No page sends more than 60 kB, its style with it, whatever a record has; but for the one that tells of all paths.
+/// No page exceeds 60 kB with its stylesheet, whatever the record; only `/docs` may be larger.
 #[test]
 fn page_sizes_are_bounded() {
     let style = get("/static/style.css", "*/*").body.len();
@@ -124,13 +124,13 @@ fn page_sizes_are_bounded() {
     assert!(get("/10.5555/MANY?noredirect", PAGE).text().contains("more values"));
 }
 
-/// H5: what a record says stays text.
+/// Values of records are never markup.
 #[test]
 fn attack_h5_values_are_escaped() {
     for query in ["?noredirect", "?explain", "?noredirect&type=10320/loc", "?history"] {
         let page = get(&format!("/10.5555/HOSTILE{query}"), PAGE);
         assert_harmless(&page);
-        // And what its metadata says.
+        // Metadata, too.
         assert_harmless(&get(&format!("/10.70000/PAPER{query}"), PAGE));
     }
     let body = body_of("/10.5555/HOSTILE?noredirect");
@@ -138,7 +138,7 @@ fn attack_h5_values_are_escaped() {
     assert!(body.contains("]]&#62;"), "{body}");
 }
 
-/// H5: so does what a request says.
+/// Parts of requests are never markup.
 #[test]
 fn attack_h5_requests_are_escaped() {
     let hostile = "%3Cscript%3Ealert(1)%3C/script%3E%22%3E%3Cimg%20src=x%20onerror=alert(1)%3E]]%3E%E2%80%A8";
@@ -171,7 +171,7 @@ fn attack_h5_requests_are_escaped() {
     }
 }
 
-/// What everybody may not read is in no history, nor who it was if that is no identity; the JSON of a large one is whole.
+/// Histories have neither private values nor authors that are not handles; the JSON of a large history is complete.
 #[test]
 fn history_hides_private_values() {
     for target in ["/10.5555/CHANGED?history", "/api/v1/history/10.5555/CHANGED"] {
@@ -213,7 +213,7 @@ fn history_hides_private_values() {
     }
 }
 
-/// R4 and H5: characters that nobody sees, or that turn others around, are written out.
+/// Invisible and bidirectional control characters are written out (R4, H5).
 #[test]
 fn attack_h5_bidi_characters_are_escaped() {
     for target in [
@@ -231,7 +231,7 @@ fn attack_h5_bidi_characters_are_escaped() {
     }
 }
 
-/// H2: only addresses that are redirected to are links.
+/// Only URLs that are allowed as redirect targets are links.
 #[test]
 fn attack_h2_links_have_safe_schemes() {
     for name in ["SCRIPT", "HOSTILE", "TYPES", "SPLIT"] {
@@ -250,7 +250,7 @@ fn attack_h2_links_have_safe_schemes() {
     assert!(page.text().contains("javascript:alert(1)") && page.text().contains("not followed"));
 }
 
-/// H1: an address with a line break splits no header.
+/// A URL with a line break does not split a header.
 #[test]
 fn attack_h1_header_splitting() {
     for query in ["", "?noredirect", "?explain", "?explain=json", "?action=showurls"] {
@@ -263,7 +263,7 @@ fn attack_h1_header_splitting() {
     }
 }
 
-/// No page may be framed, sniffed, or run anything, and none tells where somebody came from.
+/// No page can be framed or sniffed, runs scripts, or sends a referrer.
 #[test]
 fn attack_h17_security_headers() {
     for target in [
@@ -288,7 +288,7 @@ fn attack_h17_security_headers() {
     }
 }
 
-/// What a page explains is what the redirect does.
+/// The trace shows the same redirect as the server sends.
 #[test]
 fn trace_agrees_with_the_redirect() {
     for target in ["/10.5555/ONE", "/10.5555/LOC?locatt=country:gb", "/10.5555/ALIAS", "/10.5555/ALIAS?a=b&c"]
@@ -311,13 +311,13 @@ fn assert_harmless(page: &HttpResponse) {
         assert!(!body.contains(forbidden), "{forbidden}");
     }
     assert_eq!(body.matches("<img").count(), 1, "the picture at the top");
-    // Every element is one of ours.
+    // Only elements that the templates use.
     let elements =
         body.split('<').skip(1).filter_map(|rest| rest.split(|c: char| !c.is_alphanumeric()).next());
     for element in elements.filter(|name| !name.is_empty()) {
         assert!(OWN_ELEMENTS.contains(&element), "<{element}>");
     }
-    // Outside of quotes a tag has only names of attributes.
+    // No event handlers or styles as attributes.
     for tag in body.split('<').filter_map(|rest| rest.split('>').next()) {
         let outside: String = tag.split('"').step_by(2).collect();
         assert!(!outside.contains(" on") && !outside.contains(" style"), "<{tag}>");
@@ -409,7 +409,7 @@ fn edits() -> Vec<Edit> {
     edits
 }
 
-/// A name that was changed, removed, given again and ended, and one whose every record was hostile.
+/// A name that is updated, removed, created again and retired, and names with hostile and large versions.
 fn changes() -> Vec<(&'static str, Edit)> {
     let url = |address: &str| Value { timestamp: 1_700_000_000, ..Value::new(1, "URL", address.to_owned()) };
     let hidden = Value { permissions: Permissions(0x0c), ..Value::new(2, "NOTE", "for administrators") };
@@ -449,7 +449,7 @@ fn large() -> String {
     format!("<locations>{}</locations>", locations.collect::<String>())
 }
 
-/// One of each kind that is shown in its own way; the site and the key are those that were recorded.
+/// One value of each type that has its own presentation; the site and the key are from the recordings.
 fn types() -> Vec<Value<'static>> {
     let rights = AdminPermissions::ADD_HANDLE | AdminPermissions::MODIFY_VALUE;
     let admin = |permissions| {

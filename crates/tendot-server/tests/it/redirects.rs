@@ -89,7 +89,7 @@ fn forms_of_names(store: StoreKind) {
     check_redirect(&server, "/hdl:20.500/x", &[], 302, "https://example.org/handle");
     check_redirect(&server, "/10.5555/%E4%BE%8B-%C3%9C", &[], 302, "https://example.org/%E4%BE%8B");
     check_redirect(&server, "/10.5555/例-Ü", &[], 302, "https://example.org/%E4%BE%8B");
-    // A letter that is no ASCII letter has no other case.
+    // Only ASCII letters are case-insensitive.
     check_redirect(&server, "/10.5555/%E4%BE%8B-%C3%BC", &[], 404, "");
     check_redirect(&server, "/abc?x=y", &[], 301, "/10.5555/ONE?x=y");
     check_redirect(&server, "/10/abc", &[], 301, "/10.5555/ONE");
@@ -245,7 +245,7 @@ fn attack_r6_paths_are_not_normalized(store: StoreKind) {
 fn attack_r7_long_paths(store: StoreKind) {
     let server = start(store, &[url("10.5555/1", "https://example.org/")]);
     assert_eq!(server.get(&format!("/10.5555/{}", "x".repeat(64 << 10)), &[]).status, 414);
-    // Shorter ones are names that are too long to exist.
+    // Shorter paths are names that are too long to exist.
     let status = server.get(&format!("/10.5555/{}", "x".repeat(20_000)), &[]).status;
     assert!((400..500).contains(&status), "{status}");
 }
@@ -354,7 +354,7 @@ fn attack_h18_methods(store: StoreKind) {
     let server = start(store, &[url("10.5555/1", "https://example.org/")]);
     let head = server.request("HEAD", "/10.5555/1", &[], "");
     let get = server.get("/10.5555/1", &[]);
-    // Each request has its own number and moment.
+    // These differ between requests.
     let varying = ["date", "expires", "x-request-id"];
     let stable_lines = |head: &str| -> Vec<String> {
         let lines = head.lines().filter(|line| !varying.iter().any(|name| line.starts_with(name)));

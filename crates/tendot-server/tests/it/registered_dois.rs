@@ -87,7 +87,7 @@ fn metadata_by_content_negotiation(store: StoreKind) {
     check("text/turtle, application/x-bibtex;q=0.2", "application/x-bibtex", "@article");
 }
 
-/// People, and names without metadata, are led on as ever; nobody is told that a type can't be given where there is none.
+/// Browsers, and names without metadata, get a redirect; 406 is only for names that have metadata.
 fn redirects_without_metadata_preference(store: StoreKind) {
     let (server, _) = serve(store);
     let check = |target: &str, accept: &str, status: u16, vary: Option<&str>| {
@@ -123,7 +123,7 @@ fn redirects_without_metadata_preference(store: StoreKind) {
     assert!(problem["types"].as_array().unwrap().contains(&json!("application/x-bibtex")), "{problem}");
 }
 
-/// Answers are kept by their paths, whoever asks: also where no rule of a prefix prevents that.
+/// The response cache is not used where `Accept` matters, also if the record of the prefix has no rule.
 fn cache_varies_by_accept(store: StoreKind) {
     let (server, _) = serve(store);
     let plain = Edit::Put { name: "0.NA/10.70000".into(), values: Vec::new(), expect: Expect::Any };
@@ -136,7 +136,7 @@ fn cache_varies_by_accept(store: StoreKind) {
     }
 }
 
-/// A location of the record for programs goes before saying that nothing can be given.
+/// A location of the record for the media type precedes 406.
 fn locations_by_media_type(store: StoreKind) {
     let (server, parties) = serve(store);
     let locations = r"<locations><location href='https://example.org/rdf' weight='0' media-type='text/turtle'/></locations>";
@@ -209,7 +209,7 @@ fn metadata_endpoint(store: StoreKind) {
     );
 }
 
-/// Nobody learns of a name that is only reserved, by any door; who has it does.
+/// Reserved names are hidden on every path, except from their registrant.
 fn reserved_names_are_hidden(store: StoreKind) {
     let (server, parties) = serve(store);
     let operator = format!("Authorization: Bearer {TOKEN}");
@@ -248,12 +248,12 @@ fn reserved_names_are_hidden(store: StoreKind) {
     let listed = server.request("GET", "/api/handles?prefix=10.70000", &operator).json();
     assert_eq!(listed["handles"], json!(["10.70000/PAPER", "10.70000/PLAIN"]), "{listed}");
     assert_eq!(listed["totalCount"], json!("2"), "{listed}");
-    // Who has it is told.
+    // The operator sees it.
     let history = server.request("GET", "/api/v1/history/10.70000/SECRET", &operator).json();
     assert_eq!(history["items"][0]["after"]["state"], "reserved", "{history}");
     let changes = server.request("GET", "/api/v1/changes", &operator).text().into_owned();
     assert!(changes.contains("10.70000/SECRET"), "{changes}");
-    // One that goes without ever having resolved was never there.
+    // A reserved name that is removed leaves no trace.
     let registry = server.http.registry();
     server.runtime.block_on(parties.retire(registry, "10.70000/SECRET"));
     for target in ["/10.70000/SECRET", "/api/v1/history/10.70000/SECRET", "/10.70000/SECRET?history"] {
@@ -262,8 +262,8 @@ fn reserved_names_are_hidden(store: StoreKind) {
     check_hidden(&server.request("GET", "/api/v1/changes", ""), "changes after its end");
 }
 
-/// Who tries to write is told the same of a reserved name as of none; but for changed values, where Handle.Net asks nobody for
-/// a proof if there is nothing to be changed.
+/// Writes to a reserved name get the same errors as those to a missing one; except for the change of values, where Handle.Net
+/// requires no authentication if there is nothing to change.
 fn writes_do_not_reveal_reserved_names(store: StoreKind) {
     let (server, _) = serve(store);
     let registry = server.http.registry();
@@ -292,7 +292,7 @@ fn writes_do_not_reveal_reserved_names(store: StoreKind) {
     }
 }
 
-/// Once it is registered, all doors have it; what it was before stays with those concerned.
+/// Once registered, a name is public; its reserved state stays hidden.
 fn reserved_names_become_public(store: StoreKind) {
     let (server, parties) = serve(store);
     let registry = server.http.registry();
@@ -315,7 +315,7 @@ fn reserved_names_become_public(store: StoreKind) {
     assert!(server.request("GET", "/api/v1/changes", "").text().contains("10.70000/SECRET"));
 }
 
-/// The same over the native protocol, whose lists are read from the same function.
+/// Reserved and retired names over the native protocol and in lists.
 fn native_reads_and_writes(store: StoreKind) {
     let server = NativeServer::start_over(store.open(), NativeServerOptions::default());
     let parties = block_on(PartyFixtures::create(&server.registry));
@@ -361,7 +361,7 @@ fn native_reads_and_writes(store: StoreKind) {
     assert_eq!(response, ["10.70000/PAPER", "10.70000/PLAIN"]);
 }
 
-/// A name that was deposited ends as a tombstone by whichever door it is deleted, and is never given again.
+/// A registered name becomes a tombstone whichever API deletes it, and is never registered again.
 fn retired_names(store: StoreKind) {
     let (server, _) = serve(store);
     let operator = format!("Authorization: Bearer {TOKEN}\nContent-Type: application/json");
@@ -398,13 +398,13 @@ fn retired_names(store: StoreKind) {
         };
         assert_eq!(write(&server, &create).unwrap_err().response_code().0, 101, "{name}");
     }
-    // What nobody can resolve is not there for the protocol.
+    // A reserved name does not exist for the protocol.
     let delete = Write::Delete { name: Handle::from("10.70000/SECRET"), for_ever: false };
     assert_eq!(write(&server, &delete).unwrap_err().response_code().0, 100);
     assert_eq!(server.request("GET", "/10.70000/SECRET", BROWSER).status, 404);
 }
 
-/// Parties are no names: nothing under their prefix is seen, made or counted.
+/// The prefix of the registry's own records is hidden: nothing under it is shown, created or counted.
 fn registry_prefix_is_hidden(store: StoreKind) {
     let (server, parties) = serve(store);
     let operator = format!("Authorization: Bearer {TOKEN}\nContent-Type: application/json");
@@ -438,13 +438,13 @@ fn registry_prefix_is_hidden(store: StoreKind) {
         assert_eq!(write(&server, &home).unwrap_err().response_code().0, 102, "{prefix}");
     }
     assert_eq!(server.request("GET", "/api/handles?prefix=0.TENDOT", &operator).status, 400);
-    // Five names and the record of the prefix; SECRET is one, as it takes the name. A database would have to count them.
+    // Five names, including the reserved one, and the record of the prefix; PostgreSQL does not report a count.
     let home = server.request("GET", "/", BROWSER).text().into_owned();
     let is_told = server.runtime.block_on(server.http.registry().store().size()).unwrap().is_some();
     assert_eq!(home.contains("<dd>6</dd>"), is_told, "{home}");
 }
 
-/// State, registrant and metadata before and after; and prefixes that change hands are told with the name, page by page.
+/// Histories show state, registrant and metadata before and after, and transfers of the prefix, page by page.
 fn histories(store: StoreKind) {
     let (server, parties) = serve(store);
     let registry = server.http.registry();
@@ -497,7 +497,7 @@ fn histories(store: StoreKind) {
             after = next;
         }
     };
-    // The last two transfers of the prefix are nothing to a name that has been given to somebody else.
+    // The last two transfers of the prefix do not concern a name that was transferred by itself.
     let paper = [
         "create - > registered 1 Self-organized criticality",
         "1 > 2",
@@ -514,7 +514,7 @@ fn histories(store: StoreKind) {
     let moved = server.request("GET", "/api/v1/history/10.70000/LATE", "").json();
     let last = moved["items"].as_array().unwrap().last().unwrap();
     assert_eq!((&last["from"]["agency"], &last["to"]["agency"]), (&json!("BETA"), &json!("ALPHA")));
-    // The page goes the other way, over as many pages as it takes.
+    // The page has the newest first.
     let page = server.request("GET", "/10.70000/PAPER?history", BROWSER).text().into_owned();
     for told in [
         "Given to others, with its prefix",
@@ -526,7 +526,7 @@ fn histories(store: StoreKind) {
     assert_eq!(page.matches("Given to others").count(), 2, "{page}");
 }
 
-/// The page of a record tells who has it and what it names.
+/// The page of a record shows its registrant and its metadata.
 fn record_pages(store: StoreKind) {
     let (server, parties) = serve(store);
     let page = server.request("GET", "/10.70000/paper?noredirect", BROWSER).text().into_owned();
@@ -547,7 +547,7 @@ fn record_pages(store: StoreKind) {
     assert!(!server.request("GET", "/10.5555/ONE?noredirect", BROWSER).text().contains("registration"));
 }
 
-/// The feed leaves out what is not for everybody, and goes on behind it all the same.
+/// The feed leaves out hidden changes and continues after them.
 fn change_feed_skips_hidden_entries(store: StoreKind) {
     let (server, _) = serve(store);
     let registry = server.http.registry();

@@ -33,13 +33,13 @@ over_stores!(
 
 const DAY: u64 = 86_400_000;
 
-/// A registrant with a prefix, and those who may or may not see its reports.
+/// A registrant with a prefix, and tokens with and without access to its reports.
 struct ReportFixtures {
     server: NativeServer,
     tally: Arc<Tally>,
     upkeep: Upkeep,
     registrant: String,
-    /// Of the registrant, its agency, another registrant of that, and another agency.
+    /// Tokens of the registrant, its agency, another registrant of that agency, and another agency.
     tokens: [String; 4],
 }
 
@@ -125,7 +125,7 @@ impl ReportFixtures {
         body.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
 
-    /// The same, with the parts of each line that are named.
+    /// Columns of the lines of a report, sorted.
     fn columns(&self, report: &str, parts: &[&str]) -> Vec<String> {
         let columns = |line: &Json| parts.iter().map(|part| text(&line[*part])).collect::<Vec<_>>().join(" ");
         let mut columns: Vec<_> = self.report(report).iter().map(columns).collect();
@@ -149,7 +149,7 @@ fn resolutions_are_counted_over_every_protocol(store: StoreKind) {
     );
     fixtures.register("ended");
     assert_eq!(fixtures.request("DELETE", "/api/v1/dois/10.70000/ended", OPERATOR_TOKEN, &[], "").0, 200);
-    // The first is made, and those after it are kept.
+    // The first response is computed, the others are cached.
     for _ in 0..5 {
         assert_eq!(fixtures.get("/10.70000/http"), 302);
         assert_eq!(fixtures.get("/10.70000/HTTP"), 302);
@@ -164,7 +164,7 @@ fn resolutions_are_counted_over_every_protocol(store: StoreKind) {
         assert_eq!(fixtures.get("/10.70000/reserved"), 404);
     }
     assert_eq!(fixtures.get("/doi:10.70000/page?noredirect"), 200);
-    // Of these nothing is counted: who is known, who looks why, other prefixes, what is no name.
+    // Not counted: authenticated reads, traces, other prefixes, prefixes themselves.
     assert_eq!(fixtures.request("GET", "/api/handles/10.70000/nobody", OPERATOR_TOKEN, &[], "").0, 200);
     assert_eq!(fixtures.get("/10.70000/nobody?explain"), 200);
     assert_eq!(fixtures.get("/api/handles/10.5555/MULTI"), 200);
@@ -177,7 +177,7 @@ fn resolutions_are_counted_over_every_protocol(store: StoreKind) {
     assert_eq!(fixtures.columns("never-resolved", &["name"]), ["nobody"]);
     let failed = [" 1 null", "ended 5 tombstone", "none 25 null", "reserved 5 reserved"];
     assert_eq!(fixtures.columns("failed", &["name", "count", "state"]), failed);
-    // What comes later is added.
+    // Later resolutions are added.
     assert_eq!(fixtures.get("/10.70000/http"), 302);
     assert_eq!(fixtures.get("/10.70000/none"), 404);
     assert_eq!(
@@ -189,7 +189,7 @@ fn resolutions_are_counted_over_every_protocol(store: StoreKind) {
     assert_eq!(fixtures.tally.dropped_resolutions() + fixtures.tally.dropped_failures(), 0);
 }
 
-/// Who asks at the same time, for names that are kept and names that are not, while it is written down all the time.
+/// Concurrent resolutions, cached and not, while counts are flushed all the time.
 fn counts_are_exact_under_load(store: StoreKind) {
     const THREADS: usize = 8;
     const EACH: usize = 300;
@@ -226,7 +226,7 @@ fn counts_are_exact_under_load(store: StoreKind) {
     assert_eq!((sum("failed"), sum("resolved")), (failed as u64, (THREADS * EACH - failed) as u64));
 }
 
-/// What is made of one prefix's answers is made anew when the prefix is given to somebody, and counted from then on.
+/// The allocation of a prefix invalidates its cached responses, which are counted from then on.
 fn prefix_allocated_later(store: StoreKind) {
     let fixtures = ReportFixtures::new(store);
     fixtures.server.commit(Edit::Home { prefix: "10.70001".into() });
@@ -246,7 +246,7 @@ fn prefix_allocated_later(store: StoreKind) {
     assert_eq!((&summary["resolutions"], &summary["failures"]), (&json!(2), &json!(2)), "{body}");
 }
 
-/// A redirect under a prefix that was given to somebody is kept, and follows what its agency says of locations.
+/// A cached redirect follows a change of the locations of the agency.
 fn agency_locations_apply_at_once(store: StoreKind) {
     let fixtures = ReportFixtures::new(store);
     fixtures.register("x");
@@ -271,7 +271,7 @@ fn agency_locations_apply_at_once(store: StoreKind) {
     assert_eq!(location(), "https://example.net/all");
 }
 
-/// Security, row P11: a report is not there for those whom it does not concern.
+/// Attack P11: reports do not exist for others.
 fn report_authorization(store: StoreKind) {
     let fixtures = ReportFixtures::new(store);
     fixtures.register("x");
@@ -305,7 +305,7 @@ fn report_authorization(store: StoreKind) {
     }
 }
 
-/// Names that were given to another registrant: what these only reserve, and what only they may read, is not told.
+/// Reserved names and private values of names that were transferred to another registrant are hidden.
 fn names_of_other_registrants(store: StoreKind) {
     let fixtures = ReportFixtures::new(store);
     for (name, state) in [("10.70000/theirs", "registered"), ("10.70000/secret", "reserved")] {
@@ -369,7 +369,7 @@ fn invalid_links_and_confusable_names(store: StoreKind) {
     assert_eq!(fixtures.columns("confusable", &["name", "code", "with"]), expected);
     let summary = fixtures.summary();
     assert_eq!((&summary["links"], &summary["confusable"]), (&json!(3), &json!(3)));
-    // A policy that comes later makes links odd that were not.
+    // A later policy makes other links invalid.
     let policy = r#"{"policy":{"hosts":["example.net"]}}"#;
     assert_eq!(fixtures.request("PUT", "/api/v1/prefixes/10.70000", OPERATOR_TOKEN, &[], policy).0, 200);
     let columns = fixtures.columns("links", &["name", "index", "code"]);
@@ -418,7 +418,7 @@ fn report_paging(store: StoreKind) {
     }
 }
 
-/// Security, row D6: nothing in a table is a formula.
+/// Attack D6: no field of a CSV is a formula.
 fn csv_has_no_formulas(store: StoreKind) {
     let fixtures = ReportFixtures::new(store);
     fixtures.register("x");
@@ -451,7 +451,7 @@ fn csv_has_no_formulas(store: StoreKind) {
     }
 }
 
-/// Names that somebody makes up take bounded room in memory and in the store, and the rarest go first.
+/// Random names take bounded space in memory and in the store; the rarest are dropped first.
 fn failed_names_are_bounded(store: StoreKind) {
     let mut fixtures = ReportFixtures::new(store);
     fixtures.upkeep.failed = 100;
@@ -459,7 +459,7 @@ fn failed_names_are_bounded(store: StoreKind) {
         let mut requests = String::new();
         for number in from..to {
             let end = if number + 1 == to { "Connection: close\r\n" } else { "" };
-            // Those whose number is divided by 50 are asked for more often.
+            // Multiples of 50 are requested more often.
             for _ in 0..if number % 50 == 0 { 3 } else { 1 } {
                 requests +=
                     &format!("GET /api/handles/10.70000/{number} HTTP/1.1\r\nHost: localhost\r\n{end}\r\n");
@@ -504,7 +504,7 @@ fn failures_expire(store: StoreKind) {
     assert_eq!(server.get("/10.5555/none").status, 404);
 }
 
-/// Receipts go after a day, with all that belongs to them; nothing else goes.
+/// Idempotency records are purged after a day, with their journals; nothing else is.
 fn idempotency_records_expire(store: StoreKind) {
     let fixtures = ReportFixtures::new(store);
     let deposit = |key: &str, path: &str, body: &str| {
@@ -520,7 +520,7 @@ fn idempotency_records_expire(store: StoreKind) {
     let notes = |beginning: &str| block_on(store.notes(beginning.as_bytes(), None, 10_000)).unwrap().len();
     let (receipts, all) = (notes("receipt/"), notes(""));
     assert!(receipts > 20, "{receipts}");
-    // A part whose head is gone, which a crash of an older version could leave.
+    // A journal entry without its header.
     fixtures.server.commit(Edit::PutNote { key: b"receipt/ff/0000".as_slice().into(), body: [1].into() });
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_millis() as u64;
     let sweep = |at| block_on(sweep_receipts(&fixtures.server.registry, at)).unwrap();

@@ -101,11 +101,11 @@ fn rejected_requests(store: StoreKind) {
     check("/hrls/handles?URL=*", "", 401, "not-known");
     check("/hrls/handles", "", 401, "not-known");
     check("/hrls/handles?URL=*", "Authorization: Bearer other", 401, "not-known");
-    // A plain user, as the servlet has them: `eudat`.
+    // A user of the servlet: `eudat`.
     check("/hrls/handles?URL=*", "Authorization: Basic ZXVkYXQ6c2VjcmV0", 401, "not-known");
-    // `300:10.5555/ONE`, who is who they say, and may not.
+    // `300:10.5555/ONE`: authenticated, without permission.
     check("/hrls/handles?URL=*", "Authorization: Basic MzAwJTNBMTAuNTU1NS9PTkU6c2VjcmV0", 403, "not-allowed");
-    // Who came by a proxy that nobody knows.
+    // Through an untrusted proxy.
     check("/hrls/handles?URL=*", &format!("{operator}\nX-Forwarded-For: 192.0.2.1"), 403, "not-known");
     for wrong in ["limit=x", "limit=-1", "limit=", "page=1.5", "limit=4294967296", "URL=%zz"] {
         check(&format!("/hrls/handles?URL=*&{wrong}"), &operator, 400, "bad-request");
@@ -119,7 +119,7 @@ fn rejected_requests(store: StoreKind) {
     assert_eq!(look_up(&server, "/hrls/handles?LARGE=*").status, 200);
 }
 
-/// A store in which nothing is looked at as long as somebody has the gate.
+/// A store whose scans wait for a lock.
 #[derive(Debug)]
 struct GatedStore {
     store: AnyStore,
@@ -204,7 +204,7 @@ impl Store for GatedStore {
     }
 }
 
-/// How far threads of this name give way.
+/// The nice values of the threads with this name.
 fn niceness(name: &str) -> Vec<i32> {
     let tasks = std::fs::read_dir("/proc/self/task").unwrap().map(|task| task.unwrap().path().join("stat"));
     let stats = tasks.filter_map(|path| std::fs::read_to_string(path).ok());
@@ -214,8 +214,7 @@ fn niceness(name: &str) -> Vec<i32> {
         .collect()
 }
 
-/// While somebody searches, names are resolved; a search has its time, and others wait for theirs; and if who searches goes
-/// away, the search ends and makes room.
+/// Names resolve during a lookup; a lookup has a time limit, others queue for it; and a lookup whose client disconnects ends.
 fn attack_long_lookups(store: StoreKind) {
     let gated = GatedStore { store: store.open(), gate: Arc::default(), visits: Arc::default() };
     let (gate, visits) = (Arc::clone(&gated.gate), Arc::clone(&gated.visits));
@@ -239,7 +238,7 @@ fn attack_long_lookups(store: StoreKind) {
         if cfg!(target_os = "linux") {
             assert!(niceness("search").contains(&10));
         }
-        // The next has the place when the time of the first is over, and the last has waited in vain by then.
+        // The second runs when the first has timed out; the third has waited in vain by then.
         let others = [scope.spawn(code), scope.spawn(code)];
         for _ in 0..100 {
             assert_eq!(server.request("GET", "/10.5555/ONE", "").status, 302);

@@ -34,7 +34,7 @@ impl CertificateFiles {
         self.directory.path().join(name)
     }
 
-    /// A new certificate with a new key, both put in place at once.
+    /// Replaces certificate and key by new ones.
     fn write_new(&self, year: i32) {
         let mut parameters = rcgen::CertificateParams::new(vec!["localhost".into()]).unwrap();
         parameters.not_after = rcgen::date_time_ymd(year, 1, 1);
@@ -56,7 +56,7 @@ impl CertificateFiles {
     }
 }
 
-/// Somebody between us and the upstream cannot speak for it.
+/// A server in the middle cannot impersonate the upstream.
 #[test]
 fn attack_c6_upstream_with_untrusted_certificate() {
     let upstream =
@@ -69,7 +69,7 @@ fn attack_c6_upstream_with_untrusted_certificate() {
     assert!(response.status == 502 && text.contains(&format!("{base} can't be reached")), "{text}");
 }
 
-/// Asks over TLS, trusting the certificate in the file alone.
+/// Sends a request over TLS that trusts one certificate; returns the ALPN protocol and the response.
 fn request(
     server: &TestServer,
     trusted: &Path,
@@ -147,7 +147,7 @@ fn http2_is_negotiated() {
     let preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
     let (alpn, response) = request(&server, &files.path("certificate"), b"h2", preface).unwrap();
     assert_eq!(alpn.as_deref(), Some(&b"h2"[..]));
-    // The answer begins with SETTINGS.
+    // The response begins with SETTINGS.
     assert_eq!(response[3], 4);
 }
 

@@ -26,7 +26,7 @@ fn url(address: &'static str) -> Vec<Value<'static>> {
     vec![Value::new(1, "URL", address)]
 }
 
-/// Asks `upstream` for all that is not under 10.5555.
+/// A server that resolves names outside of 10.5555 at `upstream`.
 fn start_resolver_at(socket: TcpListener, upstream: SocketAddr, settings: CacheSettings) -> TestServer {
     let edits = vec![
         put("10.5555/ONE", url("https://example.org/one")),
@@ -44,7 +44,7 @@ fn start_resolver(upstream: SocketAddr) -> TestServer {
     start_resolver_at(bind(), upstream, CacheSettings::default())
 }
 
-/// Keeps 10.7777.
+/// A server with 10.7777 and other prefixes.
 fn start_upstream(socket: TcpListener) -> TestServer {
     let short = |value| Value { ttl: Ttl::Relative(1), ..value };
     let several = vec![
@@ -86,7 +86,7 @@ fn start_upstream(socket: TcpListener) -> TestServer {
     start_at(socket, edits, Limits::default(), None, |http| http)
 }
 
-/// A peer that answers each request as it is told, and remembers them.
+/// An upstream that responds as the test says and remembers the requests.
 struct FakeUpstream {
     address: SocketAddr,
     requests: Arc<Mutex<Vec<String>>>,
@@ -113,7 +113,7 @@ impl FakeUpstream {
         Self { address, requests }
     }
 
-    /// The same answer to all.
+    /// The same response to every request.
     fn respond_always(respond: impl Into<Vec<u8>>) -> Self {
         let respond = respond.into();
         Self::start(move |_, stream| _ = stream.write_all(&respond))
@@ -155,7 +155,7 @@ fn names_of_another_server() {
     check("/10.7777/SEVERAL?type=EMAIL", 200, None);
     check("/10.7777/SEVERAL?type=NOTE", 404, None);
     check("/10.7777/SEVERAL?noredirect", 200, None);
-    // What cannot be asked for over HTTP is as if nobody could be.
+    // A name that cannot be a path is not queried.
     check("/api/handles/10.7777/a%2F..%2Fb", 400, None);
 
     let page = resolver.get("/10.7777/SEVERAL?noredirect").text().into_owned();
@@ -176,7 +176,7 @@ fn names_of_another_server() {
     );
 }
 
-/// Agencies say by the record of a prefix where data about its names is.
+/// The record of a prefix has locations for metadata of its names.
 #[test]
 fn metadata_locations_of_a_prefix() {
     let upstream = start_upstream(bind());
@@ -204,14 +204,14 @@ fn records_as_json() {
     let (theirs, ours) =
         (upstream.get("/api/handles/10.7777/none"), resolver.get("/api/handles/10.7777/none"));
     assert_eq!((ours.status, ours.text()), (404, theirs.text()));
-    // Nobody sees more elsewhere than everybody does, whoever they are here.
+    // Credentials do not show private values of the upstream.
     let target = "/api/handles/10.7777/several?publicOnly=false";
     let response = resolver.request("GET", target, &format!("Authorization: Bearer {TOKEN}"));
     assert!(response.status == 200 && !response.text().contains("hidden"));
     assert_eq!(response.header("cache-control"), Some("private, no-store"));
 }
 
-/// `max-age` less `Age` is what is left of the time of the shortest value.
+/// `max-age` minus `Age` is the remaining TTL of the shortest value.
 #[test]
 fn age_and_max_age() {
     let upstream = start_upstream(bind());
@@ -238,11 +238,11 @@ fn age_and_max_age() {
         "{}",
         redirect.head
     );
-    // Another one that asks this one keeps it no longer.
+    // A resolver behind this one inherits the age.
     let third = start_resolver(resolver.address);
     let response = third.get("/api/handles/10.7777/several");
     assert!(number(&response, "age", "") >= 1, "{}", response.head);
-    // What is kept here tells nothing of this.
+    // Local names have no such headers.
     let ours = resolver.get("/10.5555/ONE");
     assert_eq!((ours.header("age"), ours.header("cache-status")), (None, None));
 }
@@ -372,10 +372,10 @@ fn stale_responses_while_the_upstream_is_down() {
     let page = resolver.get("/10.7777/SHORT?noredirect").text().into_owned();
     assert!(page.contains("does not answer; this is what it said"), "{page}");
     assert!(resolver.metric("tendot_upstream_cache_stale_total") >= 3.0);
-    // Who asks for the source is told that it is away, and others are not known.
+    // Authoritative queries and other names fail.
     assert_eq!(resolver.get("/api/handles/10.7777/SHORT?auth").status, 502);
     assert_eq!(resolver.get("/10.7777/OTHER").status, 502);
-    // It comes back.
+    // The upstream is back.
     let upstream = start_upstream(TcpListener::bind(address).unwrap());
     wait_until("the upstream is queried again", || {
         let response = resolver.get("/10.7777/SHORT");
@@ -421,7 +421,7 @@ fn attack_c6_invalid_responses() {
     }
 }
 
-/// Whoever an upstream sends us to is not asked.
+/// A redirect of the upstream is not followed.
 #[test]
 fn attack_h16_upstream_redirects_are_not_followed() {
     let inside = FakeUpstream::respond_always(record_response(ONE));
@@ -463,7 +463,7 @@ fn attack_c6_upstream_timeout() {
     assert!(response.text().contains("did not answer within 5 s"), "{}", response.text());
 }
 
-/// Somebody who asks for many names at once of who never answers takes no more than their share.
+/// Queries to an upstream that does not respond are limited.
 #[test]
 fn attack_c6_queries_in_flight_are_limited() {
     let upstream = FakeUpstream::start(|_, stream| _ = stream.read(&mut [0]));
@@ -479,7 +479,7 @@ fn attack_c6_queries_in_flight_are_limited() {
             });
         }
     });
-    // On a slow machine the first ones have given up before the last ones come.
+    // On a slow machine the first queries time out before the last ones come.
     let (take_requests, rejected) = (upstream.take_requests().len(), rejected.into_inner() as usize);
     assert!(take_requests + rejected == 200 && (1..=72).contains(&rejected), "{take_requests} {rejected}");
     assert_eq!(resolver.metric("tendot_upstream_requests_total{outcome=\"no-room\"}"), rejected as f64);
@@ -497,7 +497,7 @@ fn attack_h4_resolver_loops() {
         assert_eq!(response.status, 508, "{}", response.text());
         assert!(response.text().starts_with(r#"{"responseCode":2,"#), "{}", response.text());
     }
-    // At the same time, too, they do not wait for each other.
+    // Concurrent loops do not wait for each other.
     thread::scope(|scope| {
         for number in 0..20 {
             for server in [&one, &two] {
@@ -505,12 +505,12 @@ fn attack_h4_resolver_loops() {
             }
         }
     });
-    // One that asks itself.
+    // A server that is its own upstream.
     let own = bind();
     let address = own.local_addr().unwrap();
     let own = start_resolver_at(own, address, CacheSettings::default());
     assert_eq!(own.get("/10.7777/x").status, 508);
-    // A way that is too long is one, too.
+    // Too many hops count as a loop.
     let upstream = start_upstream(bind());
     let resolver = start_resolver(upstream.address);
     let tendot_way = |count: usize| format!("Tendot-Way: {}", vec!["x"; count].join(", "));
@@ -534,7 +534,7 @@ fn attack_c6_memory_is_bounded() {
     assert!(bytes > 100_000.0 && bytes <= 1_048_576.0 && entries <= 10.0, "{bytes} {entries}");
 }
 
-/// What comes from elsewhere is as much a stranger's as any record.
+/// Values from upstream are untrusted.
 #[test]
 fn attack_h1_values_from_upstream() {
     let upstream = start_upstream(bind());
@@ -555,13 +555,13 @@ fn attack_h1_values_from_upstream() {
         "{}",
         response.head
     );
-    // A key that is kept elsewhere opens nothing here.
+    // A key at the upstream does not authenticate here.
     let identity = "Authorization: Basic MzAwJTNBMTAuNzc3NyUyRktFWTpzZWNyZXQ=";
     assert_eq!(resolver.request("DELETE", "/api/handles/10.5555/ONE", identity).status, 401);
     assert_eq!(resolver.get("/10.5555/ONE").status, 302);
 }
 
-/// Records that include others, and many names in a path, make one request ask for many: not for as many as it likes.
+/// The queries of one request are limited, for included records and for many names in a path.
 #[test]
 fn attack_c6_queries_per_request_are_limited() {
     let upstream = FakeUpstream::start(|head, stream| {

@@ -63,9 +63,18 @@ pub async fn change_counters(store: &impl Store) {
     let Some(versions) = store.versions() else { return };
     commit(store, vec![put("10.1000/a", "1", Expect::Absent)]).await.unwrap();
     let version = || versions.of(&key("10.1000/A")).unwrap();
-    let (before, other) = (version(), versions.of(&key("10.1000/b")).unwrap());
-    commit(store, vec![put("10.1000/c", "1", Expect::Absent)]).await.unwrap();
-    assert!(versions.is_current(before) && versions.is_current(other));
+    let other = versions.of(&key("10.1000/b")).unwrap();
+    // A store that follows its own log may count an earlier change of the record once more, but not for ever.
+    let mut before = version();
+    for attempt in 0.. {
+        commit(store, vec![put("10.1000/c", "1", Expect::Any)]).await.unwrap();
+        assert!(versions.is_current(other));
+        if versions.is_current(before) {
+            break;
+        }
+        assert!(attempt < 20, "changes of other records count");
+        before = version();
+    }
     commit(store, vec![put("10.1000/a", "2", Expect::Live)]).await.unwrap();
     assert!(!versions.is_current(before) && versions.is_current(other));
     let before = version();

@@ -17,16 +17,18 @@ use tendot_proto::Value;
 use tendot_store::{
     Change, Edit, Embedded, Entry, Expect, History, Importer, Key, Logged, Note, Order, Store, restore,
 };
-use tendot_testing::{SeededRng, ram_dir, test_seed};
+use tendot_testing::{SeededRng, ram_dir, repetitions, test_seed};
 
 use crate::libc_shim::{DiskEvent, RecordingGuard};
 use crate::run_beside_others;
 
 /// Up to this many unsynced pages, all subsets are tried.
-const MAX_EXHAUSTIVE_PAGES: usize = 5;
+const MAX_EXHAUSTIVE_PAGES: u64 = 3;
+const FULL_RUN_EXHAUSTIVE_PAGES: u64 = 5;
 
 /// Random images for a moment with more unsynced pages.
-const RANDOM_IMAGES: usize = 20;
+const RANDOM_IMAGES: u64 = 6;
+const FULL_RUN_RANDOM_IMAGES: u64 = 20;
 
 const PAGE_BYTES: usize = 4_096;
 const SECTOR_BYTES: usize = 512;
@@ -394,6 +396,9 @@ fn check_images_from(
     let mut seen = HashSet::new();
     let root = root.canonicalize().unwrap();
     let mut images = 0;
+    let exhaustive_pages =
+        repetitions("TENDOT_TEST_EXHAUSTIVE_PAGES", MAX_EXHAUSTIVE_PAGES, FULL_RUN_EXHAUSTIVE_PAGES);
+    let random_images = repetitions("TENDOT_TEST_IMAGES", RANDOM_IMAGES, FULL_RUN_RANDOM_IMAGES);
     // The last event twice, for the moment after it.
     for event in events.iter().chain(events.last()) {
         disk.begin(event);
@@ -402,19 +407,19 @@ fn check_images_from(
             0 => vec![0],
             some => vec![0, rng.below(some), some - 1, some],
         };
-        let mut ways: Vec<Vec<u8>> = if pending <= MAX_EXHAUSTIVE_PAGES {
+        let mut ways: Vec<Vec<u8>> = if pending as u64 <= exhaustive_pages {
             (0..1_u32 << pending)
                 .map(|way| (0..pending).map(|page| if way >> page & 1 == 1 { 0xff } else { 0 }).collect())
                 .collect()
         } else {
             let some =
                 |rng: &mut SeededRng| (0..pending).map(|_| if rng.flip() { 0xff } else { 0 }).collect();
-            let mut ways: Vec<Vec<u8>> = (0..RANDOM_IMAGES).map(|_| some(&mut rng)).collect();
+            let mut ways: Vec<Vec<u8>> = (0..random_images).map(|_| some(&mut rng)).collect();
             ways.extend([vec![0xff; pending], vec![0; pending]]);
             ways
         };
         // Torn pages: some sectors of each page, or of one page only.
-        for _ in 0..if pending > 0 { 6 } else { 0 } {
+        for _ in 0..if pending > 0 { random_images.div_ceil(3) } else { 0 } {
             ways.push((0..pending).map(|_| rng.next_u64() as u8).collect());
             let mut torn = vec![0xff; pending];
             torn[rng.below(pending)] = rng.next_u64() as u8;

@@ -1,6 +1,7 @@
 //! Own program because it replaces functions of the C library: file functions, to record or refuse changes of files, and `getpid`.
 
 #![cfg(target_os = "linux")]
+#![allow(clippy::print_stdout, reason = "the seed of a failed test is shown")]
 
 mod crash_consistency;
 mod io_errors;

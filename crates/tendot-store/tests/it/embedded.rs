@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::future::Future as _;
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use pollster::block_on;
 use proptest::prelude::*;
@@ -11,7 +12,7 @@ use tendot_store::{
     Change, CommitError, Edit, Embedded, Entry, Expect, Key, Memory, OpenError, Order, State, Store,
     StoreError,
 };
-use tendot_testing::ram_dir;
+use tendot_testing::{ram_dir, wait_until};
 
 fn change(edits: Vec<Edit>) -> Change {
     Change { by: "tester".into(), at: 1_700_000_000_000, edits }
@@ -474,24 +475,31 @@ fn unwritten_free_pages_are_valid() {
 
 #[test]
 fn verify_under_load() {
+    const VERIFICATIONS: u64 = 50;
     let directory = ram_dir();
     let store = Embedded::open(directory.path()).unwrap();
-    let is_over = std::sync::atomic::AtomicBool::new(false);
+    let verified = AtomicU64::new(0);
     std::thread::scope(|scope| {
         for writer in 0..8 {
-            let (store, is_over) = (&store, &is_over);
+            let (store, verified) = (&store, &verified);
             scope.spawn(move || {
-                for number in 0.. {
-                    if is_over.load(std::sync::atomic::Ordering::Relaxed) {
-                        break;
-                    }
+                let mut number = 0;
+                while verified.load(Ordering::SeqCst) < VERIFICATIONS {
+                    // Not many per verification, because each reads the whole log.
+                    wait_until("a verification is done", || {
+                        number < 20 * (verified.load(Ordering::SeqCst) + 1)
+                    });
                     let name = format!("10.1000/{writer}-{}", number % 100);
                     block_on(store.commit(change(vec![put(&name, &name, Expect::Any)]))).unwrap();
+                    number += 1;
                 }
             });
         }
-        let damage: Vec<String> = (0..200).flat_map(|_| store.verify(|_| {}).unwrap().damage).collect();
-        is_over.store(true, std::sync::atomic::Ordering::Relaxed);
+        let mut damage = Vec::new();
+        for _ in 0..VERIFICATIONS {
+            damage.extend(store.verify(|_| {}).unwrap().damage);
+            verified.fetch_add(1, Ordering::SeqCst);
+        }
         assert_eq!(damage, [""; 0]);
     });
 }

@@ -1,5 +1,7 @@
 //! Integration tests of the stores, one module per topic.
 
+#![allow(clippy::print_stdout, reason = "the seed of a failed test is shown")]
+
 #[cfg(target_os = "linux")]
 mod corruption;
 mod embedded;

@@ -31,8 +31,7 @@ pub fn database_from_template(template: &str, prepare: impl FnOnce(&str)) -> Str
     static READY: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
     let mut ready = READY.lock().unwrap_or_else(PoisonError::into_inner);
     if !ready.contains(template) {
-        let lock_path = std::env::temp_dir().join(format!("tendot-test-template-{}.lock", server.port));
-        let lock = File::create(lock_path).unwrap();
+        let lock = File::create(std::env::temp_dir().join("tendot-test-template.lock")).unwrap();
         lock.lock().unwrap();
         if server.psql(&format!("select 1 from pg_database where datname = '{template}'")).is_empty() {
             let draft = format!("{template}_draft");

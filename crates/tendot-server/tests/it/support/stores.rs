@@ -2,7 +2,7 @@
 
 use tendot_store::{AnyStore, Memory, Postgres, PostgresSettings};
 use tendot_testing::postgres::{database_from_template, shared_server};
-use tendot_testing::{block_on, wait_until};
+use tendot_testing::{WAIT_TIMEOUT, block_on, wait_until};
 
 /// A kind of store; a test that takes one is run over several by [`over_stores`].
 #[derive(Clone, Copy, Debug)]
@@ -33,7 +33,8 @@ pub(crate) fn postgres_url() -> String {
 
 /// Opens the store of a database.
 pub(crate) fn open_postgres(url: &str) -> AnyStore {
-    let settings = PostgresSettings { connections: 4, ..PostgresSettings::default() };
+    // Nothing waits for the database in vain here; on a busy machine it may be slow.
+    let settings = PostgresSettings { connections: 4, patience: WAIT_TIMEOUT, ..PostgresSettings::default() };
     block_on(Postgres::open(url, &settings)).unwrap_or_else(|error| panic!("{error}")).into()
 }
 

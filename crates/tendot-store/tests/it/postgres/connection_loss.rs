@@ -26,10 +26,15 @@ impl ProxyFixture {
         let address = format!("postgres://postgres@127.0.0.1:{}/{database}", proxy.port);
         let store = Postgres::open(&address, settings).await.unwrap();
         // The first one prepares the statements.
-        commit_parts(&store, "warm", 0).await.unwrap();
-        proxy.take_byte_counts();
-        commit_parts(&store, "warm", 1).await.unwrap();
-        let bytes = proxy.take_byte_counts();
+        warm_up(&store, 0).await;
+        // The least of several: polls of the monitor pass the proxy, too.
+        let mut bytes = [usize::MAX; 2];
+        for number in 1..6 {
+            proxy.take_byte_counts();
+            warm_up(&store, number).await;
+            let counts = proxy.take_byte_counts();
+            bytes = [bytes[0].min(counts[0]), bytes[1].min(counts[1])];
+        }
         assert!(bytes[0] > 500 && bytes[1] > 100, "{bytes:?}");
         Self { proxy, store, direct, bytes }
     }
@@ -85,6 +90,16 @@ async fn commit_parts(store: &Postgres, round: &str, number: usize) -> Result<u6
         Edit::PutNote { key: note.as_bytes().into(), body: b"x"[..].into() },
     ];
     commit(store, edits).await
+}
+
+/// Commits once, with retries: some tests have a short time-out.
+async fn warm_up(store: &Postgres, number: usize) {
+    let mut tries = 0;
+    wait_until_async("a commit succeeds", async || {
+        tries += 1;
+        commit_parts(store, &format!("warm-{tries}"), number).await.is_ok()
+    })
+    .await;
 }
 
 /// Positions at which a commit is cut; a full run cuts at every byte.

@@ -9,9 +9,12 @@ use tendot_store::{
     PostgresError, Resumed, Store, migrate,
 };
 
-use tendot_testing::{SeededRng, ram_dir, test_seed};
+use tendot_testing::{SeededRng, is_full_run, ram_dir, test_seed};
 
 use super::{block_on, commit, open, put, server_and_database, settings, shared_server};
+
+/// More edits than are searched for one of them.
+const LARGE_CHANGE_SET: usize = 4_300;
 
 /// Everything readable in a store.
 #[derive(Debug, PartialEq)]
@@ -136,15 +139,14 @@ async fn make_changes(store: &impl Store, rng: &mut SeededRng, number: usize) {
     }
 }
 
-/// A store with imports, random changes and one large change set.
-fn grown_store(directory: &std::path::Path, rng: &mut SeededRng) -> Embedded {
+/// A store with imports, random changes and one large change set of this many edits.
+fn grown_store(directory: &std::path::Path, rng: &mut SeededRng, large: usize) -> Embedded {
     import(directory, rng, 30);
     let store = Embedded::open(directory).unwrap();
     block_on(make_changes(&store, rng, 150));
-    // More edits than are searched for one of them.
     let put =
         |number| Edit::Put { name: format!("10.9/{number}").into(), values: Vec::new(), expect: Expect::Any };
-    let edits = (0..4_300).map(put).collect();
+    let edits = (0..large).map(put).collect();
     block_on(store.commit(Change { by: "many".into(), at: 5, edits })).unwrap();
     drop(store);
     import(directory, rng, 40);
@@ -180,11 +182,13 @@ fn round_trip_preserves_everything() {
     println!("TENDOT_TEST_SEED={seed}");
     let rng = &mut SeededRng::new(seed);
     let folder = ram_dir();
-    let first = grown_store(&folder.path().join("first"), rng);
+    let first = grown_store(&folder.path().join("first"), rng, LARGE_CHANGE_SET);
     let there = empty_database_url();
     let further = empty_database_url();
     let expected = block_on(dump(&first));
-    assert!(expected.records.len() > 4_300 && expected.notes.len() > 3 && expected.homed.len() > 1);
+    assert!(
+        expected.records.len() > LARGE_CHANGE_SET && expected.notes.len() > 3 && expected.homed.len() > 1
+    );
     block_on(async {
         let mut target = Postgres::open_target(&there, &settings()).await.unwrap();
         let moved = migrate(&first, &mut target, false, |_| {}).await.unwrap();
@@ -280,7 +284,8 @@ fn migrate_under_load() {
     println!("TENDOT_TEST_SEED={seed}");
     let rng = &mut SeededRng::new(seed);
     let folder = ram_dir();
-    let source = Arc::new(grown_store(&folder.path().join("first"), rng));
+    let large = if is_full_run() { LARGE_CHANGE_SET } else { 200 };
+    let source = Arc::new(grown_store(&folder.path().join("first"), rng, large));
     block_on(async {
         let address = empty_database_url();
         run_under_load(Arc::clone(&source), rng, async || {
@@ -307,8 +312,8 @@ fn migrate_under_load() {
 fn detects_differences_and_foreign_targets() {
     let rng = &mut SeededRng::new(7);
     let folder = ram_dir();
-    let source = grown_store(&folder.path().join("first"), rng);
-    let other = grown_store(&folder.path().join("other"), rng);
+    let source = grown_store(&folder.path().join("first"), rng, 200);
+    let other = grown_store(&folder.path().join("other"), rng, 200);
     block_on(async {
         let server = shared_server();
         let database = server.create_database();
@@ -394,7 +399,7 @@ fn detects_differences_and_foreign_targets() {
 #[test]
 fn commit_ids_are_written() {
     let folder = ram_dir();
-    let source = grown_store(&folder.path().join("from"), &mut SeededRng::new(11));
+    let source = grown_store(&folder.path().join("from"), &mut SeededRng::new(11), 200);
     block_on(async {
         let server = shared_server();
         let database = server.create_database();

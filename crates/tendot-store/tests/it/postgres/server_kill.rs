@@ -105,7 +105,7 @@ fn acknowledged_commits_survive_crash() {
 #[test]
 fn unresponsive_server_times_out() {
     let server = PostgresServer::start_volatile("");
-    let time = Duration::from_millis(500);
+    let time = Duration::from_secs(2);
     let settings = PostgresSettings { patience: time, statement: time, ..settings() };
     block_on(async {
         let store = Postgres::open(&server.url("postgres"), &settings).await.unwrap();
