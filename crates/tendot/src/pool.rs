@@ -78,7 +78,7 @@ mod tests {
         let work = |job: u64, pieces: &Results<u64>| {
             begun.fetch_max(job, Ordering::Relaxed);
             // Every fourth job sends nothing until the three after it have begun.
-            while job % 4 == 0 && begun.load(Ordering::Relaxed) < job + 3 {
+            while job.is_multiple_of(4) && begun.load(Ordering::Relaxed) < job + 3 {
                 thread::yield_now();
             }
             for piece in 0..10 {

@@ -26,7 +26,7 @@ fn acknowledged_writes_survive_kill() {
                         let url = format!("https://example.org/{round}/{number}");
                         match connection.exchange(&server.put_handle(&name, &url)) {
                             Ok(response) if response.status < 300 => {
-                                written.lock().unwrap().push((name, url))
+                                written.lock().unwrap().push((name, url));
                             }
                             Ok(response) => panic!("{name}: {}", response.head),
                             Err(_) => break,

@@ -71,7 +71,7 @@ fn generate_lines(count: usize, data: &str) -> String {
 #[test]
 fn import_export_round_trip() {
     let test = ImportTest::new();
-    let file = test.dir.write("records.jsonl", &generate_lines(2_500, "a"));
+    let file = test.dir.write("records.jsonl", generate_lines(2_500, "a"));
     // Commands that only read, and dry runs, create no tables.
     for arguments in [&["export"][..], &["doctor", "10.1000/000000"]] {
         let messages = stderr(&test.run(arguments, 2));
@@ -91,7 +91,7 @@ fn import_export_round_trip() {
     test.run(&["export", "--format", "csv", table.to_str().unwrap()], 0);
     assert_eq!(std::fs::read_to_string(table).unwrap().lines().count(), 2_500);
 
-    let half = test.dir.write("half.jsonl", &format!("{}{}", generate_lines(100, "b"), "no record\n"));
+    let half = test.dir.write("half.jsonl", format!("{}{}", generate_lines(100, "b"), "no record\n"));
     assert_eq!(test.import(&half, 1), [0, 100, 0, 1]);
     let store = test.open_store();
     let history = Order::OldestFirst { after: 0 };
@@ -103,14 +103,14 @@ fn import_export_round_trip() {
     let doctor = test.run(&["doctor", "10.1000/000000"], 0);
     assert!(String::from_utf8_lossy(&doctor.stdout).contains("https://example.org/b/0"));
     test.run(&["doctor", "10.1000/nothing"], 1);
-    let config = test.dir.write("tendot.toml", &format!("store = \"{}\"", test.database.url()));
+    let config = test.dir.write("tendot.toml", format!("store = \"{}\"", test.database.url()));
     test.dir.run_ok(&["doctor", "10.1000/000000", "--config", &config]);
 }
 
 #[test]
 fn connection_errors() {
     let test = ImportTest::new();
-    let file = test.dir.write("records.jsonl", &generate_lines(3, "a"));
+    let file = test.dir.write("records.jsonl", generate_lines(3, "a"));
     let check = |store: &str, expected: &str| {
         for arguments in [&["import", &file][..], &["export"], &["doctor", "10.1/a"]] {
             let (code, _, messages) = test.dir.run(&[arguments, &["--store", store]].concat());
@@ -140,7 +140,7 @@ fn connection_errors() {
 #[test]
 fn killed_import_writes_nothing() {
     let test = ImportTest::new();
-    let file = test.dir.write("records.jsonl", &generate_lines(5_000, "a"));
+    let file = test.dir.write("records.jsonl", generate_lines(5_000, "a"));
     drop(test.open_store());
     let (mut import, release) = test.import_until_locked(&file);
     import.kill().unwrap();
@@ -155,7 +155,7 @@ fn killed_import_writes_nothing() {
 #[test]
 fn lost_connection_is_reported() {
     let test = ImportTest::new();
-    let file = test.dir.write("records.jsonl", &generate_lines(500, "a"));
+    let file = test.dir.write("records.jsonl", generate_lines(500, "a"));
     drop(test.open_store());
     let (import, release) = test.import_until_locked(&file);
     test.database.execute(
@@ -174,7 +174,7 @@ fn lost_connection_is_reported() {
 fn import_with_running_server() {
     let test = ImportTest::new();
     let count = repetitions("TENDOT_TEST_RECORDS", 8_000, 20_000) as usize;
-    let file = test.dir.write("records.jsonl", &generate_lines(count, "imported"));
+    let file = test.dir.write("records.jsonl", generate_lines(count, "imported"));
     let builder = TestServer::builder(&test.dir).set("rate.enabled=false");
     let server = builder.store(&test.database.url()).start();
     for prefix in ["10.1000", "10.1001", "10.1002"] {
