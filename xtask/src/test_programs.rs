@@ -172,21 +172,35 @@ fn build(arguments: &[&str], mut built: impl FnMut(Program)) -> Result<()> {
     let mut command = Command::new("cargo");
     command.arg("test").args(arguments).args(["--no-run", "--message-format=json-render-diagnostics"]);
     let mut process = command.current_dir(root()).stdout(Stdio::piped()).spawn()?;
+    // Integration tests may start the programs of their package, which Cargo may build after them.
+    let (mut waiting, mut packages_with_programs) = (Vec::new(), Vec::new());
     for text in BufReader::new(process.stdout.take().context("no stdout")?).lines() {
         let message: Value = serde_json::from_str(&text?)?;
-        if message["profile"]["test"] == true
-            && let Some(path) = message["executable"].as_str()
-        {
+        if let Some(path) = message["executable"].as_str() {
             let manifest = Path::new(message["manifest_path"].as_str().context("no manifest")?);
             let package = manifest.parent().context("a manifest is in a directory")?.to_owned();
             let name =
                 package.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
             let kind = message["target"]["kind"][0].as_str().unwrap_or_default();
             let target = message["target"]["name"].as_str().unwrap_or_default();
-            let name = if kind == "test" { format!("{name} {target}") } else { format!("{name} ({kind})") };
-            built(Program { name, package, path: path.into() });
+            if message["profile"]["test"] == true {
+                let is_integration = kind == "test";
+                let name =
+                    if is_integration { format!("{name} {target}") } else { format!("{name} ({kind})") };
+                let has_program = package.join("src/main.rs").exists();
+                let program = Program { name, package, path: path.into() };
+                if is_integration && has_program && !packages_with_programs.contains(&program.package) {
+                    waiting.push(program);
+                } else {
+                    built(program);
+                }
+            } else if kind == "bin" {
+                waiting.extract_if(.., |program| program.package == package).for_each(&mut built);
+                packages_with_programs.push(package);
+            }
         }
     }
+    waiting.into_iter().for_each(built);
     ensure!(process.wait()?.success(), "`{}` failed", line(&command));
     Ok(())
 }
