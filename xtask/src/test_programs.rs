@@ -16,7 +16,7 @@ use crate::report::{Counts, Report};
 use crate::root;
 
 /// Programs that run at the same time: most of their time they wait for servers, disks and each other.
-const PROGRAMS_AT_ONCE: usize = 3;
+const PROGRAMS_AT_ONCE: usize = 2;
 
 /// Threads of each program.
 const THREADS: &str = "4";
