@@ -27,8 +27,8 @@ use std::path::Path;
 const USAGE: &str = "\
 usage: cargo xtask COMMAND
 
-  check                   format, clippy, and the unit tests of what changed: about a minute
-  test [--full]           everything that CI checks, about ten minutes; with --full also what takes hours: fuzzing, thousands of
+  check                   format, clippy, and the unit tests of what changed
+  test [--full]           everything that CI checks; with --full also what takes hours: fuzzing, thousands of
                           kills, all feature sets, PostgreSQL 16 and 18
   fuzz [TARGET] [SECONDS] fuzz one target or all, each for so many seconds [default: 60]
   fuzz-keep TARGET        keep the inputs that reach most of the code, of those that fuzzing found
