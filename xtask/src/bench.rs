@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use anyhow::{Context as _, Result, bail, ensure};
 
-use crate::dist::{build_dist, dist};
+use crate::dist::{benchmark, build_dist, tendot};
 use crate::process::{install, is_there, output, run};
 use crate::root;
 
@@ -21,15 +21,14 @@ const ROUNDS: usize = 7;
 pub(crate) fn bench() -> Result<()> {
     let folder = root().join("target/bench");
     std::fs::create_dir_all(&folder)?;
-    build_dist(&["find", "json", "message", "metadata", "read"])?;
-    let programs = root().join("target/dist");
+    build_dist()?;
 
     println!("\nReading and normalizing 1,000,000 written forms");
     let lines = folder.join("forms.txt");
-    run(Command::new(programs.join("read")).arg("write").arg(&lines))?;
+    run(benchmark("read").arg("write").arg(&lines))?;
     let python = python_with_idutils(&folder)?;
     let idutils = output(Command::new(python).arg(root().join("bench/idutils_rate.py")).arg(&lines))?;
-    let rust = output(Command::new(programs.join("read")).arg("run").arg(&lines))?;
+    let rust = output(benchmark("read").arg("run").arg(&lines))?;
     let rates: Vec<(&str, f64, &str)> =
         idutils.lines().chain(rust.lines()).map(rate).collect::<Option<_>>().context("three words a line")?;
     let ours = rates.last().context("our own rate")?.1;
@@ -43,7 +42,7 @@ pub(crate) fn bench() -> Result<()> {
 
     println!("\nFinding names in {MEGABYTES} MB of text");
     let corpus = folder.join("corpus");
-    run(Command::new(programs.join("find")).arg("write").arg(&corpus).arg(MEGABYTES))?;
+    run(benchmark("find").arg("write").arg(&corpus).arg(MEGABYTES))?;
     if !is_there("rg") {
         install(&["ripgrep"])?;
     }
@@ -53,8 +52,8 @@ pub(crate) fn bench() -> Result<()> {
         ripgrep.push(seconds(
             Command::new("rg").args(["-j1", "-o", "-i", "-I", CROSSREF_PATTERN]).arg(&corpus),
         )?);
-        one.push(seconds(tendot().args(["extract", "--threads=1"]).arg(&corpus))?);
-        two.push(seconds(tendot().args(["extract", "--threads=2"]).arg(&corpus))?);
+        one.push(seconds(Command::new(tendot()).args(["extract", "--threads=1"]).arg(&corpus))?);
+        two.push(seconds(Command::new(tendot()).args(["extract", "--threads=2"]).arg(&corpus))?);
     }
     let [ripgrep, one, two] = times.map(median);
     println!("  ripgrep -o, one thread: {ripgrep:.3} s");
@@ -62,12 +61,12 @@ pub(crate) fn bench() -> Result<()> {
     println!("  tendot, two threads:    {two:.3} s, {:.2} times as fast as one", one / two);
 
     println!("\nInputs made to be slow, the library alone");
-    run(Command::new(programs.join("find")).arg("worst"))?;
+    run(benchmark("find").arg("worst"))?;
 
     println!(
         "\nReading a resolution request and writing its response, against one SHA-256 over the same bytes"
     );
-    let times = output(&mut Command::new(programs.join("message")))?;
+    let times = output(&mut benchmark("message"))?;
     let times: Vec<(&str, f64, &str)> =
         times.lines().map(rate).collect::<Option<_>>().context("three words a line")?;
     let [(_, sha256, bytes), (_, ours, _)] = times[..] else { bail!("two lines") };
@@ -75,17 +74,13 @@ pub(crate) fn bench() -> Result<()> {
     println!("  tendot:  {ours:.0} ns, {:.2} of it", ours / sha256);
 
     println!("\nWriting 1,000,000 records as JSON, against serde_json with a derived struct");
-    let rates = output(&mut Command::new(programs.join("json")))?;
+    let rates = output(&mut benchmark("json"))?;
     let rates: Vec<(&str, f64, &str)> =
         rates.lines().map(rate).collect::<Option<_>>().context("three words a line")?;
     let [(_, derived, _), (_, ours, _)] = rates[..] else { bail!("two lines") };
     println!("  derived: {derived:.0} a second");
     println!("  tendot:  {ours:.0} a second, {:.2} of it", ours / derived);
     Ok(())
-}
-
-fn tendot() -> Command {
-    Command::new(dist("tendot"))
 }
 
 /// `name rate accepted`

@@ -5,8 +5,8 @@ use std::fs;
 use anyhow::{Result, ensure};
 
 use crate::bench_postgres::Postgres;
-use crate::bench_store::{measure, number, program, renew, with_commas};
-use crate::dist::build_dist;
+use crate::bench_store::{measure, number, renew, with_commas};
+use crate::dist::{benchmark, build_dist};
 use crate::root;
 
 const RECORDS: &str = "1000000";
@@ -25,7 +25,7 @@ const SYSTEMS: [(&str, &str, &str); 4] = [
 /// Measures and prints.
 #[allow(clippy::print_stdout, reason = "the report is what this command is for")]
 pub(crate) fn bench_batches() -> Result<()> {
-    build_dist(&["batches"])?;
+    build_dist()?;
     let folder = root().join("target/bench/batches");
     for order in ["ascending", "random"] {
         let mut rates = [const { Vec::new() }; SYSTEMS.len()];
@@ -38,7 +38,7 @@ pub(crate) fn bench_batches() -> Result<()> {
                 let server = std::env::temp_dir().join(format!("tendot-batches-{}", std::process::id()));
                 let postgres = if *system == "store" { None } else { Some(Postgres::start(&server)?) };
                 let place = if postgres.is_some() { &server } else { &folder };
-                let mut command = program("batches");
+                let mut command = benchmark("batches");
                 command.arg(system).arg(place).args([RECORDS, order, under_way]);
                 let (measured, own) = measure(&mut command)?;
                 rates[at].push(number(&measured, "rate")?);

@@ -1,5 +1,6 @@
 //! Two builds of `tendot` against each other: instructions per request, and rates in interleaved rounds.
 
+use std::fmt::Write as _;
 use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -11,9 +12,9 @@ use tendot_testing::http::{HttpConnection, HttpRequest};
 use tendot_testing::{ServerProcess, free_port};
 
 use crate::bench_http::{lua, records};
-use crate::bench_native::Asking;
-use crate::dist::{build_dist, dist};
-use crate::process::{install, is_there, output, run};
+use crate::bench_native::NativeLoad;
+use crate::dist::{benchmark, build_dist};
+use crate::process::{install, is_there, run};
 use crate::root;
 use crate::wrk::{self, Measured, measure, median};
 
@@ -25,7 +26,7 @@ const REQUESTS: [usize; 2] = [500, 2500];
 /// Prints the ratios of `new` to `old`.
 #[allow(clippy::print_stdout, reason = "the report is what this command is for")]
 pub(crate) fn bench_compare(old: &Path, new: &Path) -> Result<()> {
-    build_dist(&["native", "records"])?;
+    build_dist()?;
     let folder = root().join("target/bench/compare");
     fs::create_dir_all(&folder)?;
     let binaries = [old.canonicalize()?, new.canonicalize()?];
@@ -35,7 +36,8 @@ pub(crate) fn bench_compare(old: &Path, new: &Path) -> Result<()> {
         names = records(&folder, binary, data)?;
     }
     instructions(&folder, &binaries, &names)?;
-    rates(&folder, &binaries, &data, &names)
+    rates(&folder, &binaries, &data, &names)?;
+    Ok(())
 }
 
 /// Instructions per request, counted by callgrind.
@@ -103,7 +105,7 @@ fn counted(folder: &Path, binary: &Path, kind: Kind, names: &[String], names_fil
         }
         Kind::Native => {
             fs::write(names_file, names.join("\n"))?;
-            run(Command::new(dist("native")).args(["each", &native.to_string()]).arg(names_file))?;
+            run(benchmark("native").args(["each", &native.to_string()]).arg(names_file))?;
         }
         Kind::Registration => register(http, &data, names.len())?,
     }
@@ -133,9 +135,14 @@ fn register(http: SocketAddr, data: &Path, names: usize) -> Result<()> {
     Ok(())
 }
 
-/// Rates of both in interleaved rounds: the server on one core, the client on the other.
+/// Requests per second of both servers, measured in interleaved rounds: the server on one core, the client on the other.
 #[allow(clippy::print_stdout, reason = "the report is what this command is for")]
-fn rates(folder: &Path, binaries: &[PathBuf; 2], data: &[PathBuf; 2], names: &[String]) -> Result<()> {
+fn rates(
+    folder: &Path,
+    binaries: &[PathBuf; 2],
+    data: &[PathBuf; 2],
+    names: &[String],
+) -> Result<Vec<Rates>> {
     wrk::ensure_installed()?;
     let mut servers = Vec::new();
     for (binary, data) in binaries.iter().zip(data) {
@@ -146,51 +153,79 @@ fn rates(folder: &Path, binaries: &[PathBuf; 2], data: &[PathBuf; 2], names: &[S
         servers.push((ServerProcess::start(&mut command), http, native));
     }
     println!("requests per second, medians of {ROUNDS}      old        new   ratio");
+    let mut rates = Vec::new();
     let script = folder.join("names.lua");
     for (label, prefix) in [("redirect", "/"), ("JSON", "/api/handles/")] {
         fs::write(&script, lua(names, prefix))?;
-        interleave(label, |side| measure(&servers[side].1, &script))?;
+        rates.push(interleave(label, |side| measure(&servers[side].1, &script))?);
     }
     let names_file = folder.join("names");
     fs::write(&names_file, names.join("\n"))?;
-    let native = Asking { native: dist("native"), names: names_file };
+    let load = NativeLoad { names: names_file };
     for (label, transport) in
-        [("native, UDP", "udp"), ("native, TCP", "tcp"), ("native, TCP, kept alive", "kept")]
+        [("native, UDP", "udp"), ("native, TCP", "tcp"), ("native, TCP, persistent", "kept")]
     {
-        interleave(label, |side| native.ask(transport, &servers[side].2))?;
+        rates.push(interleave(label, |side| load.ask(transport, &servers[side].2))?);
     }
-    Ok(())
+    Ok(rates)
+}
+
+/// Requests per second of two servers.
+struct Rates {
+    label: &'static str,
+    old: f64,
+    new: f64,
 }
 
 #[allow(clippy::print_stdout, reason = "the report is what this command is for")]
-fn interleave(label: &str, round: impl Fn(usize) -> Result<Measured>) -> Result<()> {
+fn interleave(label: &'static str, round: impl Fn(usize) -> Result<Measured>) -> Result<Rates> {
     let mut rounds = [Vec::new(), Vec::new()];
     for number in 0..ROUNDS {
-        // Who comes first changes, so that no side always follows the other.
+        // The order alternates, so that neither side always follows the other.
         for side in if number % 2 == 0 { [0, 1] } else { [1, 0] } {
             rounds[side].push(round(side)?);
         }
     }
     let [old, new] = rounds.map(|rounds| median(rounds).rate);
     println!("{label:<30} {old:>10.0} {new:>10.0} {:>7.3}", new / old);
-    Ok(())
+    Ok(Rates { label, old, new })
 }
 
-/// Builds `tendot` with a profile into an empty target directory; prints seconds and size.
-#[allow(clippy::print_stdout, reason = "the report is what this command is for")]
-pub(crate) fn build_times() -> Result<()> {
-    for (profile, directory) in [("release", "release"), ("dist", "dist")] {
+/// Builds `tendot` with the profiles `dist` and `release`, each into an empty target directory, and writes time, size and speed to
+/// `docs/speed-build.md`.
+pub(crate) fn bench_build() -> Result<()> {
+    let folder = root().join("target/bench/build");
+    fs::create_dir_all(&folder)?;
+    let mut report = String::from(
+        "# Build profiles\n\nMade by `cargo xtask bench-build`: `tendot` built from an empty target directory on two cores, dependencies \
+         downloaded.\n\n| profile | seconds | MB |\n|---|---:|---:|\n",
+    );
+    let binaries = ["dist", "release"].map(|profile| (profile, folder.join(format!("tendot-{profile}"))));
+    for (profile, binary) in &binaries {
         let target = tempfile::tempdir_in(root().join("target"))?;
         let start = std::time::Instant::now();
-        output(
-            Command::new("cargo")
-                .args(["build", "--quiet", "--package=tendot", "--profile", profile, "--target-dir"])
-                .arg(target.path())
-                .current_dir(root()),
-        )?;
+        run(Command::new("cargo")
+            .args(["build", "--quiet", "--package=tendot", "--profile", profile, "--target-dir"])
+            .arg(target.path())
+            .current_dir(root()))?;
         let seconds = start.elapsed().as_secs_f64();
-        let size = fs::metadata(target.path().join(directory).join("tendot"))?.len();
-        println!("{profile:<10} {seconds:>6.0} s {:>6.1} MB", size as f64 / 1e6);
+        let size = fs::copy(target.path().join(profile).join("tendot"), binary)? as f64 / 1e6;
+        writeln!(report, "| `{profile}` | {seconds:.0} | {size:.1} |")?;
     }
-    Ok(())
+    let binaries = binaries.map(|(_, binary)| binary);
+    build_dist()?;
+    let data = [folder.join("dist"), folder.join("release")];
+    let mut names = Vec::new();
+    for (binary, data) in binaries.iter().zip(&data) {
+        names = records(&folder, binary, data)?;
+    }
+    writeln!(
+        report,
+        "\nRequests per second, medians of {ROUNDS} interleaved rounds, server on one core, client on the other:\n\n\
+         | | `dist` | `release` | ratio |\n|---|---:|---:|---:|"
+    )?;
+    for Rates { label, old, new } in rates(&folder, &binaries, &data, &names)? {
+        writeln!(report, "| {label} | {old:.0} | {new:.0} | {:.2} |", new / old)?;
+    }
+    Ok(fs::write(root().join("docs/speed-build.md"), report)?)
 }

@@ -7,13 +7,15 @@ use std::fs;
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
+use tendot_testing::ServerProcess;
 
-use crate::dist::{build_dist, dist};
+use crate::dist::{benchmark, build_dist, tendot};
 use crate::interop::java::HandleNetProcess;
-use crate::process::{Server, install, output, run};
+use crate::process::{install, output, run, start_server};
 use crate::root;
 use crate::wrk::{self, SCRIPT, SECONDS, measure, median};
 
@@ -44,8 +46,8 @@ pub(crate) fn bench_http() -> Result<()> {
     }
     let folder = root().join("target/bench/http");
     fs::create_dir_all(&folder)?;
-    build_dist(&["records"])?;
-    let tendot = dist("tendot");
+    build_dist()?;
+    let tendot = tendot();
     let data = folder.join("data");
     let names = records(&folder, &tendot, &data)?;
 
@@ -156,7 +158,7 @@ pub(crate) fn records(folder: &Path, tendot: &Path, data: &Path) -> Result<Vec<S
     let lines = folder.join("records.jsonl");
     if !data.join("data.mdb").exists() || !lines.exists() {
         let file = fs::File::create(&lines)?;
-        run(Command::new(dist("records")).args(["lines", RECORDS]).stdout(file))?;
+        run(benchmark("records").args(["lines", RECORDS]).stdout(file))?;
         run(Command::new(tendot).arg("import").arg(&lines).arg("--data").arg(data))?;
     }
     let reader = BufReader::new(fs::File::open(&lines)?);
@@ -171,18 +173,18 @@ pub(crate) fn records(folder: &Path, tendot: &Path, data: &Path) -> Result<Vec<S
     Ok(names)
 }
 
-fn start_tendot(tendot: &Path, data: &Path) -> Result<Server> {
+fn start_tendot(tendot: &Path, data: &Path) -> Result<ServerProcess> {
     let mut command = Command::new("taskset");
     command
         .args(["-c", "0"])
         .arg(tendot)
         .args(["serve", "--native", "off", "--http", TENDOT, "--data"])
         .arg(data);
-    Server::start(&mut command)
+    start_server(&mut command)
 }
 
 /// The server of Handle.Net, with the same records.
-fn start_java(folder: &Path) -> Result<Server> {
+fn start_java(folder: &Path) -> Result<ServerProcess> {
     let (_, port) = JAVA.split_once(':').context("no port")?;
     let (java, records) = (folder.join("java"), folder.join("records.jsonl"));
     let server = HandleNetProcess {
@@ -194,11 +196,11 @@ fn start_java(folder: &Path) -> Result<Server> {
         records: &records,
         is_durable: false,
     };
-    Server::start(&mut server.command(Some("0"))?)
+    start_server(&mut server.command(Some("0"))?)
 }
 
 /// One worker, with the bytes of one of our answers in memory.
-fn start_nginx(folder: &Path, name: &str) -> Result<Server> {
+fn start_nginx(folder: &Path, name: &str) -> Result<ServerProcess> {
     // Else that one would be measured.
     ensure!(std::net::TcpStream::connect(NGINX).is_err(), "somebody else answers at {NGINX}");
     let head = output(Command::new("curl").args(["-s", "-i", &format!("http://{TENDOT}/{name}")]))?;
@@ -226,7 +228,7 @@ fn start_nginx(folder: &Path, name: &str) -> Result<Server> {
     fs::write(&file, configuration)?;
     let process =
         Command::new("taskset").args(["-c", "0", "nginx", "-c"]).arg(&file).stdout(Stdio::null()).spawn()?;
-    let server = Server { process, ready: String::new() };
+    let server = ServerProcess { process, ready: String::new(), log: channel().1 };
     for _ in 0..100 {
         if std::net::TcpStream::connect(NGINX).is_ok() {
             return Ok(server);
@@ -247,7 +249,7 @@ pub(crate) fn lua(names: &[String], prefix: &str) -> String {
 }
 
 /// Seconds that the process has had of a core, with all its threads.
-pub(crate) fn processor_time(server: &Server) -> Result<f64> {
+pub(crate) fn processor_time(server: &ServerProcess) -> Result<f64> {
     let stat = fs::read_to_string(format!("/proc/{}/stat", server.process.id()))?;
     let (_, fields) = stat.rsplit_once(") ").context("no stat")?;
     // utime and stime, in hundredths.

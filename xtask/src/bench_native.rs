@@ -7,11 +7,12 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context as _, Result, ensure};
+use tendot_testing::ServerProcess;
 
 use crate::bench_http::{RECORDS, ROUNDS, processor_time, records, tell};
-use crate::dist::{build_dist, dist};
+use crate::dist::{benchmark, build_dist, tendot};
 use crate::interop::java::HandleNetProcess;
-use crate::process::{Server, output, run};
+use crate::process::{output, run, start_server};
 use crate::root;
 use crate::wrk::{Measured, SECONDS, median};
 
@@ -30,8 +31,8 @@ pub(crate) fn bench_native() -> Result<()> {
          are in `bench/`: one thread that receives and sends, or accepts, reads, writes and closes, always the same answer, \
          as long as ours. Handle.Net's server is that of DSpace (9.2), with its own store (JE).\n\n"
     );
-    build_dist(&["native", "records"])?;
-    let (tendot, native) = (dist("tendot"), dist("native"));
+    build_dist()?;
+    let tendot = tendot();
     // The same as for HTTP.
     let folder = root().join("target/bench/http");
     fs::create_dir_all(&folder)?;
@@ -39,7 +40,7 @@ pub(crate) fn bench_native() -> Result<()> {
     let file = folder.join("names");
     fs::write(&file, names.join("\n"))?;
 
-    let asking = Asking { native, names: file };
+    let asking = NativeLoad { names: file };
     resolution(&mut report, &asking, &tendot, &folder, &names[0])?;
     creation(&mut report, &asking, &tendot, &root().join("target/bench/native"))?;
     fs::write(root().join("docs/speed-native.md"), report)?;
@@ -47,14 +48,20 @@ pub(crate) fn bench_native() -> Result<()> {
 }
 
 /// Names are asked for, in three ways.
-fn resolution(report: &mut String, asking: &Asking, tendot: &Path, folder: &Path, name: &str) -> Result<()> {
-    let ours = on_one_core(tendot, |command| {
-        command.args(["serve", "--http", "off", "--native", TENDOT, "--data"]).arg(folder.join("data"));
-    })?;
+fn resolution(
+    report: &mut String,
+    asking: &NativeLoad,
+    tendot: &Path,
+    folder: &Path,
+    name: &str,
+) -> Result<()> {
+    let mut serve = Command::new(tendot);
+    serve.args(["serve", "--http", "off", "--native", TENDOT, "--data"]).arg(folder.join("data"));
+    let ours = start_server(&mut on_core("0", &serve))?;
     let java_server = start_java(&folder.join("java"), &folder.join("records.jsonl"), ADMINISTRATOR, false)?;
     let java = format!("127.0.0.1:{}", JAVA.0);
     let answer = folder.join("answer");
-    run(Command::new(&asking.native).args(["answer", TENDOT, name]).arg(&answer))?;
+    run(benchmark("native").args(["answer", TENDOT, name]).arg(&answer))?;
     // Until its code is compiled.
     for way in ["udp", "tcp", "kept"] {
         for _ in 0..3 {
@@ -67,9 +74,7 @@ fn resolution(report: &mut String, asking: &Asking, tendot: &Path, folder: &Path
         ("kept", "connections that are kept", None),
     ] {
         let plain = plain.map(|plain| {
-            on_one_core(&asking.native, |command| {
-                command.args([plain, PLAIN]).arg(&answer);
-            })
+            start_server(&mut on_core("0", benchmark("native").args([plain, PLAIN]).arg(&answer)))
         });
         let plain = plain.transpose()?;
         let mut peers = vec![("tendot", TENDOT, &ours, Vec::new(), 0.0)];
@@ -111,7 +116,7 @@ fn resolution(report: &mut String, asking: &Asking, tendot: &Path, folder: &Path
 
 /// Records are created, each on the disk before it is answered, by 32 administrators in sessions. Both have both cores,
 /// and so does who asks.
-fn creation(report: &mut String, asking: &Asking, tendot: &Path, folder: &Path) -> Result<()> {
+fn creation(report: &mut String, asking: &NativeLoad, tendot: &Path, folder: &Path) -> Result<()> {
     if folder.exists() {
         fs::remove_dir_all(folder)?;
     }
@@ -119,7 +124,7 @@ fn creation(report: &mut String, asking: &Asking, tendot: &Path, folder: &Path) 
     let records = root().join("conformance/vectors/handle-net/records.jsonl");
     let data = folder.join("data");
     run(Command::new(tendot).arg("import").arg(&records).arg("--data").arg(&data))?;
-    let _ours = Server::start(
+    let _ours = start_server(
         Command::new(tendot).args(["serve", "--http", "off", "--native", TENDOT, "--data"]).arg(&data),
     )?;
     let _java = start_java(&folder.join("java"), &records, "300:0.NA/10.5555", true)?;
@@ -147,22 +152,21 @@ fn creation(report: &mut String, asking: &Asking, tendot: &Path, folder: &Path) 
     Ok(())
 }
 
-/// Who asks.
-pub(crate) struct Asking {
-    pub(crate) native: PathBuf,
+/// The client of a measurement.
+pub(crate) struct NativeLoad {
     /// A file with names.
     pub(crate) names: PathBuf,
 }
 
-impl Asking {
+impl NativeLoad {
     pub(crate) fn ask(&self, way: &str, address: &str) -> Result<Measured> {
-        let mut command = Command::new("taskset");
-        command.args(["-c", "1"]).arg(&self.native).args([way, address]).arg(&self.names);
-        measured(command.arg(SECONDS.to_string()))
+        let mut command = benchmark("native");
+        command.args([way, address]).arg(&self.names).arg(SECONDS.to_string());
+        measured(&mut on_core("1", &command))
     }
 
     fn create(&self, site: &Path, round: &str) -> Result<Measured> {
-        measured(Command::new(&self.native).arg("create").arg(site).args([&SECONDS.to_string(), round]))
+        measured(benchmark("native").arg("create").arg(site).args([&SECONDS.to_string(), round]))
     }
 }
 
@@ -176,15 +180,20 @@ fn measured(command: &mut Command) -> Result<Measured> {
     Ok(Measured { requests, rate, p99 })
 }
 
-fn on_one_core(program: &Path, arguments: impl FnOnce(&mut Command)) -> Result<Server> {
-    let mut command = Command::new("taskset");
-    command.args(["-c", "0"]).arg(program);
-    arguments(&mut command);
-    Server::start(&mut command)
+/// The same command, bound to a core.
+fn on_core(core: &str, command: &Command) -> Command {
+    let mut bound = Command::new("taskset");
+    bound.args(["-c", core]).arg(command.get_program()).args(command.get_args());
+    bound
 }
 
-fn start_java(data_dir: &Path, records: &Path, server_admin: &str, is_durable: bool) -> Result<Server> {
+fn start_java(
+    data_dir: &Path,
+    records: &Path,
+    server_admin: &str,
+    is_durable: bool,
+) -> Result<ServerProcess> {
     let (native, http, https) = JAVA;
     let server = HandleNetProcess { data_dir, native, http, https, server_admin, records, is_durable };
-    Server::start(&mut server.command((!is_durable).then_some("0"))?)
+    start_server(&mut server.command((!is_durable).then_some("0"))?)
 }

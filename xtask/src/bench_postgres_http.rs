@@ -9,10 +9,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, Result};
+use tendot_testing::ServerProcess;
 
 use crate::bench_http::{ROUNDS, records, tell};
-use crate::dist::{build_dist, dist};
-use crate::process::{Server, output, run};
+use crate::dist::{build_dist, tendot};
+use crate::process::{output, run, start_server};
 use crate::root;
 use crate::wrk::{self, SCRIPT, answered, ask, measure, median};
 
@@ -30,8 +31,8 @@ pub(crate) fn bench_postgres_http() -> Result<()> {
     wrk::ensure_installed()?;
     let folder = root().join("target/bench/http");
     fs::create_dir_all(&folder)?;
-    build_dist(&["records"])?;
-    let tendot = dist("tendot");
+    build_dist()?;
+    let tendot = tendot();
     let data = folder.join("data");
     records(&folder, &tendot, &data)?;
     let names = all_names(&folder.join("records.jsonl"))?;
@@ -74,7 +75,7 @@ fn against_embedded(
             let mut command = Command::new("taskset");
             command.args(["-c", "0"]).arg(tendot).args(["serve", "--native", "off", "--http", at]);
             command.args(["--set", &format!("http.kept={kept}"), "--store", store, "--data"]);
-            Server::start(command.arg(own.path()))
+            start_server(command.arg(own.path()))
         };
         let _servers = (start(embedded, &data)?, start(database, address)?);
         // Until what is asked for often is kept.
@@ -150,7 +151,7 @@ fn two_machines(
 struct Machine {
     number: u32,
     address: String,
-    _server: Server,
+    _server: ServerProcess,
     _standby: tendot_testing::postgres::PostgresServer,
 }
 
@@ -190,12 +191,8 @@ impl Machine {
         let mut command = Command::new("sh");
         command.args(["-c", &enter, "sh", "ip", "netns", "exec", &space]).arg(tendot);
         command.args(["serve", "--native", "off", "--http", &address, "--store", &store, "--data"]);
-        let server = Server::start(command.arg(data).args([
-            "--set",
-            "http.kept=1MiB",
-            "--set",
-            "rate.enabled=false",
-        ]))?;
+        let server =
+            start_server(command.arg(data).args(["--set", "http.kept=1MiB", "--set", "rate.enabled=false"]))?;
         Ok(Self { number, address, _server: server, _standby: standby })
     }
 }

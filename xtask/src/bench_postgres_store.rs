@@ -8,8 +8,8 @@ use std::time::Instant;
 use anyhow::{Context as _, Result};
 use tendot_testing::postgres::PostgresServer;
 
-use crate::bench_store::{Measured, Table, load, measure, memory, model, number, program, with_commas};
-use crate::dist::{build_dist, dist};
+use crate::bench_store::{Measured, Table, load, measure, memory, model, number, with_commas};
+use crate::dist::{benchmark, build_dist, tendot};
 use crate::process::{output, run};
 use crate::root;
 
@@ -35,7 +35,7 @@ where name_key = convert_to('10.1000/' || :number, 'UTF8');
 #[allow(clippy::print_stdout, reason = "the report is what this command is for")]
 pub(crate) fn bench_postgres_store() -> Result<()> {
     let begin = Instant::now();
-    build_dist(&["postgres_store", "records"])?;
+    build_dist()?;
     let bench = Bench::start()?;
     let (mut all, mut peak) = (Times::default(), 0_f64);
     for _ in 0..ROUNDS {
@@ -86,10 +86,10 @@ impl Bench {
         run(Command::new("chmod").arg("755").arg(folder.path()))?;
         let bench = Self { server, folder };
         let (lines, count) = (bench.path("records.jsonl"), RECORDS.to_string());
-        run(program("records").args(["lines", &count]).stdout(File::create(&lines)?))?;
+        run(benchmark("records").args(["lines", &count]).stdout(File::create(&lines)?))?;
         for order in ["unsorted", "sorted"] {
             let rows = File::create(bench.path(order))?;
-            run(program("postgres_store").args(["rows", order, &count]).stdout(rows))?;
+            run(benchmark("postgres_store").args(["rows", order, &count]).stdout(rows))?;
         }
         fs::write(bench.path("script"), SCRIPT)?;
         Ok(bench)
@@ -103,22 +103,22 @@ impl Bench {
     fn import(&self, all: &mut Times) -> Result<f64> {
         let address = self.empty()?;
         let start = Instant::now();
-        let mut import = Command::new(dist("tendot"));
+        let mut import = Command::new(tendot());
         let (_, peak) = measure(import.args(["import", &self.path("records.jsonl"), "--store", &address]))?;
         all.add("command", start.elapsed().as_secs_f64());
 
         let address = self.empty()?;
-        let ours = measure(program("postgres_store").args(["import", &address, &RECORDS.to_string()]))?.0;
+        let ours = measure(benchmark("postgres_store").args(["import", &address, &RECORDS.to_string()]))?.0;
         all.add("library", number(&ours, "seconds")?);
 
         let address = self.empty()?;
-        let ours = measure(program("postgres_store").args(["beside", &address, &RECORDS.to_string()]))?.0;
+        let ours = measure(benchmark("postgres_store").args(["beside", &address, &RECORDS.to_string()]))?.0;
         all.add("longest", number(&ours, "longest-deposit-seconds")?);
         all.add("deposits", number(&ours, "deposits")?);
 
         for order in ["unsorted", "sorted"] {
             let address = self.empty()?;
-            measure(program("postgres_store").args(["fill", &address, "0"]))?;
+            measure(benchmark("postgres_store").args(["fill", &address, "0"]))?;
             let copy = format!("\\copy tendot_records from '{}' with (format binary)", self.path(order));
             let start = Instant::now();
             self.psql("bench", &copy)?;
@@ -138,7 +138,7 @@ impl Bench {
     /// Our records and pgbench's, the same number of rows.
     fn fill(&self) -> Result<()> {
         let address = self.empty()?;
-        measure(program("postgres_store").args(["fill", &address, &RECORDS.to_string()]))?;
+        measure(benchmark("postgres_store").args(["fill", &address, &RECORDS.to_string()]))?;
         output(self.pgbench().args(["-q", "-i", "-s", "10"]))?;
         self.psql("bench", "vacuum analyze")?;
         self.psql("bench", "checkpoint").map(drop)
@@ -147,7 +147,7 @@ impl Bench {
     fn read(&self, clients: u32, all: &mut Times) -> Result<()> {
         let (address, count) = (self.server.url("bench"), RECORDS.to_string());
         let ours =
-            program("postgres_store").args(["read", &address, &count, &clients.to_string()]).output()?;
+            benchmark("postgres_store").args(["read", &address, &count, &clients.to_string()]).output()?;
         all.add(format!("get-{clients}"), rate_of(&ours.stdout)?);
         all.add(format!("same-{clients}"), self.rate(&["-n", "-f", &self.path("script")], clients)?);
         all.add(format!("select-{clients}"), self.rate(&["-n", "-S"], clients)?);
@@ -156,7 +156,7 @@ impl Bench {
 
     fn deposit(&self, clients: u32, all: &mut Times) -> Result<()> {
         let address = self.server.url("bench");
-        let ours = program("postgres_store").args(["deposit", &address, &clients.to_string()]).output()?;
+        let ours = benchmark("postgres_store").args(["deposit", &address, &clients.to_string()]).output()?;
         all.add(format!("deposit-{clients}"), rate_of(&ours.stdout)?);
         all.add(format!("update-{clients}"), self.rate(&["-n", "-N"], clients)?);
         Ok(())

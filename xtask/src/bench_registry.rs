@@ -7,11 +7,12 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context as _, Result};
+use tendot_testing::{ServerProcess, anonymous_memory};
 
 use crate::bench_postgres::Postgres;
-use crate::bench_store::{measure, number, program, renew, with_commas};
-use crate::dist::{build_dist, dist};
-use crate::process::{Server, output};
+use crate::bench_store::{measure, number, renew, with_commas};
+use crate::dist::{benchmark, build_dist, tendot};
+use crate::process::{output, start_server};
 use crate::root;
 
 const ADDRESS: &str = "127.0.0.1:18095";
@@ -28,7 +29,7 @@ const SECONDS: &str = "5";
 
 /// Measures and writes.
 pub(crate) fn bench_registry() -> Result<()> {
-    build_dist(&["registry", "batches"])?;
+    build_dist()?;
     let folder = root().join("target/bench/registry");
     renew(&folder)?;
     let mut report = format!(
@@ -45,32 +46,25 @@ pub(crate) fn bench_registry() -> Result<()> {
 
 /// A service with a prefix for names.
 struct Service {
-    server: Server,
+    server: ServerProcess,
     token: String,
     prefix: String,
 }
 
 impl Service {
     fn start(data: &Path) -> Result<Self> {
-        let server = Server::start(
-            Command::new(dist("tendot"))
-                .args(["serve", "--native", "off", "--http", ADDRESS, "--data"])
-                .arg(data),
+        let server = start_server(
+            Command::new(tendot()).args(["serve", "--native", "off", "--http", ADDRESS, "--data"]).arg(data),
         )?;
         let token = fs::read_to_string(data.join("operator.token"))?.trim().to_owned();
-        let prefix = output(program("registry").args(["prepare", ADDRESS, &token]))?.trim().to_owned();
+        let prefix = output(benchmark("registry").args(["prepare", ADDRESS, &token]))?.trim().to_owned();
         Ok(Self { server, token, prefix })
     }
 
-    fn ask(&self, what: &str, how: &[&str]) -> Result<String> {
-        output(program("registry").args([what, ADDRESS, &self.token, &self.prefix]).args(how))
-    }
-
-    /// Its memory of its own, at its most so far, in kilobytes: what it has of files can be taken from it at any time.
-    fn memory(&self) -> Result<f64> {
-        let status = fs::read_to_string(format!("/proc/{}/status", self.server.process.id()))?;
-        let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).context("no RssAnon")?;
-        Ok(line.trim().trim_end_matches(" kB").parse()?)
+    fn benchmark(&self, kind: &str, arguments: &[&str]) -> Command {
+        let mut command = benchmark("registry");
+        command.args([kind, ADDRESS, &self.token, &self.prefix]).args(arguments);
+        command
     }
 }
 
@@ -89,15 +83,15 @@ fn deposits(report: &mut String, folder: &Path) -> Result<()> {
     let (mut over_http, mut straight, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
     for round in 0..ROUNDS {
         let directory: PathBuf = folder.join(format!("store-{round}"));
-        let own = output(program("registry").arg("group").arg(&directory).args([CLIENTS, SECONDS]))?;
-        let http = service.ask("deposits", &[CLIENTS, SECONDS])?;
+        let own = output(benchmark("registry").arg("group").arg(&directory).args([CLIENTS, SECONDS]))?;
+        let http = output(&mut service.benchmark("deposits", &[CLIENTS, SECONDS]))?;
         let (own, http) = (told(&own, "rate")?, told(&http, "rate")?);
         over_http.push(http);
         straight.push(own);
         ratios.push(http / own);
         fs::remove_dir_all(&directory)?;
     }
-    let followed = service.ask("follow", &["500"])?;
+    let followed = output(&mut service.benchmark("follow", &["500"]))?;
     writeln!(
         report,
         "| {CLIENTS} clients, a deposit each at a time | a second | times the store's own |\n|---|---:|---:|\n\
@@ -122,7 +116,7 @@ fn batches(report: &mut String, folder: &Path) -> Result<()> {
         fs::remove_dir_all(&data)?;
         let place = std::env::temp_dir().join(format!("tendot-registry-{}", std::process::id()));
         let postgres = Postgres::start(&place)?;
-        let mut command = program("batches");
+        let mut command = benchmark("batches");
         command.arg("each").arg(&place).args([RECORDS, "ascending", "1"]);
         let rate = number(&measure(&mut command)?.0, "rate")?;
         drop(postgres);
@@ -138,17 +132,18 @@ fn batches(report: &mut String, folder: &Path) -> Result<()> {
         with_commas(median(theirs) as u64),
         with_commas(median(ours) as u64),
         median(ratios),
-        memory / 1e3,
+        memory / 1e6,
     )?;
     Ok(())
 }
 
-/// Sends a batch, and looks at the memory of the service meanwhile.
+/// Sends a batch and samples the anonymous memory of the service, in bytes; its files can be dropped at any time.
 fn watched(service: &Service, memory: &mut f64) -> Result<String> {
     std::thread::scope(|scope| {
-        let batch = scope.spawn(|| service.ask("batch", &[RECORDS]));
+        let (pid, mut command) = (service.server.process.id(), service.benchmark("batch", &[RECORDS]));
+        let batch = scope.spawn(move || output(&mut command));
         while !batch.is_finished() {
-            *memory = memory.max(service.memory()?);
+            *memory = memory.max(anonymous_memory(pid) as f64);
             std::thread::sleep(std::time::Duration::from_millis(50));
         }
         batch.join().map_err(|_| anyhow::anyhow!("the batch has stopped"))?

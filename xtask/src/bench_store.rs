@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, ensure};
 
 use crate::bench_postgres::Postgres;
-use crate::dist::{build_dist, dist};
+use crate::dist::{benchmark, build_dist, tendot};
 use crate::process::{output, run};
 use crate::root;
 
@@ -33,7 +33,7 @@ pub(crate) fn bench_store(sizes: &[u64]) -> Result<()> {
     let begin = Instant::now();
     let folder = root().join("target/bench/store");
     renew(&folder)?;
-    build_dist(&["deposits", "records", "store"])?;
+    build_dist()?;
     let is_all = sizes.is_empty();
     let imported = if is_all { IMPORTED } else { sizes.iter().copied().max().unwrap_or(IMPORTED) };
     let mut left_out = Vec::new();
@@ -60,7 +60,7 @@ pub(crate) fn bench_store(sizes: &[u64]) -> Result<()> {
         }
     }
     let import = if fits(imported, ROOM_IMPORTED)? { Some(import(&folder, imported)?) } else { None };
-    let deposits = measure(program("deposits").arg(&folder))?.0;
+    let deposits = measure(benchmark("deposits").arg(&folder))?.0;
     fs::remove_dir_all(&folder)?;
 
     let minutes = begin.elapsed().as_secs() / 60;
@@ -77,7 +77,7 @@ pub(crate) fn bench_store(sizes: &[u64]) -> Result<()> {
 fn store(folder: &Path, records: u64) -> Result<Measured> {
     renew(folder)?;
     let program = |arguments: &[&str]| {
-        let mut command = program("store");
+        let mut command = benchmark("store");
         command.args(arguments).arg(folder);
         command
     };
@@ -97,11 +97,11 @@ fn import(folder: &Path, records: u64) -> Result<Measured> {
     renew(folder)?;
     let mut all = Measured::new();
     let write = |form: &str, path: &Path| {
-        run(program("records").args([form, &records.to_string()]).stdout(File::create(path)?))
+        run(benchmark("records").args([form, &records.to_string()]).stdout(File::create(path)?))
     };
     let (lines, data) = (folder.join("records.jsonl"), folder.join("tendot"));
     write("lines", &lines)?;
-    let tendot = dist("tendot");
+    let tendot = tendot();
     let start = Instant::now();
     let (_, memory) = measure(Command::new(&tendot).arg("import").arg(&lines).arg("--data").arg(&data))?;
     all.insert("tendot-seconds".into(), start.elapsed().as_secs_f64());
@@ -109,7 +109,7 @@ fn import(folder: &Path, records: u64) -> Result<Measured> {
     all.insert("tendot-size".into(), fs::metadata(data.join("data.mdb"))?.len() as f64);
 
     // What comes out is what went in.
-    let digest = |input: Stdio| output(program("records").arg("digest").stdin(input));
+    let digest = |input: Stdio| output(benchmark("records").arg("digest").stdin(input));
     let given = digest(File::open(&lines)?.into())?;
     fs::remove_file(&lines)?;
     let mut export =
@@ -118,7 +118,7 @@ fn import(folder: &Path, records: u64) -> Result<Measured> {
     ensure!(export.wait()?.success() && given == exported, "imported {given}, but exported {exported}");
     fs::remove_dir_all(&data)?;
 
-    let (library, _) = measure(program("store").arg("import").arg(folder).arg(records.to_string()))?;
+    let (library, _) = measure(benchmark("store").arg("import").arg(folder).arg(records.to_string()))?;
     all.insert("library-seconds".into(), records as f64 / number(&library, "import-rate")?);
     fs::remove_dir_all(&data)?;
 
@@ -342,10 +342,6 @@ pub(crate) fn measure(command: &mut Command) -> Result<(Measured, f64)> {
 
 pub(crate) fn number(measured: &Measured, name: &str) -> Result<f64> {
     measured.get(name).copied().with_context(|| format!("`{name}` was not measured"))
-}
-
-pub(crate) fn program(name: &str) -> Command {
-    Command::new(dist(name))
 }
 
 pub(crate) fn renew(folder: &Path) -> Result<()> {

@@ -8,20 +8,22 @@ use anyhow::Result;
 use crate::process::run;
 use crate::root;
 
-/// Builds `tendot` and programs of `bench/`.
-pub(crate) fn build_dist(bench_programs: &[&str]) -> Result<()> {
-    let cargo = |arguments: &[&str]| {
-        run(Command::new("cargo").args(["build", "--profile=dist"]).args(arguments).current_dir(root()))
-    };
-    cargo(&["--package=tendot"])?;
-    if bench_programs.is_empty() {
-        return Ok(());
+/// Builds `tendot` and the benchmarks.
+pub(crate) fn build_dist() -> Result<()> {
+    for package in ["--package=tendot", "--package=tendot-bench"] {
+        run(Command::new("cargo").args(["build", "--profile=dist", package]).current_dir(root()))?;
     }
-    let bins = bench_programs.iter().flat_map(|program| ["--bin", program]);
-    cargo(&["--package=tendot-bench"].into_iter().chain(bins).collect::<Vec<_>>())
+    Ok(())
 }
 
-/// The path of a program that [`build_dist`] has built.
-pub(crate) fn dist(program: &str) -> PathBuf {
-    root().join("target/dist").join(program)
+/// The path of `tendot` as [`build_dist`] has built it.
+pub(crate) fn tendot() -> PathBuf {
+    root().join("target/dist/tendot")
+}
+
+/// The command that runs a benchmark.
+pub(crate) fn benchmark(name: &str) -> Command {
+    let mut command = Command::new(root().join("target/dist/tendot-bench"));
+    command.arg(name);
+    command
 }

@@ -11,8 +11,10 @@ mod bench_postgres_store;
 mod bench_registry;
 mod bench_store;
 mod dist;
+mod documentation;
 mod fuzz;
 mod interop;
+mod passed;
 mod peers;
 mod postgres_versions;
 mod process;
@@ -23,13 +25,14 @@ mod unicode;
 mod wrk;
 
 use std::path::Path;
+use std::process::ExitCode;
 
 const USAGE: &str = "\
 usage: cargo xtask COMMAND
 
   check                   format, clippy, and the unit tests of what changed
-  test [--full]           everything that CI checks; with --full also what takes hours: fuzzing, thousands of
-                          kills, all feature sets, PostgreSQL 16 and 18
+  test [--rerun|--full]   everything that CI checks and that changed since it passed; with --rerun all of it; with --full
+                          also what takes hours: fuzzing, thousands of kills, all feature sets, PostgreSQL 16 and 18
   fuzz [TARGET] [SECONDS] fuzz one target or all, each for so many seconds [default: 60]
   fuzz-keep TARGET        keep the inputs that reach most of the code, of those that fuzzing found
   bench                   measure speed against other programs, as ratios
@@ -42,7 +45,7 @@ usage: cargo xtask COMMAND
   bench-postgres-http     measure redirects from PostgreSQL against the embedded store, and from two servers against one
   bench-native            measure the native protocol against plain servers and Handle.Net's
   bench-compare OLD NEW   two builds of tendot against each other: instructions and rates
-  bench-build             time and size of the profiles `release` and `dist`, from an empty target directory
+  bench-build             build time, size and speed of the profiles `dist` and `release`, and write docs/speed-build.md
   failover                kill the primary of a database under three services, promote a standby, and tell what was lost
   postgres-versions       the tests of PostgreSQL with versions 16 and 18, which Debian does not have
   interop [TENDOT]        have Handle.Net's client ask this program, and its own server, the same
@@ -52,12 +55,20 @@ fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or(Path::new("."))
 }
 
-fn main() -> anyhow::Result<()> {
+fn main() -> anyhow::Result<ExitCode> {
+    match std::env::var_os(documentation::RUSTDOC_ENV) {
+        Some(rustdoc) => documentation::document_and_test(rustdoc),
+        None => run().map(|()| ExitCode::SUCCESS),
+    }
+}
+
+fn run() -> anyhow::Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match arguments.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
         ["check"] => test::check(),
-        ["test"] => test::test(false),
-        ["test", "--full"] => test::test(true),
+        ["test"] => test::test(false, false),
+        ["test", "--rerun"] => test::test(false, true),
+        ["test", "--full"] => test::test(true, true),
         ["fuzz"] => fuzz::fuzz(None, 60).map(drop),
         ["fuzz", seconds] if seconds.parse::<u32>().is_ok() => fuzz::fuzz(None, seconds.parse()?).map(drop),
         ["fuzz", target] => fuzz::fuzz(Some(target), 60).map(drop),
@@ -75,7 +86,7 @@ fn main() -> anyhow::Result<()> {
         ["bench-postgres-http"] => bench_postgres_http::bench_postgres_http(),
         ["bench-native"] => bench_native::bench_native(),
         ["bench-compare", old, new] => bench_compare::bench_compare(Path::new(old), Path::new(new)),
-        ["bench-build"] => bench_compare::build_times(),
+        ["bench-build"] => bench_compare::bench_build(),
         ["failover"] => test::failover(),
         ["postgres-versions"] => {
             let report = report::Report::new();

@@ -27,7 +27,7 @@ pub(crate) fn postgres_versions(report: &Report) {
             cargo: &["--workspace", "--all-features", "--test=it"],
             arguments: &["postgres", "failover", "migrate", "--skip=tls"],
             environment: &|| vec![("TENDOT_TEST_PG_BIN".to_owned(), bin.display().to_string())],
-            is_incremental: false,
+            passed: None,
             label: &format!("PostgreSQL {version}: "),
         };
         tests.run(report, || ());

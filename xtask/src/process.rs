@@ -1,49 +1,14 @@
-//! Running other programs: what is run is told, and a failure stops everything.
+//! Running other programs: each command line is printed, and a failure is an error.
 
-use std::io::{BufRead as _, BufReader};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result, anyhow, bail};
+use tendot_testing::ServerProcess;
 
-/// A server that is ended with what it was started for.
-pub(crate) struct Server {
-    pub(crate) process: Child,
-    /// What it said when it was ready.
-    pub(crate) ready: String,
-}
-
-impl Server {
-    /// Starts it and waits for a line on stderr that begins with `ready`.
-    pub(crate) fn start(command: &mut Command) -> Result<Self> {
-        let process = command
-            .stdout(Stdio::null())
-            .stderr(Stdio::piped())
-            .spawn()
-            .with_context(|| format!("`{}` could not be started", line(command)))?;
-        let mut server = Self { process, ready: String::new() };
-        let mut said = BufReader::new(server.process.stderr.take().context("no stderr")?).lines();
-        let mut before = String::new();
-        for line in said.by_ref().map_while(Result::ok) {
-            if line.starts_with("ready") {
-                server.ready = line;
-                break;
-            }
-            before = before + &line + "\n";
-        }
-        if server.ready.is_empty() {
-            bail!("`{}` ended before it was ready:\n{before}", line(command));
-        }
-        // Whatever else it says is not to stop it.
-        std::thread::spawn(move || said.for_each(drop));
-        Ok(server)
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
+/// Starts a server and waits until it prints a line that begins with `ready` on stderr.
+pub(crate) fn start_server(command: &mut Command) -> Result<ServerProcess> {
+    ServerProcess::try_start(command.stdout(Stdio::null()))
+        .map_err(|output| anyhow!("`{}` did not become ready:\n{output}", line(command)))
 }
 
 /// Runs a command that has to succeed.

@@ -9,14 +9,15 @@ use std::sync::{Condvar, Mutex, MutexGuard};
 use anyhow::{Result, ensure};
 use tendot_testing::postgres::{PostgresServer, SHARED_SERVER};
 
-use crate::fuzz;
 use crate::interop::interop;
+use crate::passed::PassedRecords;
 use crate::peers::{TARGETS, install_peers, install_toolchain_parts};
 use crate::postgres_versions::postgres_versions;
 use crate::process::run;
 use crate::report::{Counts, Report};
 use crate::root;
-use crate::test_programs::{TestRun, documentation_tests};
+use crate::test_programs::TestRun;
+use crate::{documentation, fuzz};
 
 /// All crates with all features: every command selects the same, so that nothing is compiled twice for other features.
 const WORKSPACE: [&str; 2] = ["--workspace", "--all-features"];
@@ -29,7 +30,7 @@ fn cargo<A: AsRef<OsStr>>(arguments: impl IntoIterator<Item = A>) -> Command {
 
 /// Format, clippy, and the unit tests of what changed and of what depends on it.
 pub(crate) fn check() -> Result<()> {
-    let report = Report::new();
+    let (report, passed) = (Report::new(), PassedRecords::open()?);
     report.check("crates are described", crates_are_described);
     report.check("format", || run(&mut cargo(["fmt", "--check"])));
     report.check("clippy", clippy);
@@ -38,16 +39,18 @@ pub(crate) fn check() -> Result<()> {
             .concat(),
         arguments: &[],
         environment: &Vec::new,
-        is_incremental: true,
+        passed: Some(&passed),
         label: "",
     };
     unit_tests.run(&report, || ());
     report.finish()
 }
 
-/// Everything that a change can break; with `is_full` also the long part.
-pub(crate) fn test(is_full: bool) -> Result<()> {
+/// Everything that a change can break; with `is_full` also the long part. With `is_rerun` also what is unchanged since it passed.
+pub(crate) fn test(is_full: bool, is_rerun: bool) -> Result<()> {
     let report = Report::new();
+    let is_rerun = is_rerun || is_full || std::env::var_os("CI").is_some();
+    let passed = if is_rerun { None } else { Some(PassedRecords::open()?) };
     install_toolchain_parts()?;
     report.check("crates are described", crates_are_described);
     report.check("format", || run(&mut cargo(["fmt", "--check"])));
@@ -62,25 +65,23 @@ pub(crate) fn test(is_full: bool) -> Result<()> {
             });
         });
         let tests = TestRun {
-            cargo: &[&WORKSPACE[..], &["--exclude=tendot-bench", "--exclude=tendot-fuzz"]].concat(),
+            cargo: &WORKSPACE,
             arguments: &[],
             environment: &|| {
                 let mut variables = database.variables();
                 variables.extend(is_full.then(|| ("TENDOT_TEST_FULL".to_owned(), "1".to_owned())));
                 variables
             },
-            is_incremental: false,
+            passed: passed.as_ref(),
             label: "",
         };
         tests.run(&report, || {
             // Programs of Handle.Net that others run: theirs with ours, and ours with theirs.
             scope.spawn(|| report.step("interop with Handle.Net", || interop_counts(&database)));
             // While tests wait, the compiler works.
-            report.check("clippy", clippy);
-            report.check("rustdoc", rustdoc);
-            report.step("documentation tests", || documentation_tests(&WORKSPACE));
+            report
+                .step("documentation of libraries", || documentation::check_libraries(&WORKSPACE, is_rerun));
             report.check("other targets", || other_targets(is_full));
-            report.step("fuzz targets, replay", fuzz::replay);
         });
     });
     if is_full {
@@ -99,15 +100,10 @@ fn test_at_length(report: &Report) {
         // Weak algorithms have to stay off where they are not even compiled.
         ("proto without legacy: ", &["--package=tendot-proto"]),
     ] {
-        let tests = TestRun {
-            cargo: arguments,
-            arguments: &[],
-            environment: &Vec::new,
-            is_incremental: false,
-            label,
-        };
+        let tests = TestRun { cargo: arguments, arguments: &[], environment: &Vec::new, passed: None, label };
         tests.run(report, || ());
     }
+    report.check("rustdoc of programs", || documentation::check_programs(&WORKSPACE));
     postgres_versions(report);
     report.step("fuzzing", || fuzz::fuzz(None, FUZZ_SECONDS));
 }
@@ -123,11 +119,6 @@ pub(crate) fn failover() -> Result<()> {
 
 fn clippy() -> Result<()> {
     run(&mut cargo([&["clippy"], &WORKSPACE[..], &["--all-targets", "--", "-D", "warnings"]].concat()))
-}
-
-fn rustdoc() -> Result<()> {
-    let arguments = [&["doc"], &WORKSPACE[..], &["--no-deps"]].concat();
-    run(cargo(arguments).env("RUSTDOCFLAGS", "-D warnings"))
 }
 
 /// The libraries for browsers and for machines without an operating system: the smallest and the usual set of features, or

@@ -1,16 +1,16 @@
 //! Builds test programs and runs them side by side, each as soon as it is built.
 
-use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{BufRead as _, BufReader, Seek as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Condvar, Mutex};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result, bail, ensure};
+use anyhow::{Context as _, Result, ensure};
 use serde_json::Value;
 
+use crate::passed::PassedRecords;
 use crate::process::line;
 use crate::report::{Counts, Report};
 use crate::root;
@@ -24,6 +24,15 @@ const THREADS: &str = "4";
 /// A program that has not finished by then hangs.
 const PROGRAM_TIMEOUT: Duration = Duration::from_secs(1200);
 
+/// The environment in which Cargo compiles the crates of the workspace with clippy, and all others as always. CI builds once, and
+/// so is faster without what later builds could use.
+pub(crate) fn build_environment() -> impl Iterator<Item = (&'static str, &'static str)> {
+    let is_ci = std::env::var_os("CI").is_some();
+    [("RUSTC_WORKSPACE_WRAPPER", "clippy-driver")]
+        .into_iter()
+        .chain(is_ci.then_some(("CARGO_INCREMENTAL", "0")))
+}
+
 /// Which tests are built and how their programs are run.
 pub(crate) struct TestRun<'a> {
     /// Arguments of `cargo test`, without `--no-run`.
@@ -32,8 +41,8 @@ pub(crate) struct TestRun<'a> {
     pub(crate) arguments: &'a [&'a str],
     /// Environment of each program, known when the first one is built.
     pub(crate) environment: &'a (dyn Fn() -> Vec<(String, String)> + Sync),
-    /// Skip programs that have passed since they were built.
-    pub(crate) is_incremental: bool,
+    /// Results of earlier runs; programs that passed and can't have changed are not run again.
+    pub(crate) passed: Option<&'a PassedRecords>,
     /// Prefix of the rows in the table.
     pub(crate) label: &'a str,
 }
@@ -50,6 +59,12 @@ const LONGEST: [&str; 5] =
     ["tendot-registry it", "tendot-store disk", "tendot-store it", "tendot it", "tendot-server it"];
 
 impl Program {
+    /// Integration tests of the command start the program that is built beside them.
+    fn depends_on(&self) -> Vec<PathBuf> {
+        let is_of_command = self.package.join("src/main.rs").exists() && !self.name.ends_with("(bin)");
+        if is_of_command { vec![root().join("target/debug/tendot")] } else { Vec::new() }
+    }
+
     /// Larger for programs that take longer.
     fn weight(&self) -> usize {
         LONGEST.iter().position(|name| *name == self.name).map_or(0, |at| at + 1)
@@ -94,10 +109,11 @@ impl TestRun<'_> {
             for _ in 0..PROGRAMS_AT_ONCE {
                 scope.spawn(move || self.run_programs(queue, report));
             }
-            report.step(&format!("{}build", self.label), || {
+            report.step(&format!("{}build, clippy", self.label), || {
                 let result = build(self.cargo, |program| queue.push(program));
                 queue.close();
-                result.map(|()| Counts::default())
+                let warnings = result?;
+                Ok(Counts { passed: u64::from(warnings == 0), failed: warnings })
             });
             after_build();
         });
@@ -105,13 +121,18 @@ impl TestRun<'_> {
 
     fn run_programs(&self, queue: &ProgramQueue, report: &Report) {
         while let Some(program) = queue.pop() {
-            if self.is_incremental && has_passed(&program.path) {
+            let depends_on = program.depends_on();
+            if let Some(passed) = self.passed.and_then(|records| records.get(&program.path, &depends_on)) {
+                let name = format!("{} (unchanged)", program.name);
+                report.step(&name, || Ok(Counts { passed, failed: 0 }));
                 continue;
             }
             report.step(&format!("{}{}", self.label, program.name), || {
                 let counts = self.run_program(&program)?;
-                if counts.failed == 0 && self.is_incremental {
-                    remember_passed(&program.path)?;
+                if let Some(records) = self.passed
+                    && counts.failed == 0
+                {
+                    records.insert(&program.path, &depends_on, counts.passed)?;
                 }
                 Ok(counts)
             });
@@ -167,59 +188,53 @@ impl TestRun<'_> {
     }
 }
 
-/// Builds with `cargo test --no-run` and reports each test program as soon as it is there.
-fn build(arguments: &[&str], mut built: impl FnMut(Program)) -> Result<()> {
+/// Builds with `cargo test --no-run` and reports each test program as soon as it is there; returns the number of warnings.
+///
+/// Clippy compiles the crates of the workspace: a build with its warnings takes a little longer than one without, and far less than a
+/// build and a check.
+#[allow(clippy::print_stderr, reason = "warnings are what clippy is for")]
+fn build(arguments: &[&str], mut built: impl FnMut(Program)) -> Result<u64> {
     let mut command = Command::new("cargo");
-    command.arg("test").args(arguments).args(["--no-run", "--message-format=json-render-diagnostics"]);
+    command.arg("test").args(arguments).args(["--no-run", "--message-format=json"]).envs(build_environment());
     let mut process = command.current_dir(root()).stdout(Stdio::piped()).spawn()?;
     // Integration tests may start the programs of their package, which Cargo may build after them.
     let (mut waiting, mut packages_with_programs) = (Vec::new(), Vec::new());
+    let mut warnings = 0;
     for text in BufReader::new(process.stdout.take().context("no stdout")?).lines() {
         let message: Value = serde_json::from_str(&text?)?;
-        if let Some(path) = message["executable"].as_str() {
-            let manifest = Path::new(message["manifest_path"].as_str().context("no manifest")?);
-            let package = manifest.parent().context("a manifest is in a directory")?.to_owned();
-            let name =
-                package.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
-            let kind = message["target"]["kind"][0].as_str().unwrap_or_default();
-            let target = message["target"]["name"].as_str().unwrap_or_default();
-            if message["profile"]["test"] == true {
-                let is_integration = kind == "test";
-                let name =
-                    if is_integration { format!("{name} {target}") } else { format!("{name} ({kind})") };
-                let has_program = package.join("src/main.rs").exists();
-                let program = Program { name, package, path: path.into() };
-                if is_integration && has_program && !packages_with_programs.contains(&program.package) {
-                    waiting.push(program);
-                } else {
-                    built(program);
-                }
-            } else if kind == "bin" {
-                waiting.extract_if(.., |program| program.package == package).for_each(&mut built);
-                packages_with_programs.push(package);
+        if message["reason"] == "compiler-message" {
+            let diagnostic = &message["message"];
+            eprint!("{}", diagnostic["rendered"].as_str().unwrap_or_default());
+            // The last message of a crate counts the others, and is at no place.
+            let has_place = diagnostic["spans"].as_array().is_some_and(|spans| !spans.is_empty());
+            warnings +=
+                u64::from(has_place && matches!(diagnostic["level"].as_str(), Some("warning" | "error")));
+            continue;
+        }
+        let Some(path) = message["executable"].as_str() else { continue };
+        let manifest = Path::new(message["manifest_path"].as_str().context("no manifest")?);
+        let package = manifest.parent().context("a manifest is in a directory")?.to_owned();
+        let name = package.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
+        let kind = message["target"]["kind"][0].as_str().unwrap_or_default();
+        let target = message["target"]["name"].as_str().unwrap_or_default();
+        if message["profile"]["test"] == true {
+            let is_integration = kind == "test";
+            let name = if is_integration { format!("{name} {target}") } else { format!("{name} ({kind})") };
+            let has_program = package.join("src/main.rs").exists();
+            let program = Program { name, package, path: path.into() };
+            if is_integration && has_program && !packages_with_programs.contains(&program.package) {
+                waiting.push(program);
+            } else {
+                built(program);
             }
+        } else if kind == "bin" {
+            waiting.extract_if(.., |program| program.package == package).for_each(&mut built);
+            packages_with_programs.push(package);
         }
     }
     waiting.into_iter().for_each(built);
     ensure!(process.wait()?.success(), "`{}` failed", line(&command));
-    Ok(())
-}
-
-/// Runs the documentation tests.
-pub(crate) fn documentation_tests(arguments: &[&str]) -> Result<Counts> {
-    let mut command = Command::new("cargo");
-    command.args(["test", "--doc"]).args(arguments).current_dir(root());
-    let output = command.stderr(Stdio::inherit()).output()?;
-    let text = String::from_utf8_lossy(&output.stdout);
-    let mut total = Counts::default();
-    for counts in text.lines().filter_map(parse_result) {
-        total.passed += counts.passed;
-        total.failed += counts.failed;
-    }
-    if !output.status.success() {
-        bail!("{text}\n`{}` failed", line(&command));
-    }
-    Ok(total)
+    Ok(warnings)
 }
 
 /// The last line of a program's output that has the counts.
@@ -228,7 +243,7 @@ fn result_line(output: &str) -> Option<Counts> {
 }
 
 /// `test result: ok. 12 passed; 0 failed; …`
-fn parse_result(line: &str) -> Option<Counts> {
+pub(crate) fn parse_result(line: &str) -> Option<Counts> {
     let mut words = line.strip_prefix("test result: ")?.split_whitespace().skip(1);
     let mut number = |unit: &str| {
         let number = words.next()?.parse().ok()?;
@@ -250,33 +265,4 @@ fn wait(process: &mut Child, timeout: Duration) -> Result<bool> {
         }
         std::thread::sleep(Duration::from_millis(20));
     }
-}
-
-/// Programs that passed, with the time they were built at.
-fn passed_programs() -> BTreeMap<String, u128> {
-    let file = fs::read(root().join("target/xtask/passed.json")).unwrap_or_default();
-    let Ok(Value::Object(entries)) = serde_json::from_slice(&file) else { return BTreeMap::new() };
-    entries.into_iter().filter_map(|(path, time)| Some((path, time.as_str()?.parse().ok()?))).collect()
-}
-
-fn build_time(program: &Path) -> Option<u128> {
-    let modified = fs::metadata(program).ok()?.modified().ok()?;
-    Some(modified.duration_since(SystemTime::UNIX_EPOCH).ok()?.as_nanos())
-}
-
-fn has_passed(program: &Path) -> bool {
-    let time = build_time(program);
-    time.is_some() && passed_programs().get(&program.display().to_string()).copied() == time
-}
-
-fn remember_passed(program: &Path) -> Result<()> {
-    static LOCK: Mutex<()> = Mutex::new(());
-    let _guard = LOCK.lock();
-    let mut passed = passed_programs();
-    if let Some(time) = build_time(program) {
-        passed.insert(program.display().to_string(), time);
-    }
-    let entries = passed.into_iter().map(|(path, time)| (path, Value::String(time.to_string()))).collect();
-    fs::create_dir_all(root().join("target/xtask"))?;
-    Ok(fs::write(root().join("target/xtask/passed.json"), Value::Object(entries).to_string())?)
 }

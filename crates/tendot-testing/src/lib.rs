@@ -1,13 +1,14 @@
 //! Support for the tests and benchmarks of this workspace.
 //!
 //! Without features the crate uses nothing but the standard library and two small crates, so that `xtask` builds quickly. The
-//! feature `async` adds what needs Tokio, `handle` what needs `tendot-proto`.
+//! feature `async` adds what needs Tokio, `postgres` queries to PostgreSQL, `handle` what needs `tendot-proto`.
 //!
 //! In reading order:
 //!
 //! - [`SeededRng`]: deterministic random numbers, reproducible by `TENDOT_TEST_SEED`
 //! - [`is_full_run`], [`repetitions`]: how long a test goes on in `cargo xtask test` and with `--full`
 //! - [`hex`], [`conformance`], [`ram_dir`]: bytes, files of `conformance/`, directories
+//! - [`fuzz_inputs`]: seeds and corpora of the fuzz targets
 //! - [`free_port`]: ports that no other test uses
 //! - [`wait_until`], [`wait_for`]: wait for a condition instead of sleeping
 //! - [`http`]: an HTTP/1.1 client that sends exactly what a test writes
@@ -25,6 +26,7 @@ mod child;
 mod conformance_files;
 mod directory;
 mod extent;
+pub mod fuzz_inputs;
 #[cfg(feature = "handle")]
 pub mod handle_keys;
 #[cfg(feature = "handle")]

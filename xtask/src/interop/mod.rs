@@ -19,7 +19,7 @@ use tendot_testing::{ServerProcess, free_port};
 
 use self::java::{HandleNetProcess, client, site_key};
 use self::requests::{is_partition_case, normalize_response, private_key, requests};
-use crate::process::{install, is_there, output, run};
+use crate::process::{install, is_there, output, run, start_server};
 use crate::root;
 
 /// The identity that administers all servers; its key is [`private_key`].
@@ -155,11 +155,6 @@ impl Endpoints {
     }
 }
 
-fn start(command: &mut Command) -> Result<ServerProcess> {
-    ServerProcess::try_start(command.stdout(Stdio::null()))
-        .map_err(|output| anyhow!("{command:?} did not become ready:\n{output}"))
-}
-
 fn start_handle_net(data_dir: &Path, records: &Path) -> Result<(Vec<ServerProcess>, Endpoints)> {
     let [native, http, https] = [(); 3].map(|()| free_port());
     let server = HandleNetProcess {
@@ -178,7 +173,7 @@ fn start_handle_net(data_dir: &Path, records: &Path) -> Result<(Vec<ServerProces
         https: None,
         public_key: data_dir.join("pubkey.bin"),
     };
-    Ok((vec![start(&mut server.command(None)?)?], endpoints))
+    Ok((vec![start_server(&mut server.command(None)?)?], endpoints))
 }
 
 /// A Tendot server with the same key for the Handle protocol and HTTPS, since the Handle.Net client wants it so.
@@ -207,7 +202,7 @@ fn start_tendot(tendot: &Path, data_dir: &Path, records: &Path) -> Result<(Vec<S
         https: Some(https),
         public_key: data_dir.join("pubkey.bin"),
     };
-    Ok((vec![start(&mut command)?], endpoints))
+    Ok((vec![start_server(&mut command)?], endpoints))
 }
 
 fn serve(tendot: &Path, data_dir: &Path, address: Ipv4Addr, native: u16, http: u16) -> Command {
@@ -230,14 +225,14 @@ fn start_three_servers(tendot: &Path, dir: &Path, records: &Path) -> Result<(Vec
         serve(tendot, &data_dirs[number], addresses[number], native_ports[number], http_ports[number])
     };
     // The first start creates the key and the site record.
-    for_each_server(|number| start(&mut command(number)).map(drop))?;
+    for_each_server(|number| start_server(&mut command(number)).map(drop))?;
     let records_of_servers = data_dirs.each_ref().map(|data_dir| data_dir.join("siteinfo.json"));
     run(Command::new(tendot).args(["site", "join", "--into"]).arg(&site).args(records_of_servers))?;
     let servers = for_each_server(|number| {
         let mut import = Command::new(tendot);
         import.arg("import").arg(records).arg("--data").arg(&data_dirs[number]);
         run(import.arg("--site").arg(&site))?;
-        start(command(number).args(["--set", &format!("native.site={}", site.display())]))
+        start_server(command(number).args(["--set", &format!("native.site={}", site.display())]))
     })?;
     let endpoints = Endpoints {
         addresses: addresses.into(),

@@ -3,7 +3,7 @@
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -198,16 +198,23 @@ fn batch_continues() {
     let line = "{\"prefix\":\"10.70000\",\"url\":\"https://example.org/\"}\n";
     let body = line.repeat(lines);
     let parts: Vec<_> = body.as_bytes().chunks(line.len() * 250).collect();
-    let received = AtomicUsize::new(0);
+    let (received, is_killed) = (AtomicUsize::new(0), AtomicBool::new(false));
     let send = || {
         let (path, key) = ("/api/v1/dois/batch", ["Idempotency-Key: one"]);
-        client.send_in_parts_counting("POST", path, &fixtures.tokens[0], &key, &parts, &received)
+        // The second half comes after the outage has begun, however fast the first one was.
+        let before_part = |number| {
+            if number == parts.len() / 2 {
+                wait_until("the database is killed", || is_killed.load(Ordering::SeqCst));
+            }
+        };
+        client.send_in_parts_counting("POST", path, &fixtures.tokens[0], &key, &parts, &received, before_part)
     };
     let partial = thread::scope(|scope| {
         let sent = scope.spawn(send);
         // More than the head of the response, and far less than all its lines.
         wait_until("the first results have come", || received.load(Ordering::SeqCst) > 20_000);
         postgres.kill();
+        is_killed.store(true, Ordering::SeqCst);
         sent.join().unwrap()
     });
     let results = partial.json_lines();

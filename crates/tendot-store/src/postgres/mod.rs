@@ -110,6 +110,8 @@ pub struct PostgresSettings {
     pub patience: Duration,
     /// How long one statement may take.
     pub statement: Duration,
+    /// How long a server may take to answer a health check before it counts as lost; at most half of `patience`.
+    pub probe_timeout: Duration,
     /// Whether tables are made where there are none, and changed where they are older.
     pub migrate: bool,
 }
@@ -120,6 +122,7 @@ impl Default for PostgresSettings {
             connections: 16,
             patience: Duration::from_secs(10),
             statement: Duration::from_secs(60),
+            probe_timeout: Duration::from_secs(2),
             migrate: true,
         }
     }

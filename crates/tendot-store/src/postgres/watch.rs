@@ -20,9 +20,6 @@ const PAUSE: Duration = Duration::from_millis(200);
 /// Between two looks that follow each other because somebody got no answer.
 const SHORT_PAUSE: Duration = Duration::from_millis(20);
 
-/// Who has not answered then is not there.
-const LONGEST_LOOK: Duration = Duration::from_secs(2);
-
 /// Lines of the log that are read together, and how often in a row; after more, everything may have changed.
 const LINES: usize = 1_000;
 const PAGES: usize = 20;
@@ -61,7 +58,7 @@ struct Watching {
 impl Watch {
     /// Begins to watch, when all servers have been looked at once.
     pub(super) async fn start(nodes: &Arc<Nodes>, settings: &PostgresSettings) -> Self {
-        let time = LONGEST_LOOK.min(settings.patience / 2);
+        let time = settings.probe_timeout.min(settings.patience / 2);
         let watching = Arc::new(Watching { nodes: Arc::clone(nodes), followed: Mutex::new(None), time });
         let mut first = JoinSet::new();
         let mut tasks = JoinSet::new();

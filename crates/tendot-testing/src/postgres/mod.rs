@@ -12,14 +12,14 @@
 
 mod cluster;
 mod install;
-#[cfg(feature = "async")]
+#[cfg(feature = "postgres")]
 mod resettable;
 mod server;
 mod shared;
 
 pub use cluster::PostgresCluster;
 pub use install::{chown_dir, chown_private_file, ensure_installed, is_installed, pg_command};
-#[cfg(feature = "async")]
+#[cfg(feature = "postgres")]
 pub use resettable::ResettableDatabase;
 pub use server::PostgresServer;
 pub use shared::{SHARED_SERVER, create_database_url, database_from_template, shared_server};

@@ -36,16 +36,20 @@ impl PostgresServer {
     /// Initializes and starts a server. The user `postgres` needs no password, `locked` does. Each line of `settings` is one of
     /// postgresql.conf.
     pub fn start(settings: &str) -> Self {
-        let (dir, port) = (new_data_dir(), free_port());
-        append_config(&dir, port, settings);
-        let server = Self::spawn(dir, port);
-        server.wait_ready();
-        server
+        Self::start_in(&std::env::temp_dir(), settings)
     }
 
     /// [`PostgresServer::start`] for tests: the server survives being killed, but never waits for the disk.
     pub fn start_volatile(settings: &str) -> Self {
-        Self::start(&format!("{VOLATILE}{settings}"))
+        Self::start_in(&volatile_parent(), &format!("{VOLATILE}{settings}"))
+    }
+
+    fn start_in(parent: &Path, settings: &str) -> Self {
+        let (dir, port) = (new_data_dir(parent), free_port());
+        append_config(&dir, port, settings);
+        let server = Self::spawn(dir, port);
+        server.wait_ready();
+        server
     }
 
     /// Starts a server for many tests side by side.
@@ -58,7 +62,7 @@ impl PostgresServer {
     pub(super) fn start_replicated(standby_names: &[&str]) -> Vec<Self> {
         let primary_port = free_port();
         let start = |name: Option<&str>| {
-            let (dir, mut port) = (new_data_dir(), primary_port);
+            let (dir, mut port) = (new_data_dir(&volatile_parent()), primary_port);
             let mut settings = VOLATILE.to_owned();
             if let Some(name) = name {
                 port = free_port();
@@ -257,7 +261,7 @@ impl PostgresServer {
     }
 }
 
-#[cfg(feature = "async")]
+#[cfg(feature = "postgres")]
 impl PostgresServer {
     /// Runs statements.
     pub async fn execute(&self, database: &str, sql: &str) {
@@ -293,9 +297,23 @@ impl Drop for PostgresServer {
     }
 }
 
+/// Where servers that need not survive the machine have their files: in memory if there is enough of it, since a database is about a
+/// thousand files and tests make hundreds of them.
+fn volatile_parent() -> PathBuf {
+    const ENOUGH_BYTES: u64 = 8 << 30;
+    let available = Command::new("df").args(["--block-size=1", "--output=avail", "/dev/shm"]).output();
+    let available = available.ok().and_then(|output| String::from_utf8(output.stdout).ok());
+    let available = available.and_then(|text| text.lines().last()?.trim().parse::<u64>().ok());
+    if available.is_some_and(|bytes| bytes >= ENOUGH_BYTES) {
+        "/dev/shm".into()
+    } else {
+        std::env::temp_dir()
+    }
+}
+
 /// A new directory with an initialized `data` inside, copied from one that all test programs of this machine share, because
 /// `initdb` takes longer than starting the server.
-fn new_data_dir() -> PathBuf {
+fn new_data_dir(parent: &Path) -> PathBuf {
     let version = run_checked(pg_command("postgres").arg("--version"));
     let version: String = version.chars().filter(char::is_ascii_alphanumeric).collect();
     let template = std::env::temp_dir().join(format!("tendot-test-initdb-{version}"));
@@ -308,7 +326,7 @@ fn new_data_dir() -> PathBuf {
         std::fs::rename(draft, &template).unwrap();
     }
     drop(lock);
-    let dir = tempfile::tempdir().unwrap().keep();
+    let dir = tempfile::tempdir_in(parent).unwrap().keep();
     run_checked(Command::new("cp").arg("-a").arg(template.join("data")).arg(&dir));
     chown_dir(&dir);
     dir

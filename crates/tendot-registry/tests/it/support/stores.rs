@@ -6,7 +6,7 @@ use std::path::Path;
 use tempfile::TempDir;
 use tendot_store::{AnyStore, Embedded, Memory, Postgres, PostgresSettings};
 use tendot_testing::postgres::database_from_template;
-use tendot_testing::{block_on, ram_dir};
+use tendot_testing::{WAIT_TIMEOUT, block_on, ram_dir};
 
 /// Kind of a store.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -33,7 +33,13 @@ pub(crate) fn empty_store(kind: StoreKind) -> (AnyStore, Option<TempDir>) {
 
 /// Opens the store of a database.
 pub(crate) fn open_postgres(url: &str) -> Postgres {
-    let settings = PostgresSettings { connections: 4, ..PostgresSettings::default() };
+    let settings = PostgresSettings {
+        connections: 4,
+        patience: WAIT_TIMEOUT,
+        // A busy machine is not an outage.
+        probe_timeout: WAIT_TIMEOUT,
+        ..PostgresSettings::default()
+    };
     block_on(Postgres::open(url, &settings)).unwrap_or_else(|error| panic!("{error}"))
 }
 

@@ -59,10 +59,12 @@ impl ApiClient {
         headers: &[&str],
         parts: &[&[u8]],
     ) -> HttpResponse {
-        self.send_in_parts_counting(method, path, token, headers, parts, &AtomicUsize::new(0))
+        self.send_in_parts_counting(method, path, token, headers, parts, &AtomicUsize::new(0), |_| ())
     }
 
-    /// Like [`ApiClient::send_in_parts`]; adds the bytes of the response to `received` as they come.
+    /// Like [`ApiClient::send_in_parts`]; adds the bytes of the response to `received` as they come, and calls `before_part` with the
+    /// number of each part before it is sent.
+    #[allow(clippy::too_many_arguments, reason = "the parts of a request and two observers")]
     pub(crate) fn send_in_parts_counting(
         &self,
         method: &str,
@@ -71,6 +73,7 @@ impl ApiClient {
         headers: &[&str],
         parts: &[&[u8]],
         received: &AtomicUsize,
+        before_part: impl Fn(usize),
     ) -> HttpResponse {
         let request = HttpRequest::new(method, path).header("Connection: close").bearer(token);
         let request = request.headers(headers.iter().copied()).body(parts.concat()).to_bytes();
@@ -93,6 +96,7 @@ impl ApiClient {
                     // The gap itself is what makes the server execute a part: there is no event to wait for.
                     std::thread::sleep(PART_INTERVAL);
                 }
+                before_part(number);
                 if stream.write_all(part).is_err() {
                     break;
                 }

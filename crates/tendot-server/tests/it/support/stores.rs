@@ -34,7 +34,13 @@ pub(crate) fn postgres_url() -> String {
 /// Opens the store of a database.
 pub(crate) fn open_postgres(url: &str) -> AnyStore {
     // Nothing waits for the database in vain here; on a busy machine it may be slow.
-    let settings = PostgresSettings { connections: 4, patience: WAIT_TIMEOUT, ..PostgresSettings::default() };
+    let settings = PostgresSettings {
+        connections: 4,
+        patience: WAIT_TIMEOUT,
+        // A busy machine is not an outage.
+        probe_timeout: WAIT_TIMEOUT,
+        ..PostgresSettings::default()
+    };
     block_on(Postgres::open(url, &settings)).unwrap_or_else(|error| panic!("{error}")).into()
 }
 

@@ -350,9 +350,11 @@ fn cut_at_any_byte() {
             .step_by((middle * 8 / cuts).max(1))
             .chain((middle..to_client).step_by((middle * 3 / cuts).max(1)));
         let all: Vec<_> = all.chain(replies.map(|bytes| (Direction::ToClient, bytes))).collect();
-        // Polls of the monitor pass the proxy, too: go on until the reply to a commit was cut.
-        let last_reply = (to_client - 40..to_client).step_by(4).map(|bytes| (Direction::ToClient, bytes));
-        let more = std::iter::repeat_n(last_reply, 20).flatten();
+        // Polls of the monitor pass the proxy, too, more of them on a busy machine, so that the reply to the last commit comes later: go
+        // on until one was cut.
+        let last_reply =
+            (to_client - 40..to_client + 600).step_by(4).map(|bytes| (Direction::ToClient, bytes));
+        let more = std::iter::repeat_n(last_reply, 4).flatten();
         let planned = all.len();
         let (mut in_doubt, mut failed) = (0, 0);
         for (number, (direction, bytes)) in all.into_iter().chain(more).enumerate() {

@@ -16,6 +16,11 @@ use super::{block_on, commit, open, put, server_and_database, settings, shared_s
 /// More edits than are searched for one of them.
 const LARGE_CHANGE_SET: usize = 4_300;
 
+/// Edits of the largest change set: in ordinary runs only [`large_change_set_is_preserved`] has a large one.
+fn change_set_size() -> usize {
+    if is_full_run() { LARGE_CHANGE_SET } else { 200 }
+}
+
 /// Everything readable in a store.
 #[derive(Debug, PartialEq)]
 struct StoreDump {
@@ -182,13 +187,12 @@ fn round_trip_preserves_everything() {
     println!("TENDOT_TEST_SEED={seed}");
     let rng = &mut SeededRng::new(seed);
     let folder = ram_dir();
-    let first = grown_store(&folder.path().join("first"), rng, LARGE_CHANGE_SET);
+    let large = change_set_size();
+    let first = grown_store(&folder.path().join("first"), rng, large);
     let there = empty_database_url();
     let further = empty_database_url();
     let expected = block_on(dump(&first));
-    assert!(
-        expected.records.len() > LARGE_CHANGE_SET && expected.notes.len() > 3 && expected.homed.len() > 1
-    );
+    assert!(expected.records.len() > large && expected.notes.len() > 3 && expected.homed.len() > 1);
     block_on(async {
         let mut target = Postgres::open_target(&there, &settings()).await.unwrap();
         let moved = migrate(&first, &mut target, false, |_| {}).await.unwrap();
@@ -243,6 +247,29 @@ fn round_trip_preserves_everything() {
     });
 }
 
+/// Migration keeps the history of a change set with more edits than the store searches for one name.
+#[test]
+fn large_change_set_is_preserved() {
+    let rng = &mut SeededRng::new(11);
+    let folder = ram_dir();
+    let first = grown_store(&folder.path().join("first"), rng, LARGE_CHANGE_SET);
+    let there = empty_database_url();
+    let expected = block_on(dump(&first));
+    assert!(expected.records.len() > LARGE_CHANGE_SET);
+    block_on(async {
+        let mut target = Postgres::open_target(&there, &settings()).await.unwrap();
+        assert_eq!(migrate(&first, &mut target, false, |_| {}).await.unwrap().different, 0);
+        drop(target);
+        let second = open(&there).await;
+        assert_same(&expected, &dump(&second).await);
+        let back = folder.path().join("back");
+        let moved =
+            migrate(&second, &mut Embedded::open_target(&back).unwrap(), false, |_| {}).await.unwrap();
+        assert_eq!(moved.different, 0, "{:?}", moved.differences);
+        assert_same(&expected, &dump(&Embedded::open_read_only(&back).unwrap()).await);
+    });
+}
+
 /// Migrates several times while the source is written; when the writer has stopped, a last run makes both the same.
 async fn run_under_load<S: Store + 'static>(
     source: Arc<S>,
@@ -260,7 +287,7 @@ async fn run_under_load<S: Store + 'static>(
                 make_changes(&*source, &mut rng, 1).await;
                 changes += 1;
                 // Slower than the migration, or it would never catch up.
-                tokio::time::sleep(std::time::Duration::from_micros(300)).await;
+                tokio::time::sleep(std::time::Duration::from_millis(2)).await;
             }
             changes
         }
@@ -284,8 +311,7 @@ fn migrate_under_load() {
     println!("TENDOT_TEST_SEED={seed}");
     let rng = &mut SeededRng::new(seed);
     let folder = ram_dir();
-    let large = if is_full_run() { LARGE_CHANGE_SET } else { 200 };
-    let source = Arc::new(grown_store(&folder.path().join("first"), rng, large));
+    let source = Arc::new(grown_store(&folder.path().join("first"), rng, change_set_size()));
     block_on(async {
         let address = empty_database_url();
         run_under_load(Arc::clone(&source), rng, async || {

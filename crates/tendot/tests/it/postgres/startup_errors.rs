@@ -55,20 +55,21 @@ fn startup_errors() {
         "postgres://user:password@host:5432/database",
     );
 
-    run("postgres", "create role locked login password 'right'; create role poor login");
+    server.create_role("locked login password 'right'");
+    server.create_role("startup_poor login");
     check(&at("locked:not-to-be-told", &poor), "refuses the user or the password", "pg_hba.conf");
     check(&at("locked", &poor), "refuses the user or the password", "pg_hba.conf");
     check(&at("nobody:not-to-be-told", &poor), "refuses the user or the password", "pg_hba.conf");
     check(&at("postgres:not-to-be-told", "no_such"), "no such database", "createdb");
 
-    check(&at("poor", &poor), "has not the rights", "create tables");
+    check(&at("startup_poor", &poor), "has not the rights", "create tables");
     assert_eq!(tables(&poor), "0");
     // A user that may only read.
     create_tables(&server.url(&full));
-    run(&full, "grant select on all tables in schema public to poor");
-    check(&at("poor", &full), "has not the rights", "to change them");
-    run(&full, "grant update on all tables in schema public to poor");
-    check(&at("poor", &full), "insert on tendot_records is missing", "to change them");
+    run(&full, "grant select on all tables in schema public to startup_poor");
+    check(&at("startup_poor", &full), "has not the rights", "to change them");
+    run(&full, "grant update on all tables in schema public to startup_poor");
+    check(&at("startup_poor", &full), "insert on tendot_records is missing", "to change them");
 
     run("postgres", &format!("alter database {empty} set default_transaction_read_only = on"));
     check(&at("postgres:not-to-be-told", &empty), "can only be read", "primary");

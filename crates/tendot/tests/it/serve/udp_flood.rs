@@ -15,7 +15,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::json;
-use tendot_testing::{install_packages, peak_memory, repetitions, run_checked};
+use tendot_testing::{anonymous_memory, install_packages, repetitions, run_checked};
 
 use super::native::resolution;
 use crate::support::{TENDOT, TestDir, TestServer};
@@ -173,7 +173,8 @@ fn attack_u1_u2_spoofed_sources() {
     let mut command = in_namespace(&network.server, TENDOT);
     command.current_dir(dir.path()).args(["serve", "--http", "off", "--native", SERVER]);
     let server = TestServer::from_command(&mut command, dir.path());
-    let memory = || peak_memory(server.pid());
+    let memory = || anonymous_memory(server.pid());
+    let before = memory();
 
     // A flood that is to hit one network: 32 times the budget of an address, and three times what came in.
     let (received, sent) = network.bytes();
@@ -186,7 +187,6 @@ fn attack_u1_u2_spoofed_sources() {
     assert!(sent < allowed, "{sent} bytes out for {received} in, {allowed} are allowed");
     check_client(&client);
 
-    let before = memory();
     let (attack, client) = (network.spawn("everywhere"), network.spawn("client"));
     let (attack, client) = (output(attack), output(client));
     eprintln!("everywhere: {}; memory {before} bytes, then {}", line(&attack, "sent"), memory());

@@ -1,0 +1,167 @@
+//! New records with what the registry knows of them, 1,000 a transaction: into our store, or into PostgreSQL.
+//!
+//! For our store also how long it takes to read the history of one of them.
+//!
+//! `batches store|pipelined|each PLACE RECORDS ascending|random UNDER_WAY` prints records a second. The place is a directory, or
+//! that of PostgreSQL's socket. So many transactions are under way at a time; with `each`, one, and each row waits for the one
+//! before.
+
+mod postgres;
+
+use std::collections::VecDeque;
+use std::error::Error;
+use std::future::Future as _;
+use std::path::Path;
+use std::task::{Context, Poll, Waker};
+
+use crate::measure::{median, seconds};
+use postgres::Connection;
+use tendot_proto::Value;
+use tendot_proto::wire::{Item as _, Writer};
+use tendot_store::{Change, Edit, Embedded, Expect, Key, Order, Store as _};
+
+const TOGETHER: u64 = 1_000;
+
+pub(crate) fn run(arguments: &[&str]) -> Result<(), Box<dyn Error>> {
+    let &[system, place, records, order, most] = arguments else {
+        return Err("usage: batches store|pipelined|each PLACE RECORDS ascending|random UNDER_WAY".into());
+    };
+    let (place, records, most) = (Path::new(place), records.parse::<u64>()?, most.parse::<usize>()?);
+    let batches = Batches { records, next: 0, is_random: order == "random" };
+    let (time, done) = match system {
+        "store" => {
+            let store = Embedded::open(place)?;
+            let measured = seconds(|| deposit(&store, batches, most));
+            println!("history-microseconds {:.1}", histories(&store, batches)? * 1e6);
+            measured
+        }
+        "pipelined" | "each" => {
+            let mut connection = Connection::open(place)?;
+            let most = (system == "pipelined").then_some(most);
+            seconds(|| insert(&mut connection, batches, most))
+        }
+        other => return Err(format!("`{other}` is no system").into()),
+    };
+    done?;
+    println!("rate {:.0}", records as f64 / time);
+    Ok(())
+}
+
+type Record = (String, Vec<Value<'static>>, Vec<u8>);
+
+/// Records by the thousand, the same in every run.
+#[derive(Clone, Copy)]
+struct Batches {
+    records: u64,
+    next: u64,
+    is_random: bool,
+}
+
+impl Iterator for Batches {
+    type Item = Vec<Record>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let end = self.records.min(self.next + TOGETHER);
+        let batch: Vec<Record> = (self.next..end).map(|number| self.record(number)).collect();
+        self.next = end;
+        (!batch.is_empty()).then_some(batch)
+    }
+}
+
+impl Batches {
+    fn record(&self, number: u64) -> Record {
+        // No two numbers are mixed to the same.
+        let mixed = (number + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let suffix =
+            if self.is_random { format!("{mixed:016x}") } else { format!("journal.2026.{number:09}") };
+        let address = format!("https://journal.example.org/articles/{suffix}");
+        let mut administrator = b"\x0f\xf3\0\0\0\x0c0.NA/10.5555".to_vec();
+        administrator.extend(200_u32.to_be_bytes());
+        let values = vec![
+            Value { timestamp: 1_760_000_000, ..Value::new(1, "URL", address) },
+            Value { timestamp: 1_760_000_000, ..Value::with_data(100, "HS_ADMIN", administrator) },
+        ];
+        let mut registration = format!(
+            "{{\"state\":\"registered\",\"registrant\":\"example-press\",\"created\":{},\"metadata\":{{\"title\":\"On \
+             matters of number {mixed}\",\"creators\":[{{\"name\":\"Example, Author {number}\"}}],\"year\":2026,\"abstract\":\"",
+            1_760_000_000_000 + number
+        )
+        .into_bytes();
+        while registration.len() < 597 {
+            let left = 597 - registration.len();
+            registration.extend(&b"Words that tell what it is about, one after the other. "[..left.min(55)]);
+        }
+        registration.extend(b"\"}}");
+        (format!("10.5555/{suffix}"), values, registration)
+    }
+}
+
+fn deposit(store: &Embedded, batches: Batches, most: usize) -> Result<(), Box<dyn Error>> {
+    let mut under_way = VecDeque::new();
+    for batch in batches {
+        let register = |(name, values, registration): Record| Edit::Register {
+            name: name.into(),
+            values,
+            registration: registration.into(),
+            expect: Expect::Absent,
+        };
+        let edits = batch.into_iter().map(register).collect();
+        let change = Change { by: "registrant:example-press".into(), at: 1_760_000_000_000, edits };
+        let mut commit = Box::pin(store.commit(change));
+        // It is on its way when it was polled once.
+        match commit.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(committed) => drop(committed?),
+            Poll::Pending => under_way.push_back(commit),
+        }
+        if under_way.len() >= most {
+            under_way.pop_front().map(pollster::block_on).transpose()?;
+        }
+    }
+    for commit in under_way {
+        pollster::block_on(commit)?;
+    }
+    Ok(())
+}
+
+/// The seconds that reading a name's history takes, as a rule: the line of its creation is somewhere among those of its change.
+fn histories(store: &Embedded, batches: Batches) -> Result<f64, Box<dyn Error>> {
+    let mut times = Vec::new();
+    for number in (0..batches.records).step_by(997) {
+        let key = Key::new(&batches.record(number).0)?;
+        let order = Order::NewestFirst { before: u64::MAX };
+        let (time, history) = seconds(|| pollster::block_on(store.history(&key, order, 10)));
+        assert_eq!(history?.items.len(), 1, "it came to be");
+        times.push(time);
+    }
+    Ok(median(times))
+}
+
+fn insert(connection: &mut Connection, batches: Batches, most: Option<usize>) -> Result<(), Box<dyn Error>> {
+    connection.query(
+        "create table records (name text primary key, record bytea not null, registration bytea not null)",
+    )?;
+    connection.prepare("begin", "begin")?;
+    connection.prepare("insert", "insert into records values ($1, $2, $3)")?;
+    connection.prepare("commit", "commit")?;
+    let mut under_way = 0;
+    for batch in batches {
+        connection.execute("begin", &[]);
+        for (name, values, registration) in batch {
+            let mut record = Vec::new();
+            values.iter().for_each(|value| value.encode(&mut Writer::new(&mut record)));
+            connection.execute("insert", &[name.as_bytes(), &record, &registration]);
+            if most.is_none() {
+                connection.sync()?;
+                connection.wait()?;
+            }
+        }
+        connection.execute("commit", &[]);
+        connection.sync()?;
+        under_way += 1;
+        if most.is_none_or(|most| under_way >= most) {
+            connection.wait()?;
+            under_way -= 1;
+        }
+    }
+    (0..under_way).try_for_each(|_| connection.wait())
+}

@@ -1,0 +1,77 @@
+//! Durable deposits by one writer and by several at once. `deposits DIR` prints changes a second, and how long the disk
+//! takes to make a page durable.
+
+use std::error::Error;
+use std::fs::File;
+use std::io::{Seek as _, Write as _};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::measure::{median, seconds};
+use crate::records::Records;
+use tendot_store::{Change, Edit, Embedded, Expect, Store};
+
+const TIME: Duration = Duration::from_secs(3);
+
+const ROUNDS: u64 = 5;
+
+const WRITERS: [u64; 3] = [1, 16, 64];
+
+pub(crate) fn run(arguments: &[&str]) -> Result<(), Box<dyn Error>> {
+    let directory = Path::new(arguments.first().ok_or("usage: deposits DIR")?);
+    println!("sync-microseconds {:.0}", sync(&directory.join("page"))? * 1e6);
+    let mut rates = [const { Vec::new() }; 3];
+    for round in 0..ROUNDS {
+        for (writers, rates) in WRITERS.into_iter().zip(&mut rates) {
+            let store = Embedded::open(&directory.join(writers.to_string()))?;
+            rates.push(rate(&store, round, writers));
+        }
+    }
+    // Each against the one writer of its own round.
+    let [one, ..] = rates.clone();
+    for (writers, rates) in WRITERS.into_iter().zip(rates) {
+        let ratios = rates.iter().zip(&one).map(|(rate, one)| rate / one).collect();
+        println!("deposits-ratio-{writers} {:.2}", median(ratios));
+        println!("deposits-{writers} {:.0}", median(rates));
+    }
+    Ok(())
+}
+
+/// The seconds that a page takes to be durable, as a rule.
+fn sync(path: &Path) -> Result<f64, Box<dyn Error>> {
+    let mut file = File::create(path)?;
+    let mut times = Vec::new();
+    for number in 0..200_u8 {
+        file.rewind()?;
+        file.write_all(&[number; 4096])?;
+        let (time, synced) = seconds(|| file.sync_data());
+        synced?;
+        times.push(time);
+    }
+    Ok(median(times))
+}
+
+fn rate(store: &Embedded, round: u64, writers: u64) -> f64 {
+    let (done, stop) = (AtomicU64::new(0), AtomicBool::new(false));
+    let start = Instant::now();
+    std::thread::scope(|scope| {
+        for writer in 0..writers {
+            let (done, stop) = (&done, &stop);
+            scope.spawn(move || {
+                let mut records = Records::new(writer);
+                while !stop.load(Ordering::Relaxed) {
+                    let (name, values) = records.record();
+                    let name = format!("{name}-{round}-{writer}").into();
+                    let put = Edit::Put { name, values, expect: Expect::Absent };
+                    let change = Change { by: "bench".into(), at: 0, edits: vec![put] };
+                    pollster::block_on(store.commit(change)).expect("no two names are the same");
+                    done.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+        }
+        std::thread::sleep(TIME);
+        stop.store(true, Ordering::Relaxed);
+    });
+    done.load(Ordering::Relaxed) as f64 / start.elapsed().as_secs_f64()
+}

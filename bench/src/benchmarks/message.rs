@@ -1,0 +1,69 @@
+//! Answering a resolution, as far as this crate is concerned: reading the request and writing the response of a record
+//! with two values, against one SHA-256 over the same bytes. Prints nanoseconds.
+
+use std::error::Error;
+use std::hint::black_box;
+
+use crate::measure::{median, seconds};
+use aws_lc_rs::digest::{SHA256, digest};
+use tendot_proto::wire::List;
+use tendot_proto::{
+    Body, Handle, Message, Now, OpFlags, Outcome, Request, Response, ResponseCode, Tail, Value,
+};
+
+const TIMES: u32 = 200_000;
+
+pub(crate) fn run() -> Result<(), Box<dyn Error>> {
+    let now = Now { elapsed: std::time::Duration::ZERO, unix: 1_794_808_993 };
+    let mut administrator = b"\x0f\xff\0\0\0\x0c0.NA/10.5555".to_vec();
+    administrator.extend(300_u32.to_be_bytes());
+    let values = [
+        Value { timestamp: 1_704_164_645, ..Value::new(1, "URL", "https://example.org/one") },
+        Value { timestamp: 1_704_164_645, ..Value::with_data(100, "HS_ADMIN", administrator) },
+    ];
+    let request = Message::resolution(Handle::from("10.5555/ONE"), 7, now).to_bytes()?;
+    let mut response = Vec::with_capacity(4096);
+    answer(&request, &values, now, &mut response)?;
+    let both = [&*request, &*response].concat();
+
+    let (mut ours, mut theirs) = (Vec::new(), Vec::new());
+    for _ in 0..15 {
+        let (time, ()) = seconds(|| {
+            for _ in 0..TIMES {
+                response.clear();
+                answer(black_box(&request), black_box(&values), now, &mut response).expect("it did before");
+                black_box(&response);
+            }
+        });
+        ours.push(time);
+        let (time, ()) = seconds(|| {
+            for _ in 0..TIMES {
+                black_box(digest(&SHA256, black_box(&both)));
+            }
+        });
+        theirs.push(time);
+    }
+    let nanoseconds = |times: Vec<f64>| median(times) / f64::from(TIMES) * 1e9;
+    println!("sha256 {:.0} {}", nanoseconds(theirs), both.len());
+    println!("tendot {:.0} {}", nanoseconds(ours), both.len());
+    Ok(())
+}
+
+fn answer(request: &[u8], values: &[Value<'_>], now: Now, out: &mut Vec<u8>) -> Result<(), Box<dyn Error>> {
+    let request = Message::from_bytes(request)?;
+    let Body::Request(Request::Resolve { handle, .. }) = request.body else {
+        return Err("not a resolution".into());
+    };
+    let mut header = request.header.response(ResponseCode::SUCCESS, 1, now);
+    header.flags = header.flags.with(OpFlags::AUTHORITATIVE);
+    let mut envelope = request.envelope;
+    envelope.version = request.envelope.response_version();
+    let response = Message {
+        envelope,
+        header,
+        body: Body::Response(Response::new(Outcome::Resolved { handle, values: List::from(values) })),
+        body_rest: &[],
+        tail: Tail::Empty,
+    };
+    Ok(response.encode(out)?)
+}

@@ -1,0 +1,64 @@
+//! Records that are created by administrators in sessions.
+
+use std::error::Error;
+use std::time::{Duration, Instant};
+
+use tendot_client::native::{Administrator, Identity, Peer, Root};
+use tendot_proto::record::{Admin, AdminPermissions};
+use tendot_proto::{Reference, Value};
+
+use super::{AT_ONCE, Measured};
+
+/// The administrator and the secret key of the recorded records.
+const ADMINISTRATOR: &str = "10.5555/ADMIN";
+const KEY: (u32, &[u8]) = (301, b"opensesame");
+
+pub(crate) fn create(site: &[u8], time: Duration, round: &str) -> Result<Measured, Box<dyn Error>> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let root = Root::from_bytes(site)?;
+    runtime.block_on(async {
+        let mut open = Vec::new();
+        for _ in 0..AT_ONCE {
+            let peer = Peer::of(&root, ADMINISTRATOR).ok_or("no primary site")?;
+            let identity = Identity::with_secret_key(KEY.0, ADMINISTRATOR, KEY.1);
+            let mut administrator = Administrator::new(peer, identity);
+            administrator.open_session(false).await?;
+            open.push(administrator);
+        }
+        let mut measured = Measured::begin();
+        let end = measured.begun + time;
+        let creating: Vec<_> = open
+            .into_iter()
+            .enumerate()
+            .map(|(client, administrator)| {
+                tokio::spawn(client_of(administrator, format!("10.5555/bench-{round}-{client}"), end))
+            })
+            .collect();
+        for client in creating {
+            measured.times.extend(client.await??);
+        }
+        Ok(measured)
+    })
+}
+
+async fn client_of(
+    mut administrator: Administrator,
+    name: String,
+    end: Instant,
+) -> Result<Vec<Duration>, String> {
+    let admin = Admin {
+        reference: Reference::new(KEY.0, ADMINISTRATOR.as_bytes()),
+        permissions: AdminPermissions::ALL,
+        legacy_byte_length: false,
+    };
+    let admin = admin.to_bytes();
+    let values = [Value::new(1, "URL", "https://example.org/"), Value::with_data(100, "HS_ADMIN", admin)];
+    let mut times = Vec::new();
+    while Instant::now() < end {
+        let begun = Instant::now();
+        let name = format!("{name}-{}", times.len());
+        administrator.create(&name, &values).await.map_err(|error| error.to_string())?;
+        times.push(begun.elapsed());
+    }
+    Ok(times)
+}

@@ -1,0 +1,101 @@
+//! Asks native servers as fast as they answer, and is the plainest server that could be asked.
+//!
+//! `native each ADDRESS NAMES` sends one request for each name of a file, one after another on one connection.
+//! `native udp|tcp|kept ADDRESS NAMES SECONDS` asks for the names of a file, in 32 requests at the same time, and
+//! `native create SITE SECONDS ROUND` creates records in 32 sessions at the server of a site's file; both print requests, requests a second, and the
+//! 99th percentile of their time in microseconds. `native echo|accept ADDRESS ANSWER` answers every datagram, or the one
+//! request of a connection, with the bytes of a file.
+
+mod create;
+mod tcp;
+mod udp;
+
+use std::error::Error;
+use std::fs;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use tendot_proto::wire::List;
+use tendot_proto::{Body, Envelope, Handle, Header, Message, Now, OpFlags, Opcode, Request, Tail, Version};
+
+/// Requests at the same time.
+const AT_ONCE: usize = 32;
+
+/// Where the number of a request is, in it and in its answer.
+const NUMBER: std::ops::Range<usize> = 8..12;
+
+pub(crate) fn run(arguments: &[&str]) -> Result<(), Box<dyn Error>> {
+    let measured = match *arguments {
+        ["echo", address, answer] => return udp::echo(address.parse()?, &fs::read(answer)?),
+        ["accept", address, answer] => return tcp::accept(address.parse()?, &fs::read(answer)?),
+        ["answer", address, name, file] => {
+            return Ok(fs::write(file, tcp::answer(address.parse()?, &request(name, false)?)?)?);
+        }
+        ["each", address, names] => {
+            return Ok(tcp::each(address.parse()?, &requests(names, true)?)?);
+        }
+        ["udp", address, names, seconds] => {
+            let end = Instant::now() + Duration::from_secs_f64(seconds.parse()?);
+            udp::ask(address.parse()?, &requests(names, false)?, end)?
+        }
+        [way @ ("tcp" | "kept"), address, names, seconds] => {
+            let (is_kept, time) = (way == "kept", Duration::from_secs_f64(seconds.parse()?));
+            tcp::ask(address.parse()?, &requests(names, is_kept)?, is_kept, time)?
+        }
+        ["create", site, seconds, round] => {
+            create::create(&fs::read(site)?, Duration::from_secs_f64(seconds.parse()?), round)?
+        }
+        _ => return Err("usage: native udp|tcp|kept|create|echo|accept|answer …".into()),
+    };
+    println!("measured {measured}");
+    Ok(())
+}
+
+/// How long the requests of some time took.
+struct Measured {
+    begun: Instant,
+    times: Vec<Duration>,
+    lost: usize,
+}
+
+impl Measured {
+    fn begin() -> Self {
+        Self { begun: Instant::now(), times: Vec::with_capacity(1 << 20), lost: 0 }
+    }
+}
+
+impl std::fmt::Display for Measured {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut times = self.times.clone();
+        times.sort_unstable();
+        let worst = times.get(times.len() * 99 / 100).map_or(0.0, |time| time.as_secs_f64() * 1e6);
+        let rate = times.len() as f64 / self.begun.elapsed().as_secs_f64();
+        write!(f, "{} {rate:.1} {worst:.1} {}", times.len(), self.lost)
+    }
+}
+
+/// Requests for the names in a file, line by line.
+fn requests(file: &str, is_kept: bool) -> Result<Vec<Vec<u8>>, Box<dyn Error>> {
+    fs::read_to_string(file)?.lines().map(|name| request(name, is_kept)).collect()
+}
+
+fn request(name: &str, is_kept: bool) -> Result<Vec<u8>, Box<dyn Error>> {
+    let unix = SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs();
+    let now = Now { elapsed: Duration::ZERO, unix };
+    let flags = if is_kept { OpFlags::DEFAULT.with(OpFlags::KEEP_CONNECTION) } else { OpFlags::DEFAULT };
+    let header = Header { flags, ..Header::request(Opcode::RESOLUTION, now) };
+    let none: &[u32] = &[];
+    let no_types: &[&[u8]] = &[];
+    let asked = Request::Resolve {
+        handle: Handle::from(name),
+        indexes: List::from(none),
+        types: List::from(no_types),
+    };
+    let message = Message {
+        envelope: Envelope { request_id: 1, ..Envelope::new(Version::OURS) },
+        header,
+        body: Body::Request(asked),
+        body_rest: &[],
+        tail: Tail::Empty,
+    };
+    Ok(message.to_bytes()?)
+}

@@ -1,0 +1,95 @@
+//! Datagrams. Who asks takes and sends many at once, so that it is not slower than who answers.
+
+use std::error::Error;
+use std::io::{IoSlice, IoSliceMut};
+use std::net::{SocketAddr, UdpSocket};
+use std::os::fd::AsRawFd as _;
+use std::time::{Duration, Instant};
+
+use nix::errno::Errno;
+use nix::sys::socket::{MsgFlags, MultiHeaders, SockaddrStorage, recvmmsg, sendmmsg};
+
+use super::{AT_ONCE, Measured, NUMBER};
+
+/// Who has had no answer after this asks anew.
+const PATIENCE: Duration = Duration::from_millis(200);
+
+/// Answers every datagram with these bytes, and its number.
+pub(crate) fn echo(address: SocketAddr, answer: &[u8]) -> Result<(), Box<dyn Error>> {
+    let socket = UdpSocket::bind(address)?;
+    eprintln!("ready");
+    let (mut room, mut answer) = ([0; 2048], answer.to_vec());
+    loop {
+        let (length, from) = socket.recv_from(&mut room)?;
+        if let Some(number) = room[..length].get(NUMBER) {
+            answer[NUMBER].copy_from_slice(number);
+            socket.send_to(&answer, from)?;
+        }
+    }
+}
+
+pub(crate) fn ask(
+    address: SocketAddr,
+    requests: &[Vec<u8>],
+    end: Instant,
+) -> Result<Measured, Box<dyn Error>> {
+    let socket = UdpSocket::bind("127.0.0.1:0")?;
+    socket.connect(address)?;
+    socket.set_read_timeout(Some(PATIENCE))?;
+    let mut measured = Measured::begin();
+    let mut asking: Vec<(u32, Instant)> = vec![(0, Instant::now()); AT_ONCE];
+    let mut next: u32 = 0;
+    // At first all are free.
+    let mut free: Vec<usize> = (0..AT_ONCE).collect();
+    while Instant::now() < end {
+        let mut sending = Vec::with_capacity(free.len());
+        for slot in free.drain(..) {
+            next += 1;
+            let mut request = requests[next as usize % requests.len()].clone();
+            // A number says whose answer it is, and which of its questions it is to.
+            let number = ((next << 5) | slot as u32) & 0x7fff_ffff;
+            request[NUMBER].copy_from_slice(&number.to_be_bytes());
+            asking[slot] = (number, Instant::now());
+            sending.push(request);
+        }
+        send(&socket, &sending)?;
+        let mut rooms = vec![[0; 2048]; AT_ONCE];
+        let mut slices: Vec<_> = rooms.iter_mut().map(|room| [IoSliceMut::new(room)]).collect();
+        let mut headers = MultiHeaders::<SockaddrStorage>::preallocate(AT_ONCE, None);
+        let number = socket.as_raw_fd();
+        let lengths: Vec<usize> =
+            match recvmmsg(number, &mut headers, &mut slices, MsgFlags::MSG_WAITFORONE, None) {
+                Ok(received) => received.map(|datagram| datagram.bytes).collect(),
+                Err(Errno::EAGAIN) => {
+                    measured.lost += AT_ONCE;
+                    free.extend(0..AT_ONCE);
+                    continue;
+                }
+                Err(error) => return Err(error.into()),
+            };
+        let now = Instant::now();
+        for (room, length) in rooms.iter().zip(lengths) {
+            let number = room[..length]
+                .get(NUMBER)
+                .map_or(0, |number| u32::from_be_bytes([number[0], number[1], number[2], number[3]]));
+            let slot = number as usize % AT_ONCE;
+            if asking[slot].0 == number && !free.contains(&slot) {
+                measured.times.push(now - asking[slot].1);
+                free.push(slot);
+            }
+        }
+    }
+    Ok(measured)
+}
+
+fn send(socket: &UdpSocket, requests: &[Vec<u8>]) -> Result<(), Box<dyn Error>> {
+    let slices: Vec<_> = requests.iter().map(|request| [IoSlice::new(request)]).collect();
+    let mut sent = 0;
+    while sent < slices.len() {
+        let rest = &slices[sent..];
+        let mut headers = MultiHeaders::<SockaddrStorage>::preallocate(rest.len(), None);
+        let nobody: Vec<Option<SockaddrStorage>> = vec![None; rest.len()];
+        sent += sendmmsg(socket.as_raw_fd(), &mut headers, rest, &nobody, [], MsgFlags::empty())?.count();
+    }
+    Ok(())
+}

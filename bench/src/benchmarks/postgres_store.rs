@@ -1,0 +1,217 @@
+//! The store in PostgreSQL, for measurements beside PostgreSQL's own programs.
+//!
+//! `postgres_store rows unsorted|sorted COUNT` writes the rows of records for a plain `COPY` in its binary format; `import ADDRESS COUNT`
+//! imports the same records; `beside ADDRESS COUNT` does so while somebody deposits one record after the other; `fill ADDRESS COUNT` imports records that are named by numbers; `read ADDRESS COUNT CLIENTS`
+//! reads these; `deposit ADDRESS CLIENTS` deposits new ones. All but the first print what they measured.
+
+use std::error::Error;
+use std::io::{self, BufWriter, Write as _};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::random::Random;
+use crate::records::Records;
+use tendot_proto::Value;
+use tendot_proto::wire::{List, Writer};
+use tendot_store::{Batch, Change, Edit, Expect, Key, Postgres, PostgresSettings, Store};
+
+const TIME: Duration = Duration::from_secs(10);
+
+/// Time until connections are made and everything is warm.
+const WARM: Duration = Duration::from_secs(2);
+
+type Outcome<T = ()> = Result<T, Box<dyn Error + Send + Sync>>;
+
+#[tokio::main]
+pub(crate) async fn run(arguments: &[&str]) -> Outcome {
+    match arguments {
+        ["rows", order @ ("unsorted" | "sorted"), count] => rows(*order == "sorted", count.parse()?),
+        ["import", address, count] => import(address, count.parse()?).await,
+        ["beside", address, count] => beside(address, count.parse()?).await,
+        ["fill", address, count] => fill(address, count.parse()?).await,
+        ["read", address, count, clients] => read(address, count.parse()?, clients.parse()?).await,
+        ["deposit", address, clients] => deposit(address, clients.parse()?).await,
+        _ => Err("usage: postgres_store rows|import|fill|read|deposit …".into()),
+    }
+}
+
+/// What stands in the table, in the order in which the import gets it or in that of the keys.
+fn rows(is_sorted: bool, count: u64) -> Outcome {
+    let mut out = BufWriter::with_capacity(1 << 20, io::stdout().lock());
+    out.write_all(b"PGCOPY\n\xff\r\n\0\0\0\0\0\0\0\0\0")?;
+    let mut records = Records::new(7);
+    let mut rows: Vec<_> = (0..count)
+        .map(|_| {
+            let (name, values) = records.record();
+            let mut body = Vec::new();
+            List::from(&*values).encode(&mut Writer::new(&mut body));
+            (name.to_ascii_uppercase(), name, body)
+        })
+        .collect();
+    if is_sorted {
+        rows.sort_unstable();
+    }
+    for (key, name, body) in rows {
+        out.write_all(&6_i16.to_be_bytes())?;
+        let (revision, state) = (1_i64.to_be_bytes(), 0_i16.to_be_bytes());
+        for field in [key.as_bytes(), name.as_bytes(), &revision, &state, &body, b""] {
+            out.write_all(&u32::try_from(field.len())?.to_be_bytes())?;
+            out.write_all(field)?;
+        }
+    }
+    out.write_all(&(-1_i16).to_be_bytes())?;
+    Ok(out.flush()?)
+}
+
+async fn import(address: &str, count: u64) -> Outcome {
+    let mut records = Records::new(7);
+    let mut batches = Vec::new();
+    for _ in 0..count.div_ceil(1_000) {
+        let mut batch = Batch::new();
+        for _ in 0..1_000 {
+            let (name, values) = records.record();
+            batch.put(&name, &values)?;
+        }
+        batches.push(batch);
+    }
+    let store = open(address, 2).await?;
+    let start = Instant::now();
+    let mut importer = store.importer("bench", 0)?;
+    for batch in &batches {
+        importer.put_all(batch)?;
+    }
+    let sorted = start.elapsed();
+    let imported = importer.finish(|_| {}).await?;
+    let time = start.elapsed().as_secs_f64();
+    assert_eq!(imported.created, count.div_ceil(1_000) * 1_000);
+    println!("seconds {time:.3}");
+    println!("sorting-seconds {:.3}", sorted.as_secs_f64());
+    Ok(())
+}
+
+/// How long a deposit takes at the most while an import is under way.
+async fn beside(address: &str, count: u64) -> Outcome {
+    let store = open(address, 2).await?;
+    let watch = Arc::new(Watch::default());
+    let depositing = tokio::spawn({
+        let watch = Arc::clone(&watch);
+        async move {
+            let mut longest = Duration::ZERO;
+            for number in 0.. {
+                if !watch.goes_on() {
+                    break;
+                }
+                let start = Instant::now();
+                store.commit(new_record(format!("10.2000/beside-{number}"), number)).await?;
+                longest = longest.max(start.elapsed());
+                watch.count();
+            }
+            Outcome::Ok(longest)
+        }
+    });
+    import(address, count).await?;
+    watch.stop.store(true, Ordering::Relaxed);
+    println!("longest-deposit-seconds {:.3}", depositing.await??.as_secs_f64());
+    println!("deposits {}", watch.done.load(Ordering::Relaxed));
+    Ok(())
+}
+
+fn new_record(name: String, number: u64) -> Change {
+    let values = vec![Value::new(1, "URL", format!("https://example.org/articles/{number}"))];
+    let put = Edit::Put { name: name.into(), values, expect: Expect::Absent };
+    Change { by: "bench".into(), at: 0, edits: vec![put] }
+}
+
+async fn fill(address: &str, count: u64) -> Outcome {
+    let mut importer = open(address, 2).await?.importer("bench", 0)?;
+    let mut records = Records::new(7);
+    for number in 1..=count {
+        importer.put(named(number).into(), &records.record().1)?;
+    }
+    assert_eq!(importer.finish(|_| {}).await?.created, count);
+    Ok(())
+}
+
+fn named(number: u64) -> String {
+    format!("10.1000/{number}")
+}
+
+/// So many at once read records, each the next one when it has the last.
+async fn read(address: &str, count: u64, clients: usize) -> Outcome {
+    // Half of the connections are for single records.
+    let store = Arc::new(open(address, 2 * clients).await?);
+    let rate = rate(clients, |client, watch| {
+        let store = Arc::clone(&store);
+        let mut random = Random::new(client as u64 + 1);
+        async move {
+            while watch.goes_on() {
+                let key = Key::new(&named(1 + random.below(count)))?;
+                assert!(store.get(&key).await?.is_some());
+                watch.count();
+            }
+            Ok(())
+        }
+    });
+    println!("rate {:.1}", rate.await?);
+    Ok(())
+}
+
+/// So many at once deposit new records, each the next one when the last is durable.
+async fn deposit(address: &str, clients: usize) -> Outcome {
+    let store = Arc::new(open(address, 2).await?);
+    let start = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH)?.as_millis();
+    let rate = rate(clients, |client, watch| {
+        let store = Arc::clone(&store);
+        async move {
+            let mut number = 0_u64;
+            while watch.goes_on() {
+                number += 1;
+                store.commit(new_record(format!("10.2000/{start}-{client}-{number}"), number)).await?;
+                watch.count();
+            }
+            Ok(())
+        }
+    });
+    println!("rate {:.1}", rate.await?);
+    Ok(())
+}
+
+/// What all clients share.
+#[derive(Default)]
+struct Watch {
+    done: AtomicU64,
+    stop: AtomicBool,
+}
+
+impl Watch {
+    fn goes_on(&self) -> bool {
+        !self.stop.load(Ordering::Relaxed)
+    }
+
+    fn count(&self) {
+        self.done.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// How often a second something is done by so many at once.
+async fn rate<F>(clients: usize, client: impl Fn(usize, Arc<Watch>) -> F) -> Outcome<f64>
+where
+    F: Future<Output = Outcome> + Send + 'static,
+{
+    let watch = Arc::new(Watch::default());
+    let tasks: Vec<_> = (0..clients).map(|number| tokio::spawn(client(number, Arc::clone(&watch)))).collect();
+    tokio::time::sleep(WARM).await;
+    let (before, start) = (watch.done.load(Ordering::Relaxed), Instant::now());
+    tokio::time::sleep(TIME).await;
+    let rate = (watch.done.load(Ordering::Relaxed) - before) as f64 / start.elapsed().as_secs_f64();
+    watch.stop.store(true, Ordering::Relaxed);
+    for task in tasks {
+        task.await??;
+    }
+    Ok(rate)
+}
+
+async fn open(address: &str, connections: usize) -> Outcome<Postgres> {
+    Ok(Postgres::open(address, &PostgresSettings { connections, ..PostgresSettings::default() }).await?)
+}

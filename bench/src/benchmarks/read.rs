@@ -1,0 +1,65 @@
+//! Reading and normalizing a million written forms: Tendot and the `regex` crate with Crossref's pattern, on the
+//! same lines, by turns. Prints names a second. `read write FILE` makes the lines.
+
+use std::error::Error;
+use std::fs;
+use std::hint::black_box;
+use std::io::Write as _;
+
+use crate::measure::{CROSSREF_PATTERN, median, seconds};
+use crate::names::written;
+use crate::random::Random;
+use regex::RegexBuilder;
+use tendot_names::Reader;
+
+pub(crate) fn run(arguments: &[&str]) -> Result<(), Box<dyn Error>> {
+    let &[command, path] = arguments else { return Err("usage: read write|run FILE".into()) };
+    if command == "write" {
+        let mut out = std::io::BufWriter::new(fs::File::create(path)?);
+        let mut random = Random::new(182);
+        for _ in 0..1_000_000 {
+            writeln!(out, "{}", written(&mut random))?;
+        }
+        return Ok(());
+    }
+    let text = fs::read_to_string(path)?;
+    let lines: Vec<&str> = text.lines().collect();
+    let pattern = RegexBuilder::new(CROSSREF_PATTERN).case_insensitive(true).build()?;
+    let reader = Reader::lenient();
+    let (mut ours, mut theirs) = (Vec::new(), Vec::new());
+    let mut accepted = (0, 0);
+    // Neither allocates for each name, so that neither is measured by its allocator.
+    let mut upper = String::new();
+    let mut key = Vec::new();
+    for _ in 0..7 {
+        let (time, count) = seconds(|| {
+            let accept = |line: &&&str| {
+                let Some(found) = pattern.find(line) else { return false };
+                upper.clear();
+                upper.push_str(found.as_str());
+                upper.make_ascii_uppercase();
+                black_box(&upper);
+                true
+            };
+            lines.iter().filter(accept).count()
+        });
+        theirs.push(time);
+        accepted.0 = count;
+        let (time, count) = seconds(|| {
+            let accept = |line: &&&str| {
+                let Ok(reading) = reader.read(line) else { return false };
+                key.clear();
+                reading.target().write_key(&mut key);
+                black_box(&key);
+                true
+            };
+            lines.iter().filter(accept).count()
+        });
+        ours.push(time);
+        accepted.1 = count;
+    }
+    let rate = |times: Vec<f64>| lines.len() as f64 / median(times);
+    println!("regex {:.0} {}", rate(theirs), accepted.0);
+    println!("tendot {:.0} {}", rate(ours), accepted.1);
+    Ok(())
+}

@@ -1,0 +1,61 @@
+//! The same records for everybody, on standard output.
+//!
+//! `records lines COUNT` writes them as JSON lines for `tendot import`; `records table COUNT` as text for PostgreSQL's
+//! `COPY`: the name in upper case, and the wire form of the values. `records digest` reads lines and prints a number
+//! that is the same for the same lines in any order.
+
+use std::error::Error;
+use std::hash::{DefaultHasher, Hasher as _};
+use std::io::{self, BufRead as _, BufWriter, Write};
+
+use crate::records::Records;
+use tendot_proto::Value;
+use tendot_proto::record::Record;
+
+pub(crate) fn run(arguments: &[&str]) -> Result<(), Box<dyn Error>> {
+    let mut out = BufWriter::with_capacity(1 << 20, io::stdout().lock());
+    match arguments {
+        ["lines", count] => {
+            let mut records = Records::new(7);
+            for _ in 0..count.parse()? {
+                let (name, values) = records.record();
+                serde_json::to_writer(&mut out, &Record { handle: name.into_bytes().into(), values })?;
+                out.write_all(b"\n")?;
+            }
+        }
+        ["table", count] => {
+            let mut records = Records::new(7);
+            for _ in 0..count.parse()? {
+                let (name, values) = records.record();
+                out.write_all(&row(&name, &values))?;
+            }
+        }
+        ["digest"] => writeln!(out, "{}", digest()?)?,
+        _ => return Err("usage: records lines|table COUNT, or records digest".into()),
+    }
+    Ok(out.flush()?)
+}
+
+fn row(name: &str, values: &[Value<'_>]) -> Vec<u8> {
+    let digit = |nibble: u8| b"0123456789abcdef"[usize::from(nibble)];
+    let mut row = name.to_ascii_uppercase().into_bytes();
+    row.extend_from_slice(b"\t\\\\x");
+    for byte in values.iter().flat_map(Value::to_bytes) {
+        row.extend([digit(byte >> 4), digit(byte & 15)]);
+    }
+    row.push(b'\n');
+    row
+}
+
+fn digest() -> Result<String, Box<dyn Error>> {
+    let (mut sum, mut count, mut line) = (0_u64, 0_u64, Vec::new());
+    let mut input = io::stdin().lock();
+    while input.read_until(b'\n', &mut line)? > 0 {
+        let mut hasher = DefaultHasher::new();
+        hasher.write(&line);
+        sum = sum.wrapping_add(hasher.finish());
+        count += 1;
+        line.clear();
+    }
+    Ok(format!("{count} lines, {sum:016x}"))
+}

@@ -1,0 +1,247 @@
+//! The embedded store and the bare engine with the same records.
+//!
+//! `store import DIR COUNT` imports records and keeps some of their names; `store engine own|wire DIR` makes a database of
+//! the bare engine of them, with the bytes that our store has or with the wire form; `store read own|wire DIR` reads
+//! these names from both, by turns. Each prints what it measured.
+
+use std::error::Error;
+use std::fs::{self, File};
+use std::future::Future;
+use std::hint::black_box;
+use std::io::{BufWriter, Read as _, Write as _};
+use std::path::Path;
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
+use std::time::Instant;
+
+use crate::measure::{median, seconds};
+use crate::random::Random;
+use crate::records::Records;
+use heed::types::Bytes;
+use heed::{CommitOrAbort, Database, Env, EnvFlags, EnvOpenOptions, PutFlags};
+use tendot_proto::{Handle, Value, Work};
+use tendot_registry::{Caller, Query, Registry, Resolution, Settings};
+use tendot_store::{Embedded, Importer, Key, Store};
+
+/// Names that are read.
+const READS: u64 = 300_000;
+
+const ROUNDS: usize = 5;
+
+/// Names that are read from one before it is the other's turn.
+const TOGETHER: usize = 10_000;
+
+type Outcome<T = ()> = Result<T, Box<dyn Error>>;
+
+pub(crate) fn run(arguments: &[&str]) -> Outcome {
+    match arguments {
+        ["import", directory, count] => import(directory.as_ref(), count.parse()?),
+        ["engine", form @ ("own" | "wire"), directory] => fill_engine(directory.as_ref(), form),
+        ["read", form @ ("own" | "wire"), directory] => read(directory.as_ref(), form),
+        _ => Err("usage: store import DIR COUNT, or store engine|read own|wire DIR".into()),
+    }
+}
+
+fn import(directory: &Path, count: u64) -> Outcome {
+    let every = (count / READS).max(1);
+    let mut names = BufWriter::new(File::create(directory.join("names"))?);
+    let (time, imported) = seconds(|| -> Outcome<_> {
+        let mut importer = Importer::open(&directory.join("tendot"), "bench", 0)?;
+        let mut records = Records::new(7);
+        for number in 0..count {
+            let (name, values) = records.record();
+            if number.is_multiple_of(every) && number / every < READS {
+                writeln!(names, "{name}")?;
+                importer.home(name.split('/').next().unwrap_or_default())?;
+            }
+            importer.put(name.into(), &values)?;
+        }
+        Ok(importer.finish(|_| {})?)
+    });
+    assert_eq!(imported?.created, count);
+    println!("import-rate {:.0}", count as f64 / time);
+    println!("size {:.1}", size(&directory.join("tendot"))? as f64 / count as f64);
+    Ok(names.flush()?)
+}
+
+/// All in order and appended, as kindly as the engine can be treated.
+fn fill_engine(directory: &Path, form: &str) -> Outcome {
+    let ours = directory.join("tendot");
+    let path = directory.join(form);
+    fs::create_dir_all(&path)?;
+    let (env, database) = engine(&path, true)?;
+    let mut count = 0_u64;
+    if form == "own" {
+        let (own, records) = engine(&ours, false)?;
+        let txn = own.read_txn()?;
+        let mut all = records.iter(&txn)?.peekable();
+        while all.peek().is_some() {
+            let mut into = env.write_txn()?;
+            for record in all.by_ref().take(50_000) {
+                let (key, value) = record?;
+                database.put_with_flags(&mut into, PutFlags::APPEND, key, value)?;
+                count += 1;
+            }
+            into.commit()?;
+        }
+    } else {
+        let store = Embedded::open_read_only(&ours)?;
+        let mut after = None;
+        loop {
+            let entries = store.scan(after.as_ref(), 50_000)?;
+            let Some(last) = entries.last() else { break };
+            after = Some(Key::new(&last.name)?);
+            let mut into = env.write_txn()?;
+            for entry in &entries {
+                let value: Vec<u8> = entry.values.iter().flat_map(Value::to_bytes).collect();
+                let key = entry.name.to_ascii_uppercase();
+                database.put_with_flags(&mut into, PutFlags::APPEND, key.as_bytes(), &value)?;
+                count += 1;
+            }
+            into.commit()?;
+        }
+    }
+    println!("engine-size {:.1}", size(&path)? as f64 / count as f64);
+    Ok(())
+}
+
+fn read(directory: &Path, form: &str) -> Outcome {
+    let text = fs::read_to_string(directory.join("names"))?;
+    let mut names: Vec<&str> = text.lines().collect();
+    let mut random = Random::new(11);
+    for at in (1..names.len()).rev() {
+        names.swap(at, random.below(at as u64 + 1) as usize);
+    }
+    let (ours, path) = (directory.join("tendot"), directory.join(form));
+    for file in [&ours, &path] {
+        into_memory(&file.join("data.mdb"))?;
+    }
+
+    let registry = Registry::new(Embedded::open_read_only(&ours)?, Settings::default());
+    let read_ours = |name: &str| -> Outcome<usize> {
+        Ok(now(registry.store().get(&Key::new(name)?))?.map_or(0, |entry| black_box(&entry).values.len()))
+    };
+    let resolve = |name: &str| -> Outcome<usize> {
+        let query = Query::new(Handle::from(name));
+        match now(registry.resolve(&query, &Caller::Anonymous, &mut Work::REQUEST.clone()))? {
+            Resolution::Values(values) => Ok(black_box(values).len()),
+            Resolution::Referral(_) => Ok(0),
+        }
+    };
+    all(&names, &read_ours)?;
+    all(&names, &resolve)?;
+    println!("read-memory {}", anonymous_memory()?);
+
+    let (env, database) = engine(&path, false)?;
+    let read_engine = |name: &str| -> Outcome<usize> {
+        let txn = env.read_txn()?;
+        let key = name.to_ascii_uppercase();
+        Ok(database.get(&txn, key.as_bytes())?.map_or(0, |bytes| black_box(bytes).len()))
+    };
+    // Bytes that are to be used after the transaction have to be copied.
+    let copy_engine = |name: &str| -> Outcome<usize> {
+        let txn = env.read_txn()?;
+        let key = name.to_ascii_uppercase();
+        Ok(database.get(&txn, key.as_bytes())?.map_or(0, |bytes| black_box(bytes.to_vec()).len()))
+    };
+    all(&names, &read_engine)?;
+
+    let mut rates = [const { Vec::new() }; 4];
+    let mut slow = [const { Vec::new() }; 3];
+    for _ in 0..ROUNDS {
+        // A little by each and by turns, so that what else the machine does is the same for all.
+        for names in names.chunks(TOGETHER) {
+            let [engine, ours, resolved, copied] = &mut rates;
+            engine.push(all(names, &read_engine)?);
+            ours.push(all(names, &read_ours)?);
+            resolved.push(all(names, &resolve)?);
+            copied.push(all(names, &copy_engine)?);
+        }
+        let [engine, ours, resolved] = &mut slow;
+        engine.push(slowest(&names, &read_engine)?);
+        ours.push(slowest(&names, &read_ours)?);
+        resolved.push(slowest(&names, &resolve)?);
+    }
+    for (what, rates) in ["engine", "read", "resolve", "engine-copy"].iter().zip(rates) {
+        println!("{what}-rate {:.0}", median(rates));
+    }
+    for (what, slow) in ["engine", "read", "resolve"].iter().zip(slow) {
+        println!("{what}-p99 {:.0}", median(slow));
+    }
+    Ok(())
+}
+
+/// Reads a second.
+fn all(names: &[&str], read: &impl Fn(&str) -> Outcome<usize>) -> Outcome<f64> {
+    let (time, found) = seconds(|| names.iter().try_for_each(|&name| missing(name, read(name)?)));
+    found?;
+    Ok(names.len() as f64 / time)
+}
+
+/// The nanoseconds that one read in a hundred takes longer than.
+fn slowest(names: &[&str], read: &impl Fn(&str) -> Outcome<usize>) -> Outcome<f64> {
+    let mut times = Vec::with_capacity(names.len());
+    for &name in names {
+        let begin = Instant::now();
+        let found = read(name)?;
+        times.push(begin.elapsed().as_nanos() as u64);
+        missing(name, found)?;
+    }
+    times.sort_unstable();
+    Ok(times[times.len() * 99 / 100] as f64)
+}
+
+fn missing(name: &str, found: usize) -> Outcome {
+    if found == 0 { Err(format!("{name} is not there").into()) } else { Ok(()) }
+}
+
+/// A database of the bare engine, opened as our store opens its own.
+#[allow(unsafe_code, reason = "LMDB cannot be opened without")]
+fn engine(path: &Path, may_write: bool) -> Outcome<(Env, Database<'static, Bytes, Bytes>)> {
+    let mut flags = EnvFlags::NO_READ_AHEAD;
+    flags.set(EnvFlags::READ_ONLY, !may_write);
+    let mut options = EnvOpenOptions::new();
+    options.map_size(1 << 40).max_dbs(8);
+    // SAFETY: nobody else writes the file, and the flags change only how it is read.
+    let env = unsafe { options.flags(flags).open(path)? };
+    let opened = if may_write {
+        env.create_databases_and_commit(env.write_txn()?, |opener, txn| {
+            opener.create_database::<Bytes, Bytes>(txn, Some("records")).map(CommitOrAbort::<_, ()>::Commit)
+        })?
+    } else {
+        env.open_databases_and_commit(env.read_txn()?, |opener, txn| {
+            let opened = opener.open_database::<Bytes, Bytes>(txn, Some("records"))?;
+            Ok::<_, heed::Error>(opened.map_or(CommitOrAbort::Abort(()), CommitOrAbort::Commit))
+        })?
+    };
+    match opened {
+        CommitOrAbort::Commit(database) => Ok((env, database)),
+        CommitOrAbort::Abort(()) => Err("there are no records".into()),
+    }
+}
+
+fn size(directory: &Path) -> Outcome<u64> {
+    Ok(fs::metadata(directory.join("data.mdb"))?.len())
+}
+
+/// Reads a file once, so that the system has it in memory.
+fn into_memory(path: &Path) -> Outcome {
+    let (mut file, mut buffer) = (File::open(path)?, vec![0; 1 << 20]);
+    while file.read(&mut buffer)? > 0 {}
+    Ok(())
+}
+
+/// Kilobytes of memory that are not pages of files.
+fn anonymous_memory() -> Outcome<u64> {
+    let status = fs::read_to_string("/proc/self/status")?;
+    let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).ok_or("no RssAnon")?;
+    Ok(line.trim().trim_end_matches(" kB").parse()?)
+}
+
+/// What a future gives that is ready at once, as those of this store are.
+fn now<T>(future: impl Future<Output = T>) -> T {
+    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(ready) => ready,
+        Poll::Pending => unreachable!("a store on this machine answers at once"),
+    }
+}

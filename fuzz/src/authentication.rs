@@ -1,0 +1,240 @@
+//! Challenges and sessions under arbitrary client actions: no response is accepted twice or without the key, and the tables stay
+//! within their limits.
+
+use std::sync::LazyLock;
+use std::time::Duration;
+
+use tendot_proto::auth::{
+    Answer, ChallengeLimits, ChallengeTable, Group, Policy, PrivateKey, PublicKeyAnswer, SecretKeyAnswer,
+    SecretKeyMac, Session, SessionAnswer, SessionLimits, SessionProposal, SessionTable,
+};
+use tendot_proto::crypto::{AwsLc, Random, SigningKey};
+use tendot_proto::endpoint::{Endpoint, Sealing, Transport};
+use tendot_proto::record::PublicKey;
+use tendot_proto::{
+    Handle, Message, Now, OpFlags, Opcode, Outcome, Parts, Request, ResponseCode, Value, Version, Work,
+};
+
+/// Seeded pseudo-random bytes.
+struct SeededRandom(u64);
+
+impl Random for SeededRandom {
+    fn fill(&mut self, out: &mut [u8]) {
+        for byte in out {
+            self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            *byte = (self.0 >> 56) as u8;
+        }
+    }
+}
+
+pub(crate) fn check(bytes: &[u8]) {
+    check_parsers(bytes);
+    let mut machines = AuthMachines::new();
+    let mut rest = bytes;
+    for _ in 0..MAX_STEPS {
+        let Some(([action, operand], after)) = rest.split_first_chunk() else { break };
+        rest = after;
+        machines.step(*action, *operand, &mut rest);
+    }
+}
+
+/// Long enough for every interaction, short enough to try many inputs.
+const MAX_STEPS: usize = 60;
+
+/// Untrusted bytes that are not messages.
+fn check_parsers(bytes: &[u8]) {
+    for version in [Version::new(2, 0), Version::OURS] {
+        if let Ok(answer) = SecretKeyAnswer::from_bytes(bytes, version) {
+            assert_eq!(answer.to_bytes(), bytes);
+        }
+    }
+    if let Ok(answer) = PublicKeyAnswer::from_bytes(bytes) {
+        assert_eq!(answer.to_bytes(), bytes);
+    }
+    if let Ok(key) = PublicKey::from_bytes(bytes) {
+        assert_eq!(key.to_bytes(), bytes);
+    }
+    let _ = PrivateKey::from_file(bytes, Some(b"secret"), &AwsLc, &mut Work::new(20));
+}
+
+/// Challenge and session tables under test.
+struct AuthMachines {
+    now: Now,
+    random: SeededRandom,
+    challenges: ChallengeTable,
+    sessions: SessionTable,
+    /// Challenges: id, correct response, and whether it was used.
+    open: Vec<(u32, Vec<u8>, bool)>,
+    client: Option<Session>,
+    /// Accepted messages of the session.
+    accepted: Vec<Vec<u8>>,
+}
+
+/// The key pair of the server.
+static SERVER_KEY: LazyLock<(Box<dyn SigningKey>, PublicKey<'static>)> = LazyLock::new(|| {
+    let file = include_bytes!("../../conformance/vectors/handle-net/privkey.bin");
+    let private = PrivateKey::from_file(file, None, &AwsLc, &mut { Work::REQUEST }).expect("valid test key");
+    (private.signing_key(&AwsLc).expect("valid signing key"), private.public_key().expect("complete key"))
+});
+
+const SECRET_KEY: &[u8] = b"opensesame";
+
+impl AuthMachines {
+    fn new() -> Self {
+        let limits = ChallengeLimits { capacity: 4, bytes: 1_000, life: Duration::from_secs(20) };
+        Self {
+            now: Now { elapsed: Duration::ZERO, unix: 1_700_000_000 },
+            random: SeededRandom(3),
+            challenges: ChallengeTable::new(limits, Policy::default()),
+            sessions: SessionTable::new(SessionLimits { capacity: 4, timeout: Duration::from_secs(100) }),
+            open: Vec::new(),
+            client: None,
+            accepted: Vec::new(),
+        }
+    }
+
+    fn step(&mut self, action: u8, operand: u8, rest: &mut &[u8]) {
+        match action % 8 {
+            0 => self.now.elapsed += Duration::from_secs(operand.into()),
+            1 | 2 => self.challenge(operand),
+            3 => self.answer(operand, rest),
+            4 if self.client.is_none() && self.accepted.is_empty() => self.session(),
+            4..=6 => self.message(operand),
+            _ => self.resend(operand, rest),
+        }
+        assert!(self.challenges.len() <= 4 && self.challenges.bytes() <= 1_000);
+        assert!(self.sessions.len() <= 4);
+    }
+
+    fn request(&self, operand: u8) -> Message<'static> {
+        let handle = Handle::new([&b"10.1000/1"[..], b"10.1000/2"][usize::from(operand % 2)]);
+        Message::request(Opcode::DELETE_HANDLE, Request::Named { handle }, u32::from(operand), self.now)
+    }
+
+    fn challenge(&mut self, operand: u8) {
+        let request = self.request(operand).to_bytes().expect("short message");
+        let mut work = Work::REQUEST;
+        let issued =
+            self.challenges.issue(&request, self.now, &AwsLc, &mut self.random, &mut work, |_| false);
+        let pending = issued.expect("oldest challenges are evicted");
+        // HMAC instead of PBKDF2, which would be slow.
+        if self.open.len() < 8 {
+            let (mac, challenge) = (SecretKeyMac::HmacSha256, pending.challenge());
+            let answer =
+                SecretKeyAnswer::make(mac, SECRET_KEY, challenge, &AwsLc, &mut self.random, &mut work);
+            let answer = answer.expect("valid response");
+            self.open.push((pending.id(), answer, false));
+        }
+    }
+
+    fn answer(&mut self, operand: u8, rest: &mut &[u8]) {
+        if self.open.is_empty() {
+            return;
+        }
+        let at = usize::from(operand) % self.open.len();
+        let (id, right, used) = &mut self.open[at];
+        let Ok(pending) = self.challenges.take(*id, self.now) else { return };
+        assert!(!*used, "a challenge is taken once");
+        *used = true;
+        let mut answer = right.clone();
+        let changed = operand >= 0x80;
+        if changed && let Some(([offset, by], after)) = rest.split_first_chunk() {
+            *rest = after;
+            let offset = usize::from(*offset) % answer.len();
+            answer[offset] ^= by | 1;
+        }
+        let values = [Value::with_data(301, "HS_SECKEY", SECRET_KEY)];
+        let answer = Answer {
+            auth_type: b"HS_SECKEY",
+            key_handle: Handle::from("10.1000/A"),
+            key_index: 301,
+            answer: &answer,
+        };
+        let verified = pending.verify(&answer, &values, &Policy::default(), &AwsLc, &mut Work::new(60_000));
+        if answer.answer == *right {
+            assert_eq!(verified, Ok(301));
+        } else {
+            assert!(verified.is_err());
+        }
+    }
+
+    fn session(&mut self) {
+        let mut work = Work::REQUEST;
+        let proposal = SessionProposal::new(Group::Modp1024, &AwsLc, &mut self.random, &mut work)
+            .expect("enough budget");
+        let setup = proposal.setup(None, 60);
+        let mut request = Message::request(Opcode::SESSION_SETUP, Request::SessionSetup(setup), 7, self.now);
+        request.header.flags = request.header.flags.with(OpFlags::CERTIFY).with(OpFlags::REQUEST_DIGEST);
+        let request = request.to_bytes().expect("short message");
+        let endpoint = Endpoint { site_serial: 1, primary: true };
+        let mut incoming = endpoint.read(&request, Transport::Tcp, self.now).expect("valid request");
+        let policy = Policy::default();
+        let envelope = incoming.message.envelope;
+        let answer = SessionAnswer::new(&setup, &envelope, &policy, &AwsLc, &mut self.random, &mut work);
+        let answer = answer.expect("valid proposal");
+        let data = answer.data().to_vec();
+        let id = self.sessions.insert(answer, self.now, &mut self.random, |_| false);
+        let mut response =
+            incoming.respond(ResponseCode::SUCCESS, Outcome::Session { mode: setup.mode, data: &data });
+        response.envelope.session_id = id;
+        let (key, public) = &*SERVER_KEY;
+        let mut sealing = Sealing {
+            crypto: &AwsLc,
+            random: &mut self.random,
+            policy: &policy,
+            key: Some(&**key),
+            session: None,
+        };
+        let response = incoming.seal(response, &mut sealing).expect("short message");
+        let (request, response) = (
+            Parts::split(&request).expect("own message decodes"),
+            Parts::split(&response).expect("own message decodes"),
+        );
+        let session = proposal.accept(&request, &response, public, &policy, &AwsLc, &mut work);
+        self.client = Some(session.expect("valid response"));
+    }
+
+    fn message(&mut self, operand: u8) {
+        let mut request = self.request(operand);
+        let Some(session) = &mut self.client else { return };
+        request.envelope.session_id = session.id();
+        let mut bytes = request.to_bytes().expect("short message");
+        let mut work = Work::REQUEST;
+        session.authenticate(&mut bytes, &AwsLc, &mut work).expect("counter not exhausted");
+        if operand >= 0x80 {
+            let key = session.key().clone();
+            bytes = key.encrypt(&bytes, &AwsLc, &mut self.random, &mut work).expect("short message");
+        }
+        if self.receive(&bytes) {
+            self.accepted.push(bytes);
+        } else {
+            // The session has expired, or ended after undecipherable messages.
+            self.client = None;
+        }
+    }
+
+    /// Sends an accepted message again, unchanged or with one byte changed.
+    fn resend(&mut self, operand: u8, rest: &mut &[u8]) {
+        let Some(mut bytes) = self.accepted.get(usize::from(operand) % self.accepted.len().max(1)).cloned()
+        else {
+            return;
+        };
+        if operand >= 0x80
+            && let Some(([offset, by], after)) = rest.split_first_chunk()
+        {
+            *rest = after;
+            let offset = usize::from(*offset) % bytes.len();
+            bytes[offset] ^= by;
+        }
+        assert!(!self.receive(&bytes), "replayed or changed message accepted");
+    }
+
+    fn receive(&mut self, bytes: &[u8]) -> bool {
+        let mut work = Work::REQUEST;
+        if self.sessions.open(bytes, false, self.now, &AwsLc, &mut work).is_ok() {
+            return true;
+        }
+        let Ok(parts) = Parts::split(bytes) else { return false };
+        self.sessions.verify(&parts, false, self.now, &AwsLc, &mut work).is_ok()
+    }
+}

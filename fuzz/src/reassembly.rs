@@ -1,0 +1,72 @@
+//! Reassembly and framing of arbitrary datagrams: memory stays within the budget, and messages have their announced length.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::time::Duration;
+
+use tendot_proto::{Envelope, Fragments, Framer, Now, Reassembly, Version};
+
+const BUDGET_BYTES: usize = 20_000;
+
+pub(crate) fn check(bytes: &[u8]) {
+    let mut reassembly = Reassembly::with_budget(BUDGET_BYTES);
+    let mut framer = Framer::new();
+    let mut elapsed = Duration::ZERO;
+    // Four messages that differ in every byte.
+    let messages: Vec<Vec<u8>> = (0..4_u8)
+        .map(|number| {
+            let length = 400 + u32::from(number) * 500;
+            let envelope = Envelope { request_id: number.into(), length, ..Envelope::new(Version::OURS) };
+            let mut message = envelope.to_bytes().to_vec();
+            message.resize(20 + length as usize, number);
+            message
+        })
+        .collect();
+    let mut rest = bytes;
+    while let Some(([action, operand, amount], after)) = rest.split_first_chunk() {
+        rest = after;
+        elapsed += Duration::from_millis(u64::from(*amount) * 8);
+        let now = Now { elapsed, unix: 1_700_000_000 };
+        let from = SocketAddr::from((Ipv4Addr::new(192, 0, 2, action >> 4), 2641));
+        let datagrams: Vec<_> = Fragments::new(&messages[usize::from(operand % 4)])
+            .expect("complete message")
+            .map(|datagram| datagram.to_vec())
+            .collect();
+        let mut datagram = datagrams[usize::from(operand >> 2) % datagrams.len()].clone();
+        match action % 8 {
+            // One byte changed, or cut.
+            0 => {
+                let at = usize::from(*amount) * 2 % datagram.len();
+                datagram[at] ^= operand;
+            }
+            1 => datagram.truncate(usize::from(*amount) * 2),
+            // Raw bytes.
+            2 => datagram = rest.iter().take(usize::from(*amount)).copied().collect(),
+            _ => {}
+        }
+        if let Ok(Some(message)) = reassembly.insert(now, from, &datagram) {
+            let envelope = Envelope::from_bytes(&message).expect("envelope decodes");
+            let length = envelope.length as usize;
+            if length > 492 {
+                assert_eq!(message.len(), 20 + length);
+            }
+        }
+        assert!(reassembly.used() <= BUDGET_BYTES);
+        framer.push(&datagram);
+        loop {
+            match framer.next_message() {
+                Ok(Some(message)) => {
+                    let envelope = Envelope::from_bytes(message).expect("envelope decodes");
+                    assert_eq!(message.len(), 20 + envelope.length as usize);
+                }
+                Ok(None) => break,
+                Err(_) => {
+                    framer = Framer::new();
+                    break;
+                }
+            }
+        }
+    }
+    let later = Now { elapsed: elapsed + Reassembly::LIFE, unix: 1_700_000_000 };
+    reassembly.expire(later);
+    assert_eq!((reassembly.used(), reassembly.unfinished()), (0, 0));
+}

@@ -1,0 +1,100 @@
+//! Replication streams: records do not depend on chunking and encode to the same bytes, error offsets are in bounds; text formats of
+//! the mirror state round-trip.
+
+use std::fmt::Debug;
+
+use tendot_proto::Work;
+use tendot_proto::auth::Policy;
+use tendot_proto::crypto::AwsLc;
+use tendot_proto::record::PublicKey;
+use tendot_proto::replication::{
+    Accept, Dump, Event, States, Stream, StreamError, StreamReader, StreamTable, StreamWriter, Transactions,
+};
+
+pub(crate) fn check(bytes: &[u8]) {
+    check_text_formats(bytes);
+    let Some((settings, stream)) = bytes.split_first() else { return };
+    let chunk_len = 1 + usize::from(settings >> 3);
+    match settings % 2 {
+        0 => check_stream::<Transactions>(stream, settings >> 1 & 3, chunk_len),
+        _ => check_stream::<Dump>(stream, settings >> 1 & 3, chunk_len),
+    }
+}
+
+fn check_stream<S: Stream>(stream: &[u8], kind: u8, chunk_len: usize)
+where
+    for<'a> S::Record<'a>: Debug,
+{
+    let reader = || match kind {
+        0 => StreamReader::<S>::inside_tls(),
+        kind => StreamReader::new(Accept {
+            key: Some(PublicKey::rsa(&[0xc1; 256], &[1, 0, 1])),
+            policy: Policy::default(),
+            crypto: &AwsLc,
+            unsigned: kind == 1,
+        }),
+    };
+    let (whole, written, end) = read(reader(), stream, stream.len().max(1));
+    assert_eq!((whole, &written, end), {
+        let (records, again, end) = read(reader(), stream, chunk_len);
+        assert_eq!(again, written);
+        (records, &written, end)
+    });
+    if kind == 0 {
+        assert!(stream.starts_with(&written));
+    }
+    if let Err(StreamError::Malformed(error) | StreamError::Unfinished(error)) = end {
+        assert!(error.at() <= stream.len(), "{error}");
+    }
+}
+
+/// The records, their encoding, and the end of the stream.
+fn read<S: Stream>(
+    mut reader: StreamReader<'_, S>,
+    stream: &[u8],
+    chunk_len: usize,
+) -> (Vec<String>, Vec<u8>, Result<(), StreamError>)
+where
+    for<'a> S::Record<'a>: Debug,
+{
+    let (mut records, mut out) = (Vec::new(), Vec::new());
+    let mut writer = StreamWriter::<S>::inside_tls();
+    for chunk in stream.chunks(chunk_len) {
+        reader.push(chunk);
+        loop {
+            let event = reader.next_event(&mut { Work::REQUEST }).map(|event| {
+                event.map(|event| match event {
+                    Event::StartTls => false,
+                    Event::Record(record) => {
+                        records.push(format!("{record:?}"));
+                        writer
+                            .write(&record, &mut out, &mut { Work::REQUEST })
+                            .expect("decoded record encodes");
+                        true
+                    }
+                })
+            });
+            match event {
+                Ok(Some(true)) => {}
+                Ok(Some(false)) => return (records, out, reader.finish()),
+                Ok(None) => break,
+                Err(error) => return (records, out, Err(error)),
+            }
+        }
+    }
+    (records, out, reader.finish())
+}
+
+fn check_text_formats(bytes: &[u8]) {
+    if let Ok(states) = States::from_json(bytes) {
+        assert_eq!(States::from_json(states.to_json().as_bytes()).as_ref(), Ok(&states));
+    }
+    let Ok(text) = std::str::from_utf8(bytes) else { return };
+    if let Ok(table) = text.parse::<StreamTable>() {
+        assert_eq!(table.to_string().parse(), Ok(table));
+    }
+    if let Ok(states) = States::from_stream_table(text, None) {
+        let again = states.to_stream_table().expect("parsed states serialize");
+        assert_eq!(States::from_stream_table(&again, None), Ok(states));
+    }
+}

@@ -1,0 +1,136 @@
+//! Documentation: no warnings of rustdoc, and examples that run.
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Command, ExitCode, Stdio};
+
+use anyhow::{Result, bail};
+
+use crate::passed::{data_fingerprint, modified};
+use crate::process::{line, output, run};
+use crate::report::Counts;
+use crate::root;
+use crate::test_programs::{build_environment, parse_result};
+
+/// The variable that makes this program [a rustdoc](document_and_test); its value is the path of the real one.
+pub(crate) const RUSTDOC_ENV: &str = "TENDOT_XTASK_RUSTDOC";
+
+/// The variable with the state of files that examples may read; missing if all crates are to be tested again.
+const DATA_ENV: &str = "TENDOT_XTASK_DATA";
+
+/// Documents the libraries with warnings denied and runs their examples, against the crates that the tests were built with: `cargo
+/// doc` would check every dependency again first.
+pub(crate) fn check_libraries(arguments: &[&str], is_rerun: bool) -> Result<Counts> {
+    let rustdoc = output(Command::new("rustup").args(["which", "rustdoc"]))?;
+    let mut command = Command::new("cargo");
+    command
+        .args(["test", "--doc", "--no-fail-fast"])
+        .args(arguments)
+        .envs(build_environment())
+        .current_dir(root());
+    command.env("RUSTDOC", std::env::current_exe()?).env(RUSTDOC_ENV, rustdoc.trim());
+    if !is_rerun {
+        command.env(DATA_ENV, data_fingerprint()?);
+    }
+    let output = command.stderr(Stdio::inherit()).output()?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let mut total = Counts::default();
+    for counts in text.lines().filter_map(parse_result) {
+        total.passed += counts.passed;
+        total.failed += counts.failed;
+    }
+    if !output.status.success() {
+        bail!("{text}\n`{}` failed", line(&command));
+    }
+    Ok(total)
+}
+
+/// Stands in for rustdoc where Cargo calls it to run the examples of a library: documents the library first, with warnings denied. If
+/// nothing has changed since both passed, the results of that time are printed.
+pub(crate) fn document_and_test(rustdoc: OsString) -> Result<ExitCode> {
+    let arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
+    let Some(library) = library(&arguments) else { bail!("no library in {arguments:?}") };
+    let record = root().join("target/xtask/documentation").join(&library.name);
+    let state = std::env::var(DATA_ENV).ok().map(|data| format!("{data} {:?}", modified(&library.path)));
+    if let Some(state) = &state
+        && let Ok(text) = fs::read_to_string(&record)
+        && let Some(results) = text.strip_prefix(&format!("{state}\n"))
+    {
+        print(results);
+        return Ok(ExitCode::SUCCESS);
+    }
+    if !document(&rustdoc, &arguments, &library.name)? {
+        return Ok(ExitCode::FAILURE);
+    }
+    let output = Command::new(rustdoc).args(&arguments).stderr(Stdio::inherit()).output()?;
+    let results = String::from_utf8_lossy(&output.stdout);
+    print(&results);
+    if !output.status.success() {
+        return Ok(ExitCode::FAILURE);
+    }
+    if let Some(state) = state {
+        fs::create_dir_all(root().join("target/xtask/documentation"))?;
+        fs::write(record, format!("{state}\n{results}"))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A library that is documented.
+struct Library {
+    name: String,
+    /// The compiled library.
+    path: PathBuf,
+}
+
+/// The library of `--crate-name NAME … --extern NAME=PATH`.
+fn library(arguments: &[OsString]) -> Option<Library> {
+    let after = |option: &'static str| {
+        arguments.windows(2).filter(move |pair| pair[0] == option).filter_map(|pair| pair[1].to_str())
+    };
+    let name = after("--crate-name").next()?;
+    let path =
+        after("--extern").filter_map(|value| value.split_once('=')).find(|(other, _)| *other == name)?.1;
+    Some(Library { name: name.to_owned(), path: path.into() })
+}
+
+/// Runs rustdoc with the arguments of its tests, but to write documentation; false if there were warnings.
+fn document(rustdoc: &OsString, arguments: &[OsString], name: &str) -> Result<bool> {
+    let mut command = Command::new(rustdoc);
+    let mut arguments = arguments.iter().peekable();
+    let own = format!("{name}=");
+    while let Some(argument) = arguments.next() {
+        match argument.to_str() {
+            Some("--test") => {}
+            Some("--test-run-directory" | "--test-args") => {
+                arguments.next();
+            }
+            // A library is not a dependency of its own documentation.
+            Some("--extern")
+                if arguments
+                    .peek()
+                    .and_then(|value| value.to_str())
+                    .is_some_and(|value| value.starts_with(&own)) =>
+            {
+                arguments.next();
+            }
+            _ => {
+                command.arg(argument);
+            }
+        }
+    }
+    let status = command.args(["-D", "warnings", "--out-dir"]).arg(root().join("target/doc")).status()?;
+    Ok(status.success())
+}
+
+/// Documents everything with `cargo doc`, also programs.
+pub(crate) fn check_programs(arguments: &[&str]) -> Result<()> {
+    let mut command = Command::new("cargo");
+    command.arg("doc").args(arguments).arg("--no-deps").current_dir(root());
+    run(command.env("RUSTDOCFLAGS", "-D warnings"))
+}
+
+#[allow(clippy::print_stdout, reason = "Cargo passes it on")]
+fn print(results: &str) {
+    print!("{results}");
+}
