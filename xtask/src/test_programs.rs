@@ -3,7 +3,7 @@
 use std::fs::{self, File};
 use std::io::{BufRead as _, BufReader, Seek as _};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Condvar, Mutex};
 use std::time::{Duration, Instant};
 
@@ -159,7 +159,7 @@ impl TestRun<'_> {
         }
         let start = Instant::now();
         let mut process = command.spawn().with_context(|| format!("`{}`", line(&command)))?;
-        let is_success = wait(&mut process, PROGRAM_TIMEOUT)?;
+        let status = wait(&mut process, PROGRAM_TIMEOUT)?;
         log.rewind()?;
         let mut output = String::new();
         for text in BufReader::new(log).split(b'\n') {
@@ -167,11 +167,11 @@ impl TestRun<'_> {
             output.push('\n');
         }
         let mut counts = result_line(&output).unwrap_or_default();
-        if !is_success {
+        if !status.success() {
             counts.failed = counts.failed.max(1);
             let begin = output.find("\nfailures:\n").unwrap_or(0);
             eprintln!(
-                "{}\n{} failed; all of its output: {}",
+                "{}\n{} failed ({status}); all of its output: {}",
                 &output[begin..],
                 program.name,
                 log_path.display()
@@ -252,16 +252,16 @@ pub(crate) fn parse_result(line: &str) -> Option<Counts> {
     Some(Counts { passed: number("passed;")?, failed: number("failed;")? })
 }
 
-fn wait(process: &mut Child, timeout: Duration) -> Result<bool> {
+/// Kills a process that has not ended when the timeout expires.
+fn wait(process: &mut Child, timeout: Duration) -> Result<ExitStatus> {
     let deadline = Instant::now() + timeout;
     loop {
         if let Some(status) = process.try_wait()? {
-            return Ok(status.success());
+            return Ok(status);
         }
         if Instant::now() > deadline {
             process.kill()?;
-            process.wait()?;
-            return Ok(false);
+            return Ok(process.wait()?);
         }
         std::thread::sleep(Duration::from_millis(20));
     }

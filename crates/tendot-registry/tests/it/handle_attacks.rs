@@ -488,7 +488,7 @@ fn attack_p9_concurrent_grant_and_revoke() {
     commit(registry.store(), prefix(0));
     let (is_finished, created) = (AtomicBool::new(false), AtomicUsize::new(0));
     std::thread::scope(|scope| {
-        for thread in 0..4 {
+        let writers = [0, 1, 2, 3].map(|thread| {
             let (registry, is_finished, created) = (&registry, &is_finished, &created);
             scope.spawn(move || {
                 for number in 0.. {
@@ -500,8 +500,8 @@ fn attack_p9_concurrent_grant_and_revoke() {
                     assert!([1, 3, 400].contains(&response_code(&outcome)), "{outcome:?}");
                     created.fetch_add(usize::from(outcome.is_ok()), Ordering::Relaxed);
                 }
-            });
-        }
+            })
+        });
         for number in 0..60 {
             let before = created.load(Ordering::Relaxed);
             commit(registry.store(), prefix(number % 2));
@@ -511,6 +511,8 @@ fn attack_p9_concurrent_grant_and_revoke() {
             }
         }
         is_finished.store(true, Ordering::Relaxed);
+        // The scope does not wait until they have left the store: see `Embedded`.
+        writers.into_iter().for_each(|writer| writer.join().unwrap());
     });
     let (mut changes, mut written, mut is_granted) = (0, 0, false);
     for line in block_on(registry.store().changes(0, 1_000_000)).unwrap() {

@@ -154,7 +154,7 @@ fn readers_during_write_errors() {
         recording.inject(call, libc::EIO, false);
         let (is_over, reads) = (AtomicBool::new(false), AtomicU64::new(0));
         std::thread::scope(|scope| {
-            for _ in 0..4 {
+            let readers = [(); 4].map(|()| {
                 scope.spawn(|| {
                     while !is_over.load(Ordering::SeqCst) {
                         let key = Key::new("10.1/name-1").unwrap();
@@ -162,12 +162,14 @@ fn readers_during_write_errors() {
                         assert!(!block_on(store.list(b"10.1", None, 9)).unwrap().is_empty());
                         reads.fetch_add(1, Ordering::SeqCst);
                     }
-                });
-            }
+                })
+            });
             let _ = block_on(store.commit(put(2, 10)));
             let before = reads.load(Ordering::SeqCst);
             wait_until("reads continue", || reads.load(Ordering::SeqCst) >= before + 20);
             is_over.store(true, Ordering::SeqCst);
+            // The scope does not wait until they have left the store: see `Embedded`.
+            readers.into_iter().for_each(|reader| reader.join().unwrap());
         });
         if recording.clear().is_none() {
             assert!(call > 3);
