@@ -10,7 +10,7 @@ use crate::measure::{CROSSREF_PATTERN, median, seconds};
 use crate::names::written;
 use crate::random::Random;
 use regex::RegexBuilder;
-use tendot_names::Reader;
+use tendot_names::Parser;
 
 pub(crate) fn run(arguments: &[&str]) -> Result<(), Box<dyn Error>> {
     let &[command, path] = arguments else { return Err("usage: read write|run FILE".into()) };
@@ -25,7 +25,7 @@ pub(crate) fn run(arguments: &[&str]) -> Result<(), Box<dyn Error>> {
     let text = fs::read_to_string(path)?;
     let lines: Vec<&str> = text.lines().collect();
     let pattern = RegexBuilder::new(CROSSREF_PATTERN).case_insensitive(true).build()?;
-    let reader = Reader::lenient();
+    let reader = Parser::lenient();
     let (mut ours, mut theirs) = (Vec::new(), Vec::new());
     let mut accepted = (0, 0);
     // Neither allocates for each name, so that neither is measured by its allocator.
@@ -47,9 +47,9 @@ pub(crate) fn run(arguments: &[&str]) -> Result<(), Box<dyn Error>> {
         accepted.0 = count;
         let (time, count) = seconds(|| {
             let accept = |line: &&&str| {
-                let Ok(reading) = reader.read(line) else { return false };
+                let Ok(reading) = reader.parse(line) else { return false };
                 key.clear();
-                reading.target().write_key(&mut key);
+                reading.identifier().write_key(&mut key);
                 black_box(&key);
                 true
             };

@@ -13,7 +13,7 @@
 use std::error::Error;
 use std::ops::ControlFlow;
 
-use tendot_client::native::{Administrator, Identity, Peer, Query, Root};
+use tendot_client::native::{AdminClient, AdminIdentity, AdminServer, ResolveOptions, RootSites};
 use tendot_proto::record::{Admin, AdminPermissions};
 use tendot_proto::{Permissions, Reference, Value};
 
@@ -22,18 +22,18 @@ fn main() -> Result<(), Box<dyn Error>> {
     let [site, prefix, identity, key, extent] = &arguments[..] else {
         return Err("siteinfo.json PREFIX INDEX:HANDLE KEY-FILE|secret:TEXT all|names".into());
     };
-    let root = Root::from_bytes(&std::fs::read(site)?)?;
+    let root = RootSites::from_bytes(&std::fs::read(site)?)?;
     let reference = Reference::parse(identity);
     let handle = str::from_utf8(&reference.handle)?;
     let identity = match key.strip_prefix("secret:") {
-        Some(secret) => Identity::with_secret_key(reference.index, handle, secret.as_bytes()),
-        None => Identity::with_key_file(reference.index, handle, &std::fs::read(key)?, None)?,
+        Some(secret) => AdminIdentity::with_secret_key(reference.index, handle, secret.as_bytes()),
+        None => AdminIdentity::with_key_file(reference.index, handle, &std::fs::read(key)?, None)?,
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     for mode in ["plain", "signed", "session", "encrypted"] {
         let name = format!("{prefix}/administer-{mode}");
-        let server = Peer::of(&root, &name).ok_or("no primary site")?;
-        let mut admin = Administrator::new(server, identity.clone());
+        let server = AdminServer::for_handle(&root, &name).ok_or("no primary site")?;
+        let mut admin = AdminClient::new(server, identity.clone());
         let operations = async {
             admin = with_mode(admin, mode).await?;
             if extent == "all" {
@@ -47,9 +47,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-async fn with_mode(mut admin: Administrator, mode: &str) -> Result<Administrator, Box<dyn Error>> {
+async fn with_mode(mut admin: AdminClient, mode: &str) -> Result<AdminClient, Box<dyn Error>> {
     match mode {
-        "signed" => admin = admin.certified(),
+        "signed" => admin = admin.require_signature(),
         "session" => admin.open_session(false).await?,
         "encrypted" => admin.open_session(true).await?,
         _ => {}
@@ -57,34 +57,34 @@ async fn with_mode(mut admin: Administrator, mode: &str) -> Result<Administrator
     Ok(admin)
 }
 
-async fn home_and_unhome(admin: &mut Administrator, prefix: &str) -> Result<(), Box<dyn Error>> {
+async fn home_and_unhome(admin: &mut AdminClient, prefix: &str) -> Result<(), Box<dyn Error>> {
     let derived = format!("{prefix}.administer");
-    admin.home(&derived).await?;
+    admin.home_prefix(&derived).await?;
     let mut homed = Vec::new();
     let each = |name: tendot_proto::Handle<'_>| {
         homed.push(name.to_string().to_ascii_uppercase());
         ControlFlow::Continue(())
     };
-    admin.list_homed(each).await?;
+    admin.list_homed_prefixes(each).await?;
     assert!(homed.contains(&format!("0.NA/{}", derived.to_ascii_uppercase())), "{homed:?}");
-    admin.unhome(&derived).await?;
+    admin.unhome_prefix(&derived).await?;
     Ok(())
 }
 
-async fn all_operations(mut admin: Administrator, prefix: &str, name: &str) -> Result<(), Box<dyn Error>> {
+async fn all_operations(mut admin: AdminClient, prefix: &str, name: &str) -> Result<(), Box<dyn Error>> {
     let reference = admin.identity().reference().clone();
     let permissions = AdminPermissions(0x0ff3);
     let owner = Admin { permissions, reference, legacy_byte_length: false }.to_bytes();
     let owner = Value::with_data(100, "HS_ADMIN", owner);
     admin.create(name, &[Value::new(1, "URL", "https://example.org/1"), owner]).await?;
     let private = Value { permissions: Permissions(0x0c), ..Value::new(2, "EMAIL", "x@example.org") };
-    admin.add(name, &[private]).await?;
-    admin.modify(name, &[Value::new(1, "URL", "https://example.org/2")]).await?;
-    let values = admin.resolve(name, &Query { indexes: vec![1, 2], ..Query::default() }).await?;
+    admin.add_values(name, &[private]).await?;
+    admin.modify_values(name, &[Value::new(1, "URL", "https://example.org/2")]).await?;
+    let values = admin.resolve(name, &ResolveOptions { indexes: vec![1, 2], ..ResolveOptions::default() }).await?;
     let texts: Vec<_> = values.iter().map(|value| String::from_utf8_lossy(&value.data)).collect();
     assert!(texts.iter().any(|text| text == "https://example.org/2"), "{texts:?}");
     assert!(texts.iter().any(|text| text == "x@example.org"), "{texts:?}");
-    admin.remove(name, &[2]).await?;
+    admin.remove_values(name, &[2]).await?;
     let mut names = 0;
     let each = |_: tendot_proto::Handle<'_>| {
         names += 1;

@@ -7,7 +7,7 @@ use quick_cache::sync::Cache as Table;
 use quick_cache::{OptionsBuilder, Weighter};
 use tokio::time::Instant;
 
-use crate::resolver::Found;
+use crate::resolver::LookupOutcome;
 
 /// How much is kept, and how long.
 #[derive(Clone, Copy, Debug)]
@@ -38,8 +38,8 @@ impl Default for CacheSettings {
 
 /// An answer that is kept, or that there was none.
 #[derive(Debug)]
-pub(crate) struct Kept<E> {
-    pub(crate) outcome: Result<Arc<Found>, Arc<E>>,
+pub(crate) struct CachedLookup<E> {
+    pub(crate) outcome: Result<Arc<LookupOutcome>, Arc<E>>,
     /// When its time began, and when it is over.
     pub(crate) since: Instant,
     pub(crate) over: Instant,
@@ -51,37 +51,37 @@ pub(crate) struct Kept<E> {
     pub(crate) end: Instant,
 }
 
-impl<E> Clone for Kept<E> {
+impl<E> Clone for CachedLookup<E> {
     fn clone(&self) -> Self {
         Self { outcome: self.outcome.clone(), ..*self }
     }
 }
 
 /// Keys are names with ASCII letters in upper case.
-pub(crate) type Cache<E> = Table<Box<[u8]>, Kept<E>, Bytes>;
+pub(crate) type LookupCache<E> = Table<Box<[u8]>, CachedLookup<E>, LookupWeighter>;
 
 #[derive(Clone, Debug)]
-pub(crate) struct Bytes;
+pub(crate) struct LookupWeighter;
 
-impl<E> Weighter<Box<[u8]>, Kept<E>> for Bytes {
-    fn weight(&self, key: &Box<[u8]>, kept: &Kept<E>) -> u64 {
+impl<E> Weighter<Box<[u8]>, CachedLookup<E>> for LookupWeighter {
+    fn weight(&self, key: &Box<[u8]>, kept: &CachedLookup<E>) -> u64 {
         // An error has a line of text.
-        let size = kept.outcome.as_ref().map_or(256, |found| found.size());
+        let size = kept.outcome.as_ref().map_or(256, |found| found.memory_size());
         (key.len() + size + 256) as u64
     }
 }
 
 /// Bytes of a part of the cache, so that the largest record fits into one.
-const PART: u64 = 4 << 20;
+const SHARD_BYTES: u64 = 4 << 20;
 
-pub(crate) fn new<E>(settings: &CacheSettings) -> Cache<E> {
+pub(crate) fn new<E>(settings: &CacheSettings) -> LookupCache<E> {
     let options = OptionsBuilder::new()
         .estimated_items_capacity(usize::try_from(settings.bytes / 1_024).unwrap_or(usize::MAX).max(16))
         .weight_capacity(settings.bytes)
-        .shards(usize::try_from(settings.bytes / PART).unwrap_or(usize::MAX).clamp(1, 64))
+        .shards(usize::try_from(settings.bytes / SHARD_BYTES).unwrap_or(usize::MAX).clamp(1, 64))
         .build();
     match options {
-        Ok(options) => Table::with_options(options, Bytes, Default::default(), Default::default()),
-        Err(_) => Table::with_weighter(16, settings.bytes, Bytes),
+        Ok(options) => Table::with_options(options, LookupWeighter, Default::default(), Default::default()),
+        Err(_) => Table::with_weighter(16, settings.bytes, LookupWeighter),
     }
 }

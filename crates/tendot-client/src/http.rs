@@ -14,8 +14,8 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Deserialize;
 use tendot_proto::{Handle, ResponseCode, Value, limits};
 
-use crate::Question;
-use crate::resolver::{Found, Reply, Upstream};
+use crate::ResolveRequest;
+use crate::resolver::{LookupOutcome, UpstreamReply, Upstream};
 
 /// Bytes of an answer that are read.
 const BYTES: usize = 1 << 20;
@@ -40,7 +40,7 @@ pub struct HttpUpstream {
 /// Why there was no answer.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum HttpError {
+pub enum HttpUpstreamError {
     /// The address is none that can be asked.
     #[error("`{base}` is no address of a resolver: {why}")]
     Base {
@@ -86,7 +86,7 @@ pub enum HttpError {
 }
 
 #[derive(Deserialize)]
-struct Body {
+struct HandleApiResponse {
     #[serde(rename = "responseCode")]
     code: u32,
     handle: Option<String>,
@@ -103,8 +103,8 @@ impl HttpUpstream {
     /// assert!(HttpUpstream::new("https://doi.org/").is_ok());
     /// assert!(HttpUpstream::new("doi.org").is_err());
     /// ```
-    pub fn new(base: &str) -> Result<Self, HttpError> {
-        let wrong = |why: &str| HttpError::Base { base: base.into(), why: why.into() };
+    pub fn new(base: &str) -> Result<Self, HttpUpstreamError> {
+        let wrong = |why: &str| HttpUpstreamError::Base { base: base.into(), why: why.into() };
         let uri: Uri = base.parse().map_err(|_| wrong("it is not written as one"))?;
         if !matches!(uri.scheme_str(), Some("http" | "https")) || uri.host().is_none() {
             return Err(wrong("it has to begin with `https://` or `http://` and a host"));
@@ -130,14 +130,14 @@ impl HttpUpstream {
     }
 
     /// Its address, as it was given.
-    pub fn base(&self) -> &str {
+    pub fn base_url(&self) -> &str {
         &self.base
     }
 
     /// The body of an answer, and how long it had been kept.
-    async fn body(&self, question: &Question<'_>) -> Result<(Bytes, Duration), HttpError> {
-        let connection = |why: String| HttpError::Connection { base: self.base.clone(), why };
-        let answer = |why: String| HttpError::Answer { base: self.base.clone(), why };
+    async fn fetch(&self, question: &ResolveRequest<'_>) -> Result<(Bytes, Duration), HttpUpstreamError> {
+        let connection = |why: String| HttpUpstreamError::Connection { base: self.base.clone(), why };
+        let answer = |why: String| HttpUpstreamError::Answer { base: self.base.clone(), why };
         let name = utf8_percent_encode(&question.name, PATH);
         let query = if question.is_authoritative { "?auth" } else { "" };
         let mut request = Request::get(format!("{}/api/handles/{name}{query}", self.base))
@@ -147,10 +147,10 @@ impl HttpUpstream {
             request = request.header(WAY, &*question.way);
         }
         let request = request.body(Empty::new()).map_err(|error| connection(error.to_string()))?;
-        let response = self.client.request(request).await.map_err(|error| connection(whole(&error)))?;
+        let response = self.client.request(request).await.map_err(|error| connection(error_chain(&error)))?;
         let status = response.status();
         if status == StatusCode::LOOP_DETECTED {
-            return Err(HttpError::Circle { base: self.base.clone() });
+            return Err(HttpUpstreamError::Circle { base: self.base.clone() });
         }
         // Records come with 200, what is not there with 404, and what is kept elsewhere with 400; all else has no answer in
         // it.
@@ -170,21 +170,21 @@ impl HttpUpstream {
 }
 
 impl Upstream for HttpUpstream {
-    type Error = HttpError;
+    type Error = HttpUpstreamError;
 
-    async fn ask(&self, name: &str) -> Result<Found, HttpError> {
+    async fn ask(&self, name: &str) -> Result<LookupOutcome, HttpUpstreamError> {
         self.reply(&name.into()).await.map(|reply| reply.found)
     }
 
-    async fn reply(&self, question: &Question<'_>) -> Result<Reply, HttpError> {
+    async fn reply(&self, question: &ResolveRequest<'_>) -> Result<UpstreamReply, HttpUpstreamError> {
         let name = &*question.name;
         if name.split('/').any(|segment| matches!(segment, "." | "..")) {
-            return Err(HttpError::Name { name: name.into() });
+            return Err(HttpUpstreamError::Name { name: name.into() });
         }
-        let body = tokio::time::timeout(TIME, self.body(question));
-        let (body, age) = body.await.map_err(|_| HttpError::Time { base: self.base.clone() })??;
-        let wrong = |why: String| HttpError::Answer { base: self.base.clone(), why };
-        let mut body: Body = serde_json::from_slice(&body).map_err(|error| wrong(error.to_string()))?;
+        let body = tokio::time::timeout(TIME, self.fetch(question));
+        let (body, age) = body.await.map_err(|_| HttpUpstreamError::Time { base: self.base.clone() })??;
+        let wrong = |why: String| HttpUpstreamError::Answer { base: self.base.clone(), why };
+        let mut body: HandleApiResponse = serde_json::from_slice(&body).map_err(|error| wrong(error.to_string()))?;
         if let Some(other) = body.handle.filter(|other| !Handle::from(&**other).is_same(Handle::from(name))) {
             return Err(wrong(format!("it is about `{other}`")));
         }
@@ -195,19 +195,19 @@ impl Upstream for HttpUpstream {
             return Err(wrong(format!("a record of {} values and {bytes} bytes", body.values.len())));
         }
         let found = match ResponseCode(body.code) {
-            ResponseCode::SUCCESS if body.values.is_empty() => Found::NoValues,
-            ResponseCode::SUCCESS => Found::Values(body.values),
-            ResponseCode::VALUES_NOT_FOUND => Found::NoValues,
-            ResponseCode::HANDLE_NOT_FOUND => Found::Nothing,
-            ResponseCode::SERVER_NOT_RESPONSIBLE => Found::NotKept,
+            ResponseCode::SUCCESS if body.values.is_empty() => LookupOutcome::NoValues,
+            ResponseCode::SUCCESS => LookupOutcome::Values(body.values),
+            ResponseCode::VALUES_NOT_FOUND => LookupOutcome::NoValues,
+            ResponseCode::HANDLE_NOT_FOUND => LookupOutcome::Nothing,
+            ResponseCode::SERVER_NOT_RESPONSIBLE => LookupOutcome::NotKept,
             code => return Err(wrong(format!("response code {}", code.0))),
         };
-        Ok(Reply { found, age })
+        Ok(UpstreamReply { found, age })
     }
 }
 
 /// What happened, down to its cause.
-pub(crate) fn whole(error: &(dyn std::error::Error + 'static)) -> String {
+pub(crate) fn error_chain(error: &(dyn std::error::Error + 'static)) -> String {
     let causes = std::iter::successors(Some(error), |error| error.source());
     causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
 }

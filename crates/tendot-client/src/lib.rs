@@ -11,9 +11,9 @@ mod registry;
 mod resolver;
 
 pub use cache::CacheSettings;
-pub use http::{HttpError, HttpUpstream, WAY};
-pub use question::Question;
+pub use http::{HttpUpstreamError, HttpUpstream, WAY};
+pub use question::ResolveRequest;
 pub use registry::{
-    BatchAnswers, BatchOptions, RegistryClient, RegistryError, RegistryFault, RegistryProblem, RegistryReply,
+    BatchResultStream, BatchOptions, RegistryClient, RegistryClientError, ProblemFault, RegistryProblem, RegistryReply,
 };
-pub use resolver::{Answer, Found, Reply, Resolver, Source, Upstream};
+pub use resolver::{CachedReply, LookupOutcome, UpstreamReply, Resolver, CacheStatus, Upstream};

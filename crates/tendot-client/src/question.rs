@@ -8,7 +8,7 @@ use std::borrow::Cow;
 /// assert!(!Question::from("10.1000/182").is_authoritative);
 /// ```
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub struct Question<'a> {
+pub struct ResolveRequest<'a> {
     /// The name of a record.
     pub name: Cow<'a, str>,
     /// Whether the answer has to come from who keeps the record, and not from what somebody kept of it.
@@ -17,14 +17,14 @@ pub struct Question<'a> {
     pub way: Cow<'a, str>,
 }
 
-impl Question<'_> {
+impl ResolveRequest<'_> {
     /// Whether another service passed it on.
-    pub(crate) fn is_passed_on(&self) -> bool {
+    pub(crate) fn is_forwarded(&self) -> bool {
         self.way.contains(',')
     }
 
-    pub(crate) fn into_owned(self) -> Question<'static> {
-        Question {
+    pub(crate) fn into_owned(self) -> ResolveRequest<'static> {
+        ResolveRequest {
             name: self.name.into_owned().into(),
             is_authoritative: self.is_authoritative,
             way: self.way.into_owned().into(),
@@ -32,7 +32,7 @@ impl Question<'_> {
     }
 }
 
-impl<'a> From<&'a str> for Question<'a> {
+impl<'a> From<&'a str> for ResolveRequest<'a> {
     fn from(name: &'a str) -> Self {
         Self { name: name.into(), ..Self::default() }
     }

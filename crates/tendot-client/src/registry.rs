@@ -25,35 +25,35 @@ use rustls::{ClientConfig, RootCertStore};
 use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc;
 
-use crate::http::whole;
+use crate::http::error_chain;
 
 /// Bytes of an answer that are read; a list of a thousand names with their metadata has less.
-const BYTES: usize = 64 << 20;
+const MAX_BODY_BYTES: usize = 64 << 20;
 
 /// Bytes of a line of a batch's answer.
-const LINE: usize = 1 << 20;
+const MAX_LINE_BYTES: usize = 1 << 20;
 
 /// From a question to the end of its answer. Ending an agency with all that it has takes its time.
-const TIME: Duration = Duration::from_secs(300);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(300);
 
 /// How long nothing may move in a batch until it is taken for cut.
-const STILL: Duration = Duration::from_secs(60);
+const STALL_TIMEOUT: Duration = Duration::from_secs(60);
 
-const CONNECTING: Duration = Duration::from_secs(10);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Bytes that are read from a source at once, and how many such pieces wait to be sent.
-const PIECE: usize = 1 << 16;
-const AHEAD: usize = 4;
+const CHUNK_BYTES: usize = 1 << 16;
+const MAX_QUEUED_CHUNKS: usize = 4;
 
 /// What stands in a part of a path, or in a query, as it is. A slash in a name does not, so that no part of it is `..`.
-const PART: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+const SEGMENT_ENCODE_SET: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 
 /// Said of answers that were given before.
-const REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
+const IDEMPOTENCY_REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
 
-type Sent = Either<Full<Bytes>, Pieces>;
+type RequestBody = Either<Full<Bytes>, UploadBody>;
 
 /// The registry of a running service.
 #[derive(Clone, Debug)]
@@ -61,7 +61,7 @@ pub struct RegistryClient {
     /// Without a slash at its end.
     base: String,
     token: Option<HeaderValue>,
-    client: Client<HttpsConnector<HttpConnector>, Sent>,
+    client: Client<HttpsConnector<HttpConnector>, RequestBody>,
 }
 
 /// An answer that is not a problem.
@@ -93,14 +93,14 @@ pub struct RegistryProblem {
     /// Since when it is.
     pub since: Option<String>,
     /// All that is wrong with metadata.
-    pub faults: Vec<RegistryFault>,
+    pub faults: Vec<ProblemFault>,
 }
 
 /// Something that is wrong with metadata.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
-pub struct RegistryFault {
+pub struct ProblemFault {
     /// Where, as a JSON pointer.
     pub pointer: String,
     /// What.
@@ -110,7 +110,7 @@ pub struct RegistryFault {
 /// Why there is no answer.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum RegistryError {
+pub enum RegistryClientError {
     /// The address is none that can be asked.
     #[error("`{base}` is no address of a service: {why}")]
     Base {
@@ -200,8 +200,8 @@ impl RegistryClient {
     /// // Everybody on the way could read the token.
     /// assert!(RegistryClient::new("http://registry.example.org/", Some("secret"), None).is_err());
     /// ```
-    pub fn new(base: &str, token: Option<&str>, trusted: Option<&[u8]>) -> Result<Self, RegistryError> {
-        let wrong = |why: &str| RegistryError::Base { base: base.into(), why: why.into() };
+    pub fn new(base: &str, token: Option<&str>, trusted: Option<&[u8]>) -> Result<Self, RegistryClientError> {
+        let wrong = |why: &str| RegistryClientError::Base { base: base.into(), why: why.into() };
         let uri: Uri = base.parse().map_err(|_| wrong("it is not written as one"))?;
         let host = uri.host().unwrap_or_default();
         if !matches!(uri.scheme_str(), Some("http" | "https")) || host.is_empty() {
@@ -214,23 +214,23 @@ impl RegistryClient {
             return Err(wrong("it has a user name; credentials are a token"));
         }
         let base = base.trim_end_matches('/').to_owned();
-        if token.is_some() && uri.scheme_str() == Some("http") && !is_this_machine(host) {
-            return Err(RegistryError::InTheClear { base });
+        if token.is_some() && uri.scheme_str() == Some("http") && !is_loopback_host(host) {
+            return Err(RegistryClientError::InTheClear { base });
         }
         let token = token.map(|token| {
             let mut header =
-                HeaderValue::try_from(format!("Bearer {token}")).map_err(|_| RegistryError::Token)?;
+                HeaderValue::try_from(format!("Bearer {token}")).map_err(|_| RegistryClientError::Token)?;
             header.set_sensitive(true);
             Ok(header)
         });
         let builder = match trusted {
             None => HttpsConnectorBuilder::new().with_webpki_roots(),
-            Some(pem) => HttpsConnectorBuilder::new().with_tls_config(believing(pem)?),
+            Some(pem) => HttpsConnectorBuilder::new().with_tls_config(tls_config_with_roots(pem)?),
         };
         let mut tcp = HttpConnector::new();
         tcp.enforce_http(false);
         tcp.set_nodelay(true);
-        tcp.set_connect_timeout(Some(CONNECTING));
+        tcp.set_connect_timeout(Some(CONNECT_TIMEOUT));
         tcp.set_keepalive(Some(Duration::from_secs(15)));
         let connector = builder.https_or_http().enable_http1().wrap_connector(tcp);
         let client = Client::builder(TokioExecutor::new()).pool_timer(TokioTimer::new()).build(connector);
@@ -238,7 +238,7 @@ impl RegistryClient {
     }
 
     /// Its address, as it was given.
-    pub fn base(&self) -> &str {
+    pub fn base_url(&self) -> &str {
         &self.base
     }
 
@@ -248,8 +248,8 @@ impl RegistryClient {
     }
 
     /// Reads something: the parts of its path after `/api/v1`, and what is asked of it.
-    pub async fn get(&self, path: &[&str], query: &[(&str, &str)]) -> Result<RegistryReply, RegistryError> {
-        self.ask(self.request(Method::GET, path, query), Bytes::new()).await
+    pub async fn get(&self, path: &[&str], query: &[(&str, &str)]) -> Result<RegistryReply, RegistryClientError> {
+        self.send(self.request(Method::GET, path, query), Bytes::new()).await
     }
 
     /// Makes something.
@@ -258,8 +258,8 @@ impl RegistryClient {
         path: &[&str],
         query: &[(&str, &str)],
         body: &impl Serialize,
-    ) -> Result<RegistryReply, RegistryError> {
-        self.ask(self.request(Method::POST, path, query), json(body)).await
+    ) -> Result<RegistryReply, RegistryClientError> {
+        self.send(self.request(Method::POST, path, query), to_json(body)).await
     }
 
     /// Changes something; with a revision, only if it is still that one.
@@ -269,17 +269,17 @@ impl RegistryClient {
         query: &[(&str, &str)],
         body: &impl Serialize,
         revision: Option<&str>,
-    ) -> Result<RegistryReply, RegistryError> {
+    ) -> Result<RegistryReply, RegistryClientError> {
         let mut request = self.request(Method::PUT, path, query);
         if let Some(revision) = revision {
             request = request.header(IF_MATCH, revision);
         }
-        self.ask(request, json(body)).await
+        self.send(request, to_json(body)).await
     }
 
     /// Ends something.
-    pub async fn delete(&self, path: &[&str]) -> Result<RegistryReply, RegistryError> {
-        self.ask(self.request(Method::DELETE, path, &[]), Bytes::new()).await
+    pub async fn delete(&self, path: &[&str]) -> Result<RegistryReply, RegistryClientError> {
+        self.send(self.request(Method::DELETE, path, &[]), Bytes::new()).await
     }
 
     /// Sends a batch of deposits, and gives what becomes of them while it is sent.
@@ -287,37 +287,37 @@ impl RegistryClient {
         &self,
         options: &BatchOptions<'_>,
         source: impl Read + Send + 'static,
-    ) -> Result<BatchAnswers, RegistryError> {
+    ) -> Result<BatchResultStream, RegistryClientError> {
         let query: &[_] = if options.dry_run { &[("dry-run", "true")] } else { &[] };
         let kind = if options.is_table { "text/csv" } else { "application/x-ndjson" };
         let mut request = self.request(Method::POST, &["dois", "batch"], query).header(CONTENT_TYPE, kind);
         if let Some(key) = options.key {
             request = request.header(IDEMPOTENCY_KEY, key);
         }
-        let watch = Arc::new(Watch::default());
-        let pieces = Pieces::of(source, Arc::clone(&watch));
-        let request = request.body(Either::Right(pieces)).map_err(|error| self.unsent(&error))?;
-        let patience = Patience { watch, is_slow: options.is_slow };
-        let answered = patience.wait(self.client.request(request)).await;
-        let answered = answered.ok_or_else(|| self.still())?;
+        let watch = Arc::new(UploadProgress::default());
+        let pieces = UploadBody::spawn(source, Arc::clone(&watch));
+        let request = request.body(Either::Right(pieces)).map_err(|error| self.invalid_request(&error))?;
+        let patience = StallTimeout { watch, is_slow: options.is_slow };
+        let answered = patience.run(self.client.request(request)).await;
+        let answered = answered.ok_or_else(|| self.stalled())?;
         let response =
-            answered.map_err(|error| patience.watch.source().unwrap_or_else(|| self.failed(&error)))?;
+            answered.map_err(|error| patience.watch.take_read_error().unwrap_or_else(|| self.transport_error(&error)))?;
         if response.status() != StatusCode::OK {
-            return Err(self.problem_of(response).await);
+            return Err(self.read_problem(response).await);
         }
-        let is_repeated = response.headers().contains_key(REPLAYED);
+        let is_repeated = response.headers().contains_key(IDEMPOTENCY_REPLAYED);
         let body = response.into_body();
-        Ok(BatchAnswers { client: self.clone(), body, read: BytesMut::new(), patience, is_repeated })
+        Ok(BatchResultStream { client: self.clone(), body, read: BytesMut::new(), patience, is_repeated })
     }
 
     fn request(&self, method: Method, path: &[&str], query: &[(&str, &str)]) -> http::request::Builder {
         let mut address = format!("{}/api/v1", self.base);
         for part in path {
-            address += &format!("/{}", utf8_percent_encode(part, PART));
+            address += &format!("/{}", utf8_percent_encode(part, SEGMENT_ENCODE_SET));
         }
         for (number, (name, value)) in query.iter().enumerate() {
             let sign = if number == 0 { '?' } else { '&' };
-            address += &format!("{sign}{name}={}", utf8_percent_encode(value, PART));
+            address += &format!("{sign}{name}={}", utf8_percent_encode(value, SEGMENT_ENCODE_SET));
         }
         let mut request = Request::builder()
             .method(method)
@@ -330,75 +330,75 @@ impl RegistryClient {
         request
     }
 
-    async fn ask(
+    async fn send(
         &self,
         request: http::request::Builder,
         body: Bytes,
-    ) -> Result<RegistryReply, RegistryError> {
+    ) -> Result<RegistryReply, RegistryClientError> {
         let request =
             if body.is_empty() { request } else { request.header(CONTENT_TYPE, "application/json") };
-        let request = request.body(Either::Left(Full::new(body))).map_err(|error| self.unsent(&error))?;
+        let request = request.body(Either::Left(Full::new(body))).map_err(|error| self.invalid_request(&error))?;
         let answered = async {
-            let response = self.client.request(request).await.map_err(|error| self.failed(&error))?;
+            let response = self.client.request(request).await.map_err(|error| self.transport_error(&error))?;
             if !response.status().is_success() {
-                return Err(self.problem_of(response).await);
+                return Err(self.read_problem(response).await);
             }
             let revision = response.headers().get(ETAG).and_then(|tag| tag.to_str().ok()).map(Into::into);
-            Ok(RegistryReply { body: self.body(response).await?, revision })
+            Ok(RegistryReply { body: self.read_body(response).await?, revision })
         };
-        let cut = || self.cut(&format!("there was no answer within {} s", TIME.as_secs()));
-        tokio::time::timeout(TIME, answered).await.unwrap_or_else(|_| Err(cut()))
+        let cut = || self.connection_lost(&format!("there was no answer within {} s", REQUEST_TIMEOUT.as_secs()));
+        tokio::time::timeout(REQUEST_TIMEOUT, answered).await.unwrap_or_else(|_| Err(cut()))
     }
 
-    async fn body(&self, response: Response<Incoming>) -> Result<Bytes, RegistryError> {
-        let body = Limited::new(response.into_body(), BYTES).collect().await.map_err(|error| {
+    async fn read_body(&self, response: Response<Incoming>) -> Result<Bytes, RegistryClientError> {
+        let body = Limited::new(response.into_body(), MAX_BODY_BYTES).collect().await.map_err(|error| {
             if error.is::<LengthLimitError>() {
-                self.answer(format!("it has more than {BYTES} bytes"))
+                self.invalid_response(format!("it has more than {MAX_BODY_BYTES} bytes"))
             } else {
-                self.cut(&whole(&*error))
+                self.connection_lost(&error_chain(&*error))
             }
         })?;
         Ok(body.to_bytes())
     }
 
-    async fn problem_of(&self, response: Response<Incoming>) -> RegistryError {
+    async fn read_problem(&self, response: Response<Incoming>) -> RegistryClientError {
         let status = response.status();
-        match self.body(response).await.map(|body| serde_json::from_slice::<RegistryProblem>(&body)) {
-            Ok(Ok(problem)) if problem.status == status.as_u16() => RegistryError::Problem(problem.into()),
-            Ok(_) => RegistryError::Status { base: self.base.clone(), status },
+        match self.read_body(response).await.map(|body| serde_json::from_slice::<RegistryProblem>(&body)) {
+            Ok(Ok(problem)) if problem.status == status.as_u16() => RegistryClientError::Problem(problem.into()),
+            Ok(_) => RegistryClientError::Status { base: self.base.clone(), status },
             Err(error) => error,
         }
     }
 
-    fn failed(&self, error: &hyper_util::client::legacy::Error) -> RegistryError {
-        let (base, why) = (self.base.clone(), whole(error));
+    fn transport_error(&self, error: &hyper_util::client::legacy::Error) -> RegistryClientError {
+        let (base, why) = (self.base.clone(), error_chain(error));
         if error.is_connect() {
-            RegistryError::Unreachable { base, why }
+            RegistryClientError::Unreachable { base, why }
         } else {
-            RegistryError::Cut { base, why }
+            RegistryClientError::Cut { base, why }
         }
     }
 
-    fn unsent(&self, error: &http::Error) -> RegistryError {
-        RegistryError::Base { base: self.base.clone(), why: error.to_string() }
+    fn invalid_request(&self, error: &http::Error) -> RegistryClientError {
+        RegistryClientError::Base { base: self.base.clone(), why: error.to_string() }
     }
 
-    fn cut(&self, why: &str) -> RegistryError {
-        RegistryError::Cut { base: self.base.clone(), why: why.into() }
+    fn connection_lost(&self, why: &str) -> RegistryClientError {
+        RegistryClientError::Cut { base: self.base.clone(), why: why.into() }
     }
 
-    fn still(&self) -> RegistryError {
-        self.cut(&format!("nothing moved for {} s", STILL.as_secs()))
+    fn stalled(&self) -> RegistryClientError {
+        self.connection_lost(&format!("nothing moved for {} s", STALL_TIMEOUT.as_secs()))
     }
 
-    fn answer(&self, why: String) -> RegistryError {
-        RegistryError::Answer { base: self.base.clone(), why }
+    fn invalid_response(&self, why: String) -> RegistryClientError {
+        RegistryClientError::Answer { base: self.base.clone(), why }
     }
 }
 
-impl RegistryError {
+impl RegistryClientError {
     /// Whether it may be otherwise when the same is sent again, soon.
-    pub fn is_passing(&self) -> bool {
+    pub fn is_transient(&self) -> bool {
         match self {
             Self::Cut { .. } | Self::Unreachable { .. } => true,
             Self::Problem(problem) => is_passing(problem.status),
@@ -412,18 +412,18 @@ const fn is_passing(status: u16) -> bool {
     matches!(status, 408 | 429 | 502 | 503 | 504)
 }
 
-fn json(body: &impl Serialize) -> Bytes {
+fn to_json(body: &impl Serialize) -> Bytes {
     serde_json::to_vec(body).unwrap_or_default().into()
 }
 
-fn is_this_machine(host: &str) -> bool {
+fn is_loopback_host(host: &str) -> bool {
     let address = host.trim_start_matches('[').trim_end_matches(']').parse::<std::net::IpAddr>();
     host.eq_ignore_ascii_case("localhost") || address.is_ok_and(|address| address.is_loopback())
 }
 
 /// TLS with those who are vouched for by certificates in PEM.
-fn believing(pem: &[u8]) -> Result<ClientConfig, RegistryError> {
-    let wrong = |why: String| RegistryError::Certificates { why };
+fn tls_config_with_roots(pem: &[u8]) -> Result<ClientConfig, RegistryClientError> {
+    let wrong = |why: String| RegistryClientError::Certificates { why };
     let mut roots = RootCertStore::empty();
     for certificate in CertificateDer::pem_slice_iter(pem) {
         let certificate = certificate.map_err(|error| wrong(error.to_string()))?;
@@ -440,23 +440,23 @@ fn believing(pem: &[u8]) -> Result<ClientConfig, RegistryError> {
 
 /// What becomes of the lines of a batch, as the registry says it. Dropped, it ends the batch.
 #[derive(Debug)]
-pub struct BatchAnswers {
+pub struct BatchResultStream {
     client: RegistryClient,
     body: Incoming,
     /// What has come and was not given yet.
     read: BytesMut,
-    patience: Patience,
+    patience: StallTimeout,
     is_repeated: bool,
 }
 
-impl BatchAnswers {
+impl BatchResultStream {
     /// Whether all of the batch was done before, and these are the answers that were given then.
-    pub const fn is_repeated(&self) -> bool {
+    pub const fn is_replayed(&self) -> bool {
         self.is_repeated
     }
 
     /// The next line, without its end; none after the last.
-    pub async fn next(&mut self) -> Result<Option<Bytes>, RegistryError> {
+    pub async fn next_line(&mut self) -> Result<Option<Bytes>, RegistryClientError> {
         let mut searched = 0;
         loop {
             let unsearched = self.read.get(searched..).unwrap_or_default();
@@ -465,21 +465,21 @@ impl BatchAnswers {
                 return Ok(Some(line.slice(..line.len() - 1)));
             }
             searched = self.read.len();
-            if searched > LINE {
-                return Err(self.client.answer(format!("a line has more than {LINE} bytes")));
+            if searched > MAX_LINE_BYTES {
+                return Err(self.client.invalid_response(format!("a line has more than {MAX_LINE_BYTES} bytes")));
             }
-            let frame = self.patience.wait(self.body.frame()).await.ok_or_else(|| self.client.still())?;
+            let frame = self.patience.run(self.body.frame()).await.ok_or_else(|| self.client.stalled())?;
             match frame {
                 None if self.read.is_empty() => return Ok(None),
-                None => return Err(self.client.answer("its last line has no end".into())),
+                None => return Err(self.client.invalid_response("its last line has no end".into())),
                 Some(Ok(frame)) => {
                     if let Ok(data) = frame.into_data() {
                         self.read.extend_from_slice(&data);
                     }
                 }
                 Some(Err(error)) => {
-                    let source = self.patience.watch.source();
-                    return Err(source.unwrap_or_else(|| self.client.cut(&whole(&error))));
+                    let source = self.patience.watch.take_read_error();
+                    return Err(source.unwrap_or_else(|| self.client.connection_lost(&error_chain(&error))));
                 }
             }
         }
@@ -488,32 +488,32 @@ impl BatchAnswers {
 
 /// What happens to a source that is sent.
 #[derive(Debug, Default)]
-struct Watch {
+struct UploadProgress {
     pieces: AtomicU64,
     failure: Mutex<Option<io::Error>>,
 }
 
-impl Watch {
+impl UploadProgress {
     /// That the source could not be read, if so.
-    fn source(&self) -> Option<RegistryError> {
+    fn take_read_error(&self) -> Option<RegistryClientError> {
         let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
-        failure.take().map(RegistryError::Source)
+        failure.take().map(RegistryClientError::Source)
     }
 }
 
 /// Waits as long as something moves.
 #[derive(Debug)]
-struct Patience {
-    watch: Arc<Watch>,
+struct StallTimeout {
+    watch: Arc<UploadProgress>,
     is_slow: bool,
 }
 
-impl Patience {
-    async fn wait<T>(&self, what: impl Future<Output = T>) -> Option<T> {
+impl StallTimeout {
+    async fn run<T>(&self, what: impl Future<Output = T>) -> Option<T> {
         let mut what = std::pin::pin!(what);
         loop {
             let before = self.watch.pieces.load(Ordering::Relaxed);
-            match tokio::time::timeout(STILL, &mut what).await {
+            match tokio::time::timeout(STALL_TIMEOUT, &mut what).await {
                 Ok(done) => return Some(done),
                 Err(_) if self.is_slow || before != self.watch.pieces.load(Ordering::Relaxed) => {}
                 Err(_) => return None,
@@ -524,17 +524,17 @@ impl Patience {
 
 /// A source as a body: read by a thread of its own, so that it may block.
 #[derive(Debug)]
-struct Pieces {
+struct UploadBody {
     receiver: mpsc::Receiver<io::Result<Bytes>>,
-    watch: Arc<Watch>,
+    watch: Arc<UploadProgress>,
 }
 
-impl Pieces {
-    fn of(mut source: impl Read + Send + 'static, watch: Arc<Watch>) -> Self {
-        let (sender, receiver) = mpsc::channel(AHEAD);
+impl UploadBody {
+    fn spawn(mut source: impl Read + Send + 'static, watch: Arc<UploadProgress>) -> Self {
+        let (sender, receiver) = mpsc::channel(MAX_QUEUED_CHUNKS);
         std::thread::spawn(move || {
             loop {
-                let mut piece = vec![0; PIECE];
+                let mut piece = vec![0; CHUNK_BYTES];
                 let read = match source.read(&mut piece) {
                     Ok(0) => break,
                     Ok(read) => {
@@ -554,7 +554,7 @@ impl Pieces {
     }
 }
 
-impl Body for Pieces {
+impl Body for UploadBody {
     type Data = Bytes;
     type Error = io::Error;
 

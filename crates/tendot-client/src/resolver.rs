@@ -8,8 +8,8 @@ use quick_cache::sync::{EntryAction, EntryResult};
 use tendot_proto::{Handle, Ttl, Value};
 use tokio::time::Instant;
 
-use crate::Question;
-use crate::cache::{self, Cache, CacheSettings, Kept};
+use crate::ResolveRequest;
+use crate::cache::{self, LookupCache, CacheSettings, CachedLookup};
 
 /// Somebody who can be asked for records.
 pub trait Upstream: Send + Sync {
@@ -17,17 +17,17 @@ pub trait Upstream: Send + Sync {
     type Error: std::error::Error + Send + Sync + 'static;
 
     /// Asks for all values of a record that everybody may read.
-    fn ask(&self, name: &str) -> impl Future<Output = Result<Found, Self::Error>> + Send;
+    fn ask(&self, name: &str) -> impl Future<Output = Result<LookupOutcome, Self::Error>> + Send;
 
     /// The same for a question that says more than a name, and an answer that may be old.
-    fn reply(&self, question: &Question<'_>) -> impl Future<Output = Result<Reply, Self::Error>> + Send {
-        async { self.ask(&question.name).await.map(Reply::from) }
+    fn reply(&self, question: &ResolveRequest<'_>) -> impl Future<Output = Result<UpstreamReply, Self::Error>> + Send {
+        async { self.ask(&question.name).await.map(UpstreamReply::from) }
     }
 }
 
 /// What a name led to elsewhere.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub enum Found {
+pub enum LookupOutcome {
     /// A record.
     Values(Vec<Value<'static>>),
     /// A record without values for everybody.
@@ -38,9 +38,9 @@ pub enum Found {
     NotKept,
 }
 
-impl Found {
+impl LookupOutcome {
     /// The memory that it takes, roughly.
-    pub(crate) fn size(&self) -> usize {
+    pub(crate) fn memory_size(&self) -> usize {
         let Self::Values(values) = self else { return 0 };
         let of_references = |value: &Value<'_>| -> usize {
             value.references.iter().map(|reference| size_of_val(reference) + reference.handle.len()).sum()
@@ -56,26 +56,26 @@ impl Found {
 
 /// What somebody said.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Reply {
+pub struct UpstreamReply {
     /// What was found.
-    pub found: Found,
+    pub found: LookupOutcome,
     /// How long they had kept it.
     pub age: Duration,
 }
 
-impl From<Found> for Reply {
-    fn from(found: Found) -> Self {
+impl From<LookupOutcome> for UpstreamReply {
+    fn from(found: LookupOutcome) -> Self {
         Self { found, age: Duration::ZERO }
     }
 }
 
 /// An answer, and how old it is.
 #[derive(Clone, Debug)]
-pub struct Answer {
+pub struct CachedReply {
     /// What was found.
-    pub found: Arc<Found>,
+    pub found: Arc<LookupOutcome>,
     /// How it was come by.
-    pub source: Source,
+    pub source: CacheStatus,
     /// How long ago who keeps the record said it.
     pub age: Duration,
     /// How long it may still be kept; nothing if its time is over.
@@ -86,7 +86,7 @@ pub struct Answer {
 
 /// How an answer was come by.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
-pub enum Source {
+pub enum CacheStatus {
     /// It had been kept.
     Kept,
     /// Somebody had just asked the same, and both got the answer.
@@ -121,12 +121,12 @@ pub enum Source {
 /// # })?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub struct Resolver<U: Upstream>(Arc<Inner<U>>);
+pub struct Resolver<U: Upstream>(Arc<ResolverInner<U>>);
 
-struct Inner<U: Upstream> {
+struct ResolverInner<U: Upstream> {
     upstream: U,
     settings: CacheSettings,
-    cache: Cache<U::Error>,
+    cache: LookupCache<U::Error>,
 }
 
 impl<U: Upstream> Clone for Resolver<U> {
@@ -144,7 +144,7 @@ impl<U: Upstream> fmt::Debug for Resolver<U> {
 impl<U: Upstream + 'static> Resolver<U> {
     /// Asks `upstream`.
     pub fn new(upstream: U, settings: CacheSettings) -> Self {
-        Self(Arc::new(Inner { upstream, settings, cache: cache::new(&settings) }))
+        Self(Arc::new(ResolverInner { upstream, settings, cache: cache::new(&settings) }))
     }
 
     /// Whom it asks.
@@ -153,26 +153,26 @@ impl<U: Upstream + 'static> Resolver<U> {
     }
 
     /// How many answers are kept.
-    pub fn entries(&self) -> usize {
+    pub fn cache_entries(&self) -> usize {
         self.0.cache.len()
     }
 
     /// How many bytes they take, roughly.
-    pub fn bytes(&self) -> u64 {
+    pub fn cache_bytes(&self) -> u64 {
         self.0.cache.weight()
     }
 
     /// What is kept for a name, be it that nobody answered; nobody is asked.
-    pub fn kept(&self, name: &str) -> Option<Result<Answer, Arc<U::Error>>> {
+    pub fn kept(&self, name: &str) -> Option<Result<CachedReply, Arc<U::Error>>> {
         self.0.kept(&Handle::from(name).folded())
     }
 
     /// The record of a name, from the cache or from elsewhere.
     pub async fn resolve<'q>(
         &self,
-        question: impl Into<Question<'q>> + Send,
-    ) -> Result<Answer, Arc<U::Error>> {
-        let question: Question<'q> = question.into();
+        question: impl Into<ResolveRequest<'q>> + Send,
+    ) -> Result<CachedReply, Arc<U::Error>> {
+        let question: ResolveRequest<'q> = question.into();
         let key: Box<[u8]> = Handle::from(&*question.name).folded().into_owned().into();
         let now = Instant::now();
         if !question.is_authoritative
@@ -183,10 +183,10 @@ impl<U: Upstream + 'static> Resolver<U> {
         let (inner, question) = (Arc::clone(&self.0), question.into_owned());
         // The answer is worth having, and an old one must not get lost, even if who asked leaves.
         let asked = tokio::spawn(async move {
-            if question.is_authoritative || question.is_passed_on() {
-                inner.ask_alone(key, &question).await
+            if question.is_authoritative || question.is_forwarded() {
+                inner.resolve_directly(key, &question).await
             } else {
-                inner.ask_for_all(key, &question, now).await
+                inner.resolve_coalesced(key, &question, now).await
             }
         });
         match asked.await {
@@ -200,19 +200,19 @@ impl<U: Upstream + 'static> Resolver<U> {
     }
 }
 
-impl<U: Upstream> Inner<U> {
-    fn kept(&self, key: &[u8]) -> Option<Result<Answer, Arc<U::Error>>> {
+impl<U: Upstream> ResolverInner<U> {
+    fn kept(&self, key: &[u8]) -> Option<Result<CachedReply, Arc<U::Error>>> {
         let kept = self.cache.get(key).filter(|kept| Instant::now() < kept.until)?;
-        Some(kept.answer(Source::Kept))
+        Some(kept.reply(CacheStatus::Kept))
     }
 
     /// Asks, or waits for somebody who does.
-    async fn ask_for_all(
+    async fn resolve_coalesced(
         &self,
         key: Box<[u8]>,
-        question: &Question<'_>,
+        question: &ResolveRequest<'_>,
         begun: Instant,
-    ) -> Result<Answer, Arc<U::Error>> {
+    ) -> Result<CachedReply, Arc<U::Error>> {
         let entry = self.cache.entry_async(&key, |_, kept| {
             // What came while this one waited is good enough, be it that it may not be kept.
             if Instant::now() < kept.until || kept.heard > begun {
@@ -222,25 +222,25 @@ impl<U: Upstream> Inner<U> {
             }
         });
         let (guard, old) = match entry.await {
-            EntryResult::Retained(kept) => return kept.answer(Source::Shared),
+            EntryResult::Retained(kept) => return kept.reply(CacheStatus::Shared),
             EntryResult::Replaced(guard, old) => (guard, Some(old)),
             EntryResult::Vacant(guard) => (guard, None),
             // Neither is ever asked for.
-            EntryResult::Removed(..) | EntryResult::Timeout => return self.ask_alone(key, question).await,
+            EntryResult::Removed(..) | EntryResult::Timeout => return self.resolve_directly(key, question).await,
         };
         let reply = self.upstream.reply(question).await;
         let now = Instant::now();
         let kept = match (reply, old) {
-            (Ok(reply), _) => self.keep(reply, now),
+            (Ok(reply), _) => self.from_reply(reply, now),
             (Err(_), Some(old)) if old.outcome.is_ok() && now < old.end => {
-                Kept { heard: now, until: (now + self.settings.retry).min(old.end), ..old }
+                CachedLookup { heard: now, until: (now + self.settings.retry).min(old.end), ..old }
             }
             (Err(error), _) => {
                 let until = now + self.settings.retry;
-                Kept { outcome: Err(Arc::new(error)), since: now, over: now, heard: now, until, end: until }
+                CachedLookup { outcome: Err(Arc::new(error)), since: now, over: now, heard: now, until, end: until }
             }
         };
-        let answer = kept.answer(Source::Asked);
+        let answer = kept.reply(CacheStatus::Asked);
         // The guard is lost only if the place was given up meanwhile; then others ask anew.
         let _ = guard.insert(kept);
         answer
@@ -248,30 +248,30 @@ impl<U: Upstream> Inner<U> {
 
     /// Asks without waiting for others. Another service may be waiting for this answer while it is waited for here, and
     /// who wants it from its source is not content with what others asked for before.
-    async fn ask_alone(&self, key: Box<[u8]>, question: &Question<'_>) -> Result<Answer, Arc<U::Error>> {
+    async fn resolve_directly(&self, key: Box<[u8]>, question: &ResolveRequest<'_>) -> Result<CachedReply, Arc<U::Error>> {
         match self.upstream.reply(question).await {
             Ok(reply) => {
-                let kept = self.keep(reply, Instant::now());
-                let answer = kept.answer(Source::Asked);
+                let kept = self.from_reply(reply, Instant::now());
+                let answer = kept.reply(CacheStatus::Asked);
                 self.cache.insert(key, kept);
                 answer
             }
             Err(error) => {
                 let old = self.cache.get(&key).filter(|old| Instant::now() < old.end);
                 match old.filter(|old| old.outcome.is_ok() && !question.is_authoritative) {
-                    Some(old) => old.answer(Source::Kept),
+                    Some(old) => old.reply(CacheStatus::Kept),
                     None => Err(Arc::new(error)),
                 }
             }
         }
     }
 
-    fn keep(&self, reply: Reply, now: Instant) -> Kept<U::Error> {
-        let over = now + self.time(&reply);
+    fn from_reply(&self, reply: UpstreamReply, now: Instant) -> CachedLookup<U::Error> {
+        let over = now + self.ttl_of(&reply);
         // That there is nothing is soon no longer true, and nobody is helped by it.
         let stale =
-            if matches!(reply.found, Found::Values(_)) { self.settings.stale } else { Duration::ZERO };
-        Kept {
+            if matches!(reply.found, LookupOutcome::Values(_)) { self.settings.stale } else { Duration::ZERO };
+        CachedLookup {
             outcome: Ok(Arc::new(reply.found)),
             since: now.checked_sub(reply.age).unwrap_or(now),
             over,
@@ -282,8 +282,8 @@ impl<U: Upstream> Inner<U> {
     }
 
     /// How long an answer may still be kept.
-    fn time(&self, Reply { found, age }: &Reply) -> Duration {
-        let Found::Values(values) = found else { return self.settings.nothing };
+    fn ttl_of(&self, UpstreamReply { found, age }: &UpstreamReply) -> Duration {
+        let LookupOutcome::Values(values) = found else { return self.settings.nothing };
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs());
         let seconds = |value: &Value<'_>| match value.ttl {
             Ttl::Relative(seconds) => u64::from(seconds).saturating_sub(age.as_secs()),
@@ -295,12 +295,12 @@ impl<U: Upstream> Inner<U> {
     }
 }
 
-impl<E> Kept<E> {
-    fn answer(&self, source: Source) -> Result<Answer, Arc<E>> {
+impl<E> CachedLookup<E> {
+    fn reply(&self, source: CacheStatus) -> Result<CachedReply, Arc<E>> {
         let now = Instant::now();
         // What has just come may be used once, be it that it may not be kept.
-        let is_old = self.heard > self.over || source == Source::Kept;
-        Ok(Answer {
+        let is_old = self.heard > self.over || source == CacheStatus::Kept;
+        Ok(CachedReply {
             found: self.outcome.clone()?,
             source,
             age: now.saturating_duration_since(self.since),

@@ -2,15 +2,15 @@
 //! symbols and spaces), by Z39.84 section 4.1 and section 2 of the 2024 draft.
 
 use crate::ErrorKind;
-use crate::unicode_table::NOT_GRAPHIC;
+use crate::unicode_table::NON_GRAPHIC_RANGES;
 
 /// Says why `c` may not be part of a name, or nothing when it may.
-pub(crate) fn fault(c: char) -> Option<ErrorKind> {
+pub(crate) fn character_error(c: char) -> Option<ErrorKind> {
     if matches!(c, ' '..='~') {
         return None;
     }
     let code = u32::from(c);
-    let found = NOT_GRAPHIC.binary_search_by(|&(first, last, _)| {
+    let found = NON_GRAPHIC_RANGES.binary_search_by(|&(first, last, _)| {
         if last < code {
             core::cmp::Ordering::Less
         } else if first > code {
@@ -19,7 +19,7 @@ pub(crate) fn fault(c: char) -> Option<ErrorKind> {
             core::cmp::Ordering::Equal
         }
     });
-    found.ok().and_then(|index| NOT_GRAPHIC.get(index)).map(|&(_, _, kind)| kind)
+    found.ok().and_then(|index| NON_GRAPHIC_RANGES.get(index)).map(|&(_, _, kind)| kind)
 }
 
 /// True for the 66 code points that will never be assigned.
@@ -31,7 +31,7 @@ pub(crate) fn is_noncharacter(c: char) -> bool {
 /// Invisible characters that copying leaves behind in names: zero width space, word joiner, byte order mark,
 /// soft hyphen. Bidirectional controls are not among them: dropping those could change what a reader sees.
 #[cfg(feature = "alloc")]
-pub(crate) fn is_stray_invisible(c: char) -> bool {
+pub(crate) fn is_removable_invisible(c: char) -> bool {
     matches!(c, '\u{200B}' | '\u{2060}' | '\u{FEFF}' | '\u{AD}')
 }
 
@@ -57,12 +57,12 @@ pub(crate) fn is_printable_ascii(bytes: &[u8]) -> bool {
 }
 
 /// Checks all of `text`, from left to right; `allow_unassigned` lets pass what a later Unicode may assign.
-pub(crate) fn check(text: &str, allow_unassigned: bool) -> Result<(), crate::Error> {
+pub(crate) fn check_characters(text: &str, allow_unassigned: bool) -> Result<(), crate::Error> {
     if is_printable_ascii(text.as_bytes()) {
         return Ok(());
     }
     for (at, c) in text.char_indices() {
-        match fault(c) {
+        match character_error(c) {
             None => {}
             Some(ErrorKind::UnassignedCharacter) if allow_unassigned && !is_noncharacter(c) => {}
             Some(kind) => return Err(crate::Error::new(kind, at)),
@@ -94,7 +94,7 @@ mod tests {
             ('\u{FFFF}', Some(ErrorKind::UnassignedCharacter)),
             ('\u{10FFFF}', Some(ErrorKind::UnassignedCharacter)),
         ] {
-            assert_eq!(fault(c), expected, "{c:?}");
+            assert_eq!(character_error(c), expected, "{c:?}");
         }
     }
 
@@ -113,7 +113,7 @@ mod tests {
 
     #[test]
     fn the_table_is_sorted_and_has_no_overlap() {
-        assert!(NOT_GRAPHIC.is_sorted_by(|a, b| a.1 < b.0));
+        assert!(NON_GRAPHIC_RANGES.is_sorted_by(|a, b| a.1 < b.0));
         assert_eq!(('\0'..=char::MAX).filter(|&c| is_noncharacter(c)).count(), 66);
     }
 }

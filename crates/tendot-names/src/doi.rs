@@ -9,7 +9,7 @@ use core::hash::{Hash, Hasher};
 use core::ops::Deref;
 use core::str::FromStr;
 
-use crate::{Error, ErrorKind, Name, Reader, Rules, Target, cast};
+use crate::{Error, ErrorKind, Doi, Parser, SyntaxRules, DoiOrShortDoi, cast};
 
 /// An owned DOI name, kept as written and compared without regard to ASCII case.
 ///
@@ -31,9 +31,9 @@ use crate::{Error, ErrorKind, Name, Reader, Rules, Target, cast};
 /// # Ok::<(), tendot_names::Error>(())
 /// ```
 #[derive(Clone)]
-pub struct Doi(Box<str>);
+pub struct DoiBuf(Box<str>);
 
-impl Doi {
+impl DoiBuf {
     /// Takes a bare name by the given rules.
     ///
     /// ```
@@ -41,14 +41,14 @@ impl Doi {
     /// assert!(Doi::with_rules("alpha-beta/182.342-24", Rules::Minimal2002).is_ok());
     /// assert!(Doi::with_rules("alpha-beta/182.342-24", Rules::Current).is_err());
     /// ```
-    pub fn with_rules(text: impl Into<String>, rules: Rules) -> Result<Self, Error> {
+    pub fn with_rules(text: impl Into<String>, rules: SyntaxRules) -> Result<Self, Error> {
         let text = text.into();
-        Name::with_rules(&text, rules)?;
+        Doi::with_rules(&text, rules)?;
         Ok(Self(text.into_boxed_str()))
     }
 
     /// Takes text that has been checked.
-    pub(crate) fn checked(text: String) -> Self {
+    pub(crate) fn from_validated(text: String) -> Self {
         Self(text.into_boxed_str())
     }
 
@@ -58,54 +58,54 @@ impl Doi {
     }
 }
 
-impl Deref for Doi {
-    type Target = Name;
+impl Deref for DoiBuf {
+    type Target = Doi;
 
-    fn deref(&self) -> &Name {
+    fn deref(&self) -> &Doi {
         cast::name(&self.0)
     }
 }
 
-impl Borrow<Name> for Doi {
-    fn borrow(&self) -> &Name {
+impl Borrow<Doi> for DoiBuf {
+    fn borrow(&self) -> &Doi {
         self
     }
 }
 
-impl AsRef<Name> for Doi {
-    fn as_ref(&self) -> &Name {
+impl AsRef<Doi> for DoiBuf {
+    fn as_ref(&self) -> &Doi {
         self
     }
 }
 
-impl ToOwned for Name {
-    type Owned = Doi;
+impl ToOwned for Doi {
+    type Owned = DoiBuf;
 
-    fn to_owned(&self) -> Doi {
-        Doi(self.as_str().into())
+    fn to_owned(&self) -> DoiBuf {
+        DoiBuf(self.as_str().into())
     }
 }
 
-impl From<&Name> for Doi {
-    fn from(name: &Name) -> Self {
+impl From<&Doi> for DoiBuf {
+    fn from(name: &Doi) -> Self {
         name.to_owned()
     }
 }
 
-impl From<Cow<'_, Name>> for Doi {
-    fn from(name: Cow<'_, Name>) -> Self {
+impl From<Cow<'_, Doi>> for DoiBuf {
+    fn from(name: Cow<'_, Doi>) -> Self {
         name.into_owned()
     }
 }
 
-impl FromStr for Doi {
+impl FromStr for DoiBuf {
     type Err = Error;
 
     /// Any strict written form, by the current rules. A shortDOI is not a DOI name, so it is refused.
     fn from_str(text: &str) -> Result<Self, Error> {
-        match Reader::strict().read(text)?.into_target() {
-            Target::Doi(name) => Ok(name.into_owned()),
-            Target::Short(_) => {
+        match Parser::strict().parse(text)?.into_identifier() {
+            DoiOrShortDoi::Doi(name) => Ok(name.into_owned()),
+            DoiOrShortDoi::Short(_) => {
                 let at = text.find("10/").map_or(0, |at| at + 2);
                 Err(Error::new(ErrorKind::MissingRegistrant, at))
             }
@@ -113,61 +113,61 @@ impl FromStr for Doi {
     }
 }
 
-impl PartialEq for Doi {
+impl PartialEq for DoiBuf {
     fn eq(&self, other: &Self) -> bool {
         **self == **other
     }
 }
 
-impl Eq for Doi {}
+impl Eq for DoiBuf {}
 
-impl PartialOrd for Doi {
+impl PartialOrd for DoiBuf {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl Ord for Doi {
+impl Ord for DoiBuf {
     fn cmp(&self, other: &Self) -> Ordering {
         (**self).cmp(other)
     }
 }
 
-impl Hash for Doi {
+impl Hash for DoiBuf {
     fn hash<H: Hasher>(&self, state: &mut H) {
         (**self).hash(state);
     }
 }
 
-impl fmt::Display for Doi {
+impl fmt::Display for DoiBuf {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(&**self, f)
     }
 }
 
-impl fmt::Debug for Doi {
+impl fmt::Debug for DoiBuf {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Doi").field(&&*self.0).finish()
     }
 }
 
-impl AsRef<str> for Doi {
+impl AsRef<str> for DoiBuf {
     fn as_ref(&self) -> &str {
         self.as_str()
     }
 }
 
-impl From<Doi> for String {
-    fn from(doi: Doi) -> Self {
+impl From<DoiBuf> for String {
+    fn from(doi: DoiBuf) -> Self {
         doi.into_string()
     }
 }
 
-impl TryFrom<String> for Doi {
+impl TryFrom<String> for DoiBuf {
     type Error = Error;
 
     /// A bare name only, by the current rules.
     fn try_from(text: String) -> Result<Self, Error> {
-        Self::with_rules(text, Rules::Current)
+        Self::with_rules(text, SyntaxRules::Current)
     }
 }

@@ -30,20 +30,20 @@ impl Error {
 
     /// The byte offset in the input at which it went wrong; the input's length when something is missing
     /// at its end.
-    pub const fn at(&self) -> usize {
+    pub const fn offset(&self) -> usize {
         self.at
     }
 
     /// The same error, told of a longer text in which the offending one stands at `offset`.
     #[cfg(feature = "alloc")]
-    pub(crate) const fn moved(self, offset: usize) -> Self {
+    pub(crate) const fn shifted_by(self, offset: usize) -> Self {
         Self { kind: self.kind, at: self.at + offset }
     }
 }
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} (at byte {})", self.kind.explanation(), self.at)
+        write!(f, "{} (at byte {})", self.kind.message(), self.at)
     }
 }
 
@@ -118,7 +118,7 @@ impl ErrorKind {
     }
 
     /// One sentence, without the final full stop, that says what is wrong.
-    pub const fn explanation(self) -> &'static str {
+    pub const fn message(self) -> &'static str {
         match self {
             Self::InvalidUtf8 => "the text is not UTF-8",
             Self::ControlCharacter => "a control character can't be part of a DOI name",
@@ -149,6 +149,6 @@ impl ErrorKind {
 
 impl fmt::Display for ErrorKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.explanation())
+        f.write_str(self.message())
     }
 }

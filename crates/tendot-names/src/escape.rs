@@ -5,42 +5,42 @@ use core::fmt;
 /// The ASCII characters that a form writes as they are. All others, and every byte of a character outside
 /// ASCII, are percent-encoded.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) struct Literal(u128);
+pub(crate) struct UnencodedSet(u128);
 
-impl Literal {
+impl UnencodedSet {
     /// Letters, digits and `-._~` (RFC 3986 section 2.3).
-    const UNRESERVED: Self = Self::of(b"-._~").alphanumeric();
+    const UNRESERVED: Self = Self::from_bytes(b"-._~").with_alphanumeric();
 
     /// The June 2024 draft, section 2, step 2: unreserved and `/`. It also serves `urn:doi:`, for which it
     /// contains the intent of the registration's rule.
-    pub(crate) const URI: Self = Self::UNRESERVED.and(b"/");
+    pub(crate) const URI: Self = Self::UNRESERVED.with(b"/");
 
     /// The scheme as published in November 2024: what may stand in a path segment (RFC 3986 section 3.3).
     /// Slashes inside the suffix are encoded, the one after the prefix is written apart.
-    pub(crate) const URI_2024_11: Self = Self::UNRESERVED.and(b"!$&'()*+,;=:@");
+    pub(crate) const URI_2024_11: Self = Self::UNRESERVED.with(b"!$&'()*+,;=:@");
 
     /// The 2003 draft's canonical form: what RFC 2396 lets stand in a URI, without `? & = #`, which the 2002
     /// draft reserves (section 2.2).
-    pub(crate) const URI_2003: Self = Self::of(b"-_.!~*'();/:@+$,").alphanumeric();
+    pub(crate) const URI_2003: Self = Self::from_bytes(b"-_.!~*'();/:@+$,").with_alphanumeric();
 
     /// Table 1 of Z39.84 appendix E, and `?`, which would begin a query.
-    pub(crate) const URL_MINIMAL: Self = Self::graphic().without(b"%\"# ?");
+    pub(crate) const URL_MINIMAL: Self = Self::printable_ascii().without(b"%\"# ?");
 
     /// Tables 1 and 2 of Z39.84 appendix E. The row `' (%6o)` of table 2 is read as the grave accent (`%60`).
     pub(crate) const URL: Self = Self::URL_MINIMAL.without(b"<>{}^[]`|\\");
 
     /// What may stand in a URN's name (RFC 8141 section 2): path characters, slashes, and percent-encoding.
     #[cfg(feature = "alloc")]
-    pub(crate) const URN: Self = Self::URI_2024_11.and(b"/%");
+    pub(crate) const URN: Self = Self::URI_2024_11.with(b"/%");
 
     /// RFC 7972 writes the name in the older URN syntax, which had no slash.
     pub(crate) const EIDR: Self = Self::UNRESERVED;
 
-    const fn of(bytes: &[u8]) -> Self {
-        Self(0).and(bytes)
+    const fn from_bytes(bytes: &[u8]) -> Self {
+        Self(0).with(bytes)
     }
 
-    const fn graphic() -> Self {
+    const fn printable_ascii() -> Self {
         let mut set = 0;
         let mut byte = b' ';
         while byte <= b'~' {
@@ -50,16 +50,16 @@ impl Literal {
         Self(set)
     }
 
-    const fn and(self, bytes: &[u8]) -> Self {
-        Self(self.0 | mask(bytes))
+    const fn with(self, bytes: &[u8]) -> Self {
+        Self(self.0 | bit_mask(bytes))
     }
 
     const fn without(self, bytes: &[u8]) -> Self {
-        Self(self.0 & !mask(bytes))
+        Self(self.0 & !bit_mask(bytes))
     }
 
-    const fn alphanumeric(self) -> Self {
-        self.and(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789")
+    const fn with_alphanumeric(self) -> Self {
+        self.with(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789")
     }
 
     /// True when the byte is written as it is.
@@ -70,7 +70,7 @@ impl Literal {
     }
 }
 
-const fn mask(mut bytes: &[u8]) -> u128 {
+const fn bit_mask(mut bytes: &[u8]) -> u128 {
     let mut mask = 0;
     while let [byte, rest @ ..] = bytes {
         mask |= 1 << *byte;
@@ -80,7 +80,7 @@ const fn mask(mut bytes: &[u8]) -> u128 {
 }
 
 /// Writes `text` with everything but `literal` percent-encoded, hexadecimal digits in upper case.
-pub(crate) fn write_encoded(out: &mut impl fmt::Write, text: &str, literal: Literal) -> fmt::Result {
+pub(crate) fn write_percent_encoded(out: &mut impl fmt::Write, text: &str, literal: UnencodedSet) -> fmt::Result {
     let mut rest = text;
     while let Some(at) = rest.bytes().position(|byte| !literal.contains(byte)) {
         let (plain, from) = rest.split_at(at);
@@ -103,9 +103,9 @@ fn write_triplet(out: &mut impl fmt::Write, byte: u8) -> fmt::Result {
 }
 
 /// Passes text on in upper case, but leaves hexadecimal digits and all else alone.
-pub(crate) struct AsciiUpper<W>(pub(crate) W);
+pub(crate) struct AsciiUppercaseWriter<W>(pub(crate) W);
 
-impl<W: fmt::Write> fmt::Write for AsciiUpper<W> {
+impl<W: fmt::Write> fmt::Write for AsciiUppercaseWriter<W> {
     fn write_str(&mut self, text: &str) -> fmt::Result {
         let mut rest = text;
         while let Some(at) = rest.bytes().position(|byte| byte.is_ascii_lowercase()) {
@@ -122,7 +122,7 @@ impl<W: fmt::Write> fmt::Write for AsciiUpper<W> {
 }
 
 #[cfg(feature = "alloc")]
-pub(crate) use decode::{Malformed, decode, hex_value, position_before_decoding, triplet};
+pub(crate) use decode::{InvalidTriplet, percent_decode, hex_value, encoded_offset, decode_triplet};
 
 #[cfg(feature = "alloc")]
 mod decode {
@@ -134,23 +134,23 @@ mod decode {
 
     /// What to do with a `%` that begins no triplet.
     #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-    pub(crate) enum Malformed {
+    pub(crate) enum InvalidTriplet {
         Refuse,
         Keep,
     }
 
     /// A text with its percent-encoding removed.
     #[derive(Debug)]
-    pub(crate) struct Decoded<'a> {
+    pub(crate) struct PercentDecoded<'a> {
         pub(crate) text: Cow<'a, str>,
         /// A `%` stood for itself.
         pub(crate) stray_percent: bool,
     }
 
     /// Removes percent-encoding, once. `+` is never a space.
-    pub(crate) fn decode(text: &str, malformed: Malformed) -> Result<Decoded<'_>, Error> {
+    pub(crate) fn percent_decode(text: &str, malformed: InvalidTriplet) -> Result<PercentDecoded<'_>, Error> {
         let Some(first) = text.bytes().position(|byte| byte == b'%') else {
-            return Ok(Decoded { text: Cow::Borrowed(text), stray_percent: false });
+            return Ok(PercentDecoded { text: Cow::Borrowed(text), stray_percent: false });
         };
         let mut bytes = Vec::with_capacity(text.len());
         let mut rest = text.as_bytes();
@@ -162,12 +162,12 @@ mod decode {
             if from.is_empty() {
                 break;
             }
-            let taken = match triplet(from) {
+            let taken = match decode_triplet(from) {
                 Some(decoded) => {
                     bytes.push(decoded);
                     3
                 }
-                None if malformed == Malformed::Refuse => {
+                None if malformed == InvalidTriplet::Refuse => {
                     return Err(Error::new(ErrorKind::BadPercentEncoding, text.len() - from.len()));
                 }
                 None => {
@@ -180,26 +180,26 @@ mod decode {
             at = rest.iter().position(|byte| *byte == b'%').unwrap_or(rest.len());
         }
         match String::from_utf8(bytes) {
-            Ok(decoded) => Ok(Decoded { text: Cow::Owned(decoded), stray_percent }),
+            Ok(decoded) => Ok(PercentDecoded { text: Cow::Owned(decoded), stray_percent }),
             Err(error) => {
-                let at = position_before_decoding(text, error.utf8_error().valid_up_to());
+                let at = encoded_offset(text, error.utf8_error().valid_up_to());
                 Err(Error::new(ErrorKind::InvalidUtf8, at))
             }
         }
     }
 
     /// The offset in `encoded` of what stands at `decoded_at` once it is decoded.
-    pub(crate) fn position_before_decoding(encoded: &str, decoded_at: usize) -> usize {
+    pub(crate) fn encoded_offset(encoded: &str, decoded_at: usize) -> usize {
         let mut rest = encoded.as_bytes();
         for _ in 0..decoded_at {
-            let taken = if triplet(rest).is_some() { 3 } else { 1 };
+            let taken = if decode_triplet(rest).is_some() { 3 } else { 1 };
             rest = rest.get(taken..).unwrap_or_default();
         }
         encoded.len() - rest.len()
     }
 
     /// The byte that a triplet at the beginning of `bytes` stands for.
-    pub(crate) fn triplet(bytes: &[u8]) -> Option<u8> {
+    pub(crate) fn decode_triplet(bytes: &[u8]) -> Option<u8> {
         match bytes {
             [b'%', high, low, ..] => Some(hex_value(*high)? << 4 | hex_value(*low)?),
             _ => None,

@@ -3,12 +3,12 @@
 use alloc::vec::Vec;
 
 /// Appends `text` with its ASCII letters in upper case.
-pub(crate) fn append_upper(out: &mut Vec<u8>, text: &[u8]) {
+pub(crate) fn append_uppercase(out: &mut Vec<u8>, text: &[u8]) {
     let end = out.len() + text.len();
     out.reserve(text.len() + 16);
     let mut rest = text;
     while let Some((chunk, after)) = rest.split_first_chunk::<16>() {
-        out.extend_from_slice(&upper(*chunk));
+        out.extend_from_slice(&uppercase_chunk(*chunk));
         rest = after;
     }
     match text.last_chunk::<16>() {
@@ -16,14 +16,14 @@ pub(crate) fn append_upper(out: &mut Vec<u8>, text: &[u8]) {
         // copy of a length known to the compiler costs less than one that is not.
         Some(last) if !rest.is_empty() => {
             let left = u128::from_le_bytes(*last) >> (8 * (16 - rest.len()));
-            out.extend_from_slice(&upper(left.to_le_bytes()));
+            out.extend_from_slice(&uppercase_chunk(left.to_le_bytes()));
             out.truncate(end);
         }
         _ => out.extend(rest.iter().map(u8::to_ascii_uppercase)),
     }
 }
 
-fn upper(mut chunk: [u8; 16]) -> [u8; 16] {
+fn uppercase_chunk(mut chunk: [u8; 16]) -> [u8; 16] {
     // Of a length known to the compiler, so this is a few instructions.
     chunk.make_ascii_uppercase();
     chunk
@@ -39,7 +39,7 @@ mod tests {
         for len in 0..70 {
             for text in bytes.windows(len.max(1)).map(|window| &window[..len]) {
                 let mut out = alloc::vec![b'x'; 3];
-                append_upper(&mut out, text);
+                append_uppercase(&mut out, text);
                 assert_eq!(out[3..], text.to_ascii_uppercase());
                 assert_eq!(out[..3], *b"xxx");
             }

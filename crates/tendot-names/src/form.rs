@@ -2,13 +2,13 @@
 
 use core::fmt::{self, Write as _};
 
-use crate::escape::{AsciiUpper, Literal, write_encoded};
-use crate::{Name, cast};
+use crate::escape::{AsciiUppercaseWriter, UnencodedSet, write_percent_encoded};
+use crate::{Doi, cast};
 
 /// A form in which a name can be written.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 #[non_exhaustive]
-pub enum Form {
+pub enum OutputForm {
     /// The name itself, as written.
     Name,
     /// The name with ASCII letters in upper case: the key by which names are compared (Z39.84 section 4).
@@ -38,7 +38,7 @@ pub enum Form {
     Html,
 }
 
-impl Form {
+impl OutputForm {
     /// All forms.
     pub const ALL: [Self; 13] = [
         Self::Name,
@@ -76,7 +76,7 @@ impl Form {
     }
 }
 
-impl Name {
+impl Doi {
     /// The name in another form; nothing when it has none there, as with [`Form::Eidr`] for names of others.
     ///
     /// The result writes itself piece by piece and allocates nothing.
@@ -91,8 +91,8 @@ impl Name {
     /// assert!(name.written_as(Form::Eidr).is_none());
     /// # Ok::<(), tendot_names::Error>(())
     /// ```
-    pub fn written_as(&self, form: Form) -> Option<Written<'_>> {
-        Written::new(self.as_str(), form)
+    pub fn format(&self, form: OutputForm) -> Option<FormDisplay<'_>> {
+        FormDisplay::new(self.as_str(), form)
     }
 
     /// The `doi:` URI.
@@ -105,8 +105,8 @@ impl Name {
     /// assert_eq!(name.uri().to_string(), "doi:10.26321/%C3%81.GUTI%C3%89RREZ.ZARZA.02.2018.03");
     /// # Ok::<(), tendot_names::Error>(())
     /// ```
-    pub fn uri(&self) -> Written<'_> {
-        Written { text: self.as_str(), form: Form::Uri }
+    pub fn uri(&self) -> FormDisplay<'_> {
+        FormDisplay { text: self.as_str(), form: OutputForm::Uri }
     }
 
     /// The `urn:doi:` URN.
@@ -117,8 +117,8 @@ impl Name {
     /// assert_eq!(Name::new("10.1000/456#789")?.urn().to_string(), "urn:doi:10.1000/456%23789");
     /// # Ok::<(), tendot_names::Error>(())
     /// ```
-    pub fn urn(&self) -> Written<'_> {
-        Written { text: self.as_str(), form: Form::Urn }
+    pub fn urn(&self) -> FormDisplay<'_> {
+        FormDisplay { text: self.as_str(), form: OutputForm::Urn }
     }
 
     /// The address at the DOI proxy.
@@ -135,8 +135,8 @@ impl Name {
     /// assert_eq!(name.url().to_string(), "https://doi.org/10.1000/a/..%2Fb");
     /// # Ok::<(), tendot_names::Error>(())
     /// ```
-    pub fn url(&self) -> Written<'_> {
-        Written { text: self.as_str(), form: Form::Url }
+    pub fn url(&self) -> FormDisplay<'_> {
+        FormDisplay { text: self.as_str(), form: OutputForm::Url }
     }
 
     /// The name with its ASCII letters in upper case, by which names are compared.
@@ -146,97 +146,97 @@ impl Name {
     /// assert_eq!(Name::new("10.26321/á.b")?.canonical().to_string(), "10.26321/á.B");
     /// # Ok::<(), tendot_names::Error>(())
     /// ```
-    pub fn canonical(&self) -> Written<'_> {
-        Written { text: self.as_str(), form: Form::Canonical }
+    pub fn canonical(&self) -> FormDisplay<'_> {
+        FormDisplay { text: self.as_str(), form: OutputForm::Canonical }
     }
 }
 
 /// A name in one of its forms, to be printed.
 #[derive(Clone, Copy, Debug)]
-pub struct Written<'a> {
+pub struct FormDisplay<'a> {
     text: &'a str,
-    form: Form,
+    form: OutputForm,
 }
 
-impl<'a> Written<'a> {
-    pub(crate) fn new(text: &'a str, form: Form) -> Option<Self> {
-        (form != Form::Eidr || is_eidr(text)).then_some(Self { text, form })
+impl<'a> FormDisplay<'a> {
+    pub(crate) fn new(text: &'a str, form: OutputForm) -> Option<Self> {
+        (form != OutputForm::Eidr || has_eidr_prefix(text)).then_some(Self { text, form })
     }
 }
 
 /// The prefixes of the Entertainment ID Registry: parties, users, video services, titles and edits.
-fn is_eidr(text: &str) -> bool {
+fn has_eidr_prefix(text: &str) -> bool {
     matches!(cast::name(text).prefix(), "10.5237" | "10.5238" | "10.5239" | "10.5240")
 }
 
-impl fmt::Display for Written<'_> {
+impl fmt::Display for FormDisplay<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text = self.text;
         match self.form {
-            Form::Name => f.write_str(text),
-            Form::Canonical => AsciiUpper(f).write_str(text),
-            Form::Uri => write_after(f, "doi:", text, Literal::URI),
-            Form::Uri202411 => {
+            OutputForm::Name => f.write_str(text),
+            OutputForm::Canonical => AsciiUppercaseWriter(f).write_str(text),
+            OutputForm::Uri => write_with_scheme(f, "doi:", text, UnencodedSet::URI),
+            OutputForm::Uri202411 => {
                 let name = cast::name(text);
-                write_after(f, "doi:", name.prefix(), Literal::URI_2024_11)?;
-                write_after(f, "/", name.suffix(), Literal::URI_2024_11)
+                write_with_scheme(f, "doi:", name.prefix(), UnencodedSet::URI_2024_11)?;
+                write_with_scheme(f, "/", name.suffix(), UnencodedSet::URI_2024_11)
             }
-            Form::Uri2003 => {
+            OutputForm::Uri2003 => {
                 f.write_str("doi:")?;
-                write_encoded(&mut AsciiUpper(f), text, Literal::URI_2003)
+                write_percent_encoded(&mut AsciiUppercaseWriter(f), text, UnencodedSet::URI_2003)
             }
-            Form::Urn => write_after(f, "urn:doi:", text, Literal::URI),
-            Form::Url => write_url(f, text, Literal::URL),
-            Form::UrlMinimal => write_url(f, text, Literal::URL_MINIMAL),
-            Form::UrlFull => write_url(f, text, Literal::URI),
-            Form::Info => write_after(f, "info:doi/", text, Literal::URI),
-            Form::Display => {
+            OutputForm::Urn => write_with_scheme(f, "urn:doi:", text, UnencodedSet::URI),
+            OutputForm::Url => write_proxy_url(f, text, UnencodedSet::URL),
+            OutputForm::UrlMinimal => write_proxy_url(f, text, UnencodedSet::URL_MINIMAL),
+            OutputForm::UrlFull => write_proxy_url(f, text, UnencodedSet::URI),
+            OutputForm::Info => write_with_scheme(f, "info:doi/", text, UnencodedSet::URI),
+            OutputForm::Display => {
                 f.write_str("doi:")?;
                 f.write_str(text)
             }
-            Form::Eidr => {
+            OutputForm::Eidr => {
                 let name = cast::name(text);
-                write_after(f, "urn:eidr:", name.prefix(), Literal::EIDR)?;
-                write_after(f, ":", name.suffix(), Literal::EIDR)
+                write_with_scheme(f, "urn:eidr:", name.prefix(), UnencodedSet::EIDR)?;
+                write_with_scheme(f, ":", name.suffix(), UnencodedSet::EIDR)
             }
-            Form::Html => {
+            OutputForm::Html => {
                 f.write_str("<a href=\"")?;
-                write_url(&mut HtmlEscaped(&mut *f), text, Literal::URL)?;
+                write_proxy_url(&mut HtmlEscapeWriter(&mut *f), text, UnencodedSet::URL)?;
                 f.write_str("\">doi:")?;
-                HtmlEscaped(&mut *f).write_str(text)?;
+                HtmlEscapeWriter(&mut *f).write_str(text)?;
                 f.write_str("</a>")
             }
         }
     }
 }
 
-fn write_after(out: &mut impl fmt::Write, lead: &str, text: &str, literal: Literal) -> fmt::Result {
+fn write_with_scheme(out: &mut impl fmt::Write, lead: &str, text: &str, literal: UnencodedSet) -> fmt::Result {
     out.write_str(lead)?;
-    write_encoded(out, text, literal)
+    write_percent_encoded(out, text, literal)
 }
 
 /// Writes a proxy address. Browsers take `.` and `..` out of paths, even where the dots are encoded; a slash
 /// beside such a segment is therefore written as `%2F`: the one after it, or for the last segment the one before.
-fn write_url(out: &mut impl fmt::Write, text: &str, literal: Literal) -> fmt::Result {
+fn write_proxy_url(out: &mut impl fmt::Write, text: &str, literal: UnencodedSet) -> fmt::Result {
     out.write_str("https://doi.org/")?;
     let mut rest = text;
     while let Some((segment, after)) = rest.split_once('/') {
-        write_encoded(out, segment, literal)?;
-        let hidden = is_dots(segment) || is_dots(after);
+        write_percent_encoded(out, segment, literal)?;
+        let hidden = is_dot_segment(segment) || is_dot_segment(after);
         out.write_str(if hidden { "%2F" } else { "/" })?;
         rest = after;
     }
-    write_encoded(out, rest, literal)
+    write_percent_encoded(out, rest, literal)
 }
 
-fn is_dots(segment: &str) -> bool {
+fn is_dot_segment(segment: &str) -> bool {
     matches!(segment, "." | "..")
 }
 
 /// Passes text on with the characters escaped that mean something in HTML.
-struct HtmlEscaped<'a, W>(&'a mut W);
+struct HtmlEscapeWriter<'a, W>(&'a mut W);
 
-impl<W: fmt::Write> fmt::Write for HtmlEscaped<'_, W> {
+impl<W: fmt::Write> fmt::Write for HtmlEscapeWriter<'_, W> {
     fn write_str(&mut self, text: &str) -> fmt::Result {
         let mut rest = text;
         while let Some(at) = rest.find(['&', '<', '>', '"', '\'']) {

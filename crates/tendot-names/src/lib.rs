@@ -40,20 +40,20 @@ mod short;
 pub mod standards;
 
 pub use error::{Error, ErrorKind};
-pub use form::{Form, Written};
-pub use name::Name;
-pub use rules::Rules;
+pub use form::{OutputForm, FormDisplay};
+pub use name::Doi;
+pub use rules::SyntaxRules;
 pub use unicode_table::UNICODE_VERSION;
 
 #[cfg(feature = "alloc")]
-pub use doi::Doi;
+pub use doi::DoiBuf;
 #[cfg(feature = "alloc")]
-pub use extract::{Extractor, Flag, Flags, Found, Next, Scan, find_iter};
+pub use extract::{Extractor, ExtractionFlag, ExtractionFlags, ExtractedDoi, ExtractStep, IncrementalExtractor, find_iter};
 #[cfg(feature = "alloc")]
-pub use notes::{Note, Notes};
+pub use notes::{Note, Adjustments};
 #[cfg(feature = "alloc")]
-pub use read::{Reader, Reading, Target, WrittenAs};
+pub use read::{Parser, ParsedName, DoiOrShortDoi, InputForm};
 #[cfg(feature = "alloc")]
-pub use repair::{Repaired, repair};
+pub use repair::{RepairedDoi, repair};
 #[cfg(feature = "alloc")]
 pub use short::ShortDoi;

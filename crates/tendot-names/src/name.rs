@@ -4,8 +4,8 @@ use core::cmp::Ordering;
 use core::fmt;
 use core::hash::{Hash, Hasher};
 
-use crate::rules::split_at_slash;
-use crate::{Error, ErrorKind, Rules, cast};
+use crate::rules::split_prefix;
+use crate::{Error, ErrorKind, SyntaxRules, cast};
 
 /// A DOI name, kept as written and compared without regard to ASCII case.
 ///
@@ -30,9 +30,9 @@ use crate::{Error, ErrorKind, Rules, cast};
 /// # Ok::<(), tendot_names::Error>(())
 /// ```
 #[repr(transparent)]
-pub struct Name(str);
+pub struct Doi(str);
 
-impl Name {
+impl Doi {
     /// Takes `text` as a name by the [current](Rules::Current) rules.
     ///
     /// ```
@@ -50,11 +50,11 @@ impl Name {
     /// # Ok::<(), tendot_names::Error>(())
     /// ```
     pub fn new(text: &str) -> Result<&Self, Error> {
-        Self::with_rules(text, Rules::Current)
+        Self::with_rules(text, SyntaxRules::Current)
     }
 
     /// Takes `text` as a name by the given rules.
-    pub fn with_rules(text: &str, rules: Rules) -> Result<&Self, Error> {
+    pub fn with_rules(text: &str, rules: SyntaxRules) -> Result<&Self, Error> {
         rules.check(text, false)?;
         Ok(cast::name(text))
     }
@@ -75,7 +75,7 @@ impl Name {
 
     /// Like [`with_rules`](Self::with_rules), but code points that this version of Unicode leaves unassigned pass.
     #[cfg(feature = "alloc")]
-    pub(crate) fn lenient(text: &str, rules: Rules) -> Result<&Self, Error> {
+    pub(crate) fn allowing_unassigned(text: &str, rules: SyntaxRules) -> Result<&Self, Error> {
         rules.check(text, true)?;
         Ok(cast::name(text))
     }
@@ -87,12 +87,12 @@ impl Name {
 
     /// The part before the first slash: directory indicator and registrant code.
     pub fn prefix(&self) -> &str {
-        self.parts().0
+        self.split().0
     }
 
     /// The part after the first slash.
     pub fn suffix(&self) -> &str {
-        self.parts().1
+        self.split().1
     }
 
     /// The registrant code, the part of the prefix after the first dot; empty when there is none, which only
@@ -103,7 +103,7 @@ impl Name {
     /// assert_eq!(Name::new("10.1000.10/123456")?.registrant(), "1000.10");
     /// # Ok::<(), tendot_names::Error>(())
     /// ```
-    pub fn registrant(&self) -> &str {
+    pub fn registrant_code(&self) -> &str {
         self.prefix().split_once('.').map_or("", |(_, registrant)| registrant)
     }
 
@@ -116,7 +116,7 @@ impl Name {
     /// assert_eq!(name.check(Rules::Z3984).unwrap_err().kind(), ErrorKind::ReservedSuffix);
     /// # Ok::<(), tendot_names::Error>(())
     /// ```
-    pub fn check(&self, rules: Rules) -> Result<(), Error> {
+    pub fn check(&self, rules: SyntaxRules) -> Result<(), Error> {
         rules.check(&self.0, false)
     }
 
@@ -132,8 +132,8 @@ impl Name {
     /// # Ok::<(), tendot_names::Error>(())
     /// ```
     #[cfg(feature = "alloc")]
-    pub fn write_key(&self, key: &mut alloc::vec::Vec<u8>) {
-        crate::fold::append_upper(key, self.0.as_bytes());
+    pub fn append_comparison_key(&self, key: &mut alloc::vec::Vec<u8>) {
+        crate::fold::append_uppercase(key, self.0.as_bytes());
     }
 
     /// True when both have the same code points, case included.
@@ -148,33 +148,33 @@ impl Name {
         self.0 == other.0
     }
 
-    fn parts(&self) -> (&str, &str) {
-        split_at_slash(&self.0).unwrap_or((&self.0, ""))
+    fn split(&self) -> (&str, &str) {
+        split_prefix(&self.0).unwrap_or((&self.0, ""))
     }
 }
 
-impl PartialEq for Name {
+impl PartialEq for Doi {
     fn eq(&self, other: &Self) -> bool {
         self.0.eq_ignore_ascii_case(&other.0)
     }
 }
 
-impl Eq for Name {}
+impl Eq for Doi {}
 
-impl PartialOrd for Name {
+impl PartialOrd for Doi {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl Ord for Name {
+impl Ord for Doi {
     fn cmp(&self, other: &Self) -> Ordering {
         let folded = |byte: u8| byte.to_ascii_uppercase();
         self.0.bytes().map(folded).cmp(other.0.bytes().map(folded))
     }
 }
 
-impl Hash for Name {
+impl Hash for Doi {
     fn hash<H: Hasher>(&self, state: &mut H) {
         // In pieces, because a hasher takes many bytes much faster than one at a time.
         for piece in self.0.as_bytes().chunks(64) {
@@ -190,29 +190,29 @@ impl Hash for Name {
 }
 
 /// The name as written; [`written_as`](Self::written_as) gives the other forms.
-impl fmt::Display for Name {
+impl fmt::Display for Doi {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(&self.0)
     }
 }
 
-impl fmt::Debug for Name {
+impl fmt::Debug for Doi {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Name").field(&&self.0).finish()
     }
 }
 
-impl AsRef<str> for Name {
+impl AsRef<str> for Doi {
     fn as_ref(&self) -> &str {
         &self.0
     }
 }
 
-impl<'a> TryFrom<&'a str> for &'a Name {
+impl<'a> TryFrom<&'a str> for &'a Doi {
     type Error = Error;
 
     /// A bare name only, by the current rules.
     fn try_from(text: &'a str) -> Result<Self, Error> {
-        Name::new(text)
+        Doi::new(text)
     }
 }

@@ -57,9 +57,9 @@ notes! {
 
 /// A set of [`Note`]s.
 #[derive(Clone, Copy, Default, Eq, Hash, PartialEq)]
-pub struct Notes(u16);
+pub struct Adjustments(u16);
 
-impl Notes {
+impl Adjustments {
     /// True when nothing was changed.
     pub const fn is_empty(self) -> bool {
         self.0 == 0
@@ -79,12 +79,12 @@ impl Notes {
         Self(self.0 | 1 << note as u16)
     }
 
-    pub(crate) const fn and(self, other: Self) -> Self {
+    pub(crate) const fn union(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 }
 
-impl fmt::Debug for Notes {
+impl fmt::Debug for Adjustments {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_set().entries(self.iter()).finish()
     }

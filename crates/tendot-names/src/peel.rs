@@ -1,60 +1,60 @@
 //! Taking labels, schemes and proxy addresses off the front of a name, and queries and fragments off its end.
 
 use crate::character::is_printable_ascii;
-use crate::escape::{Literal, Malformed, decode};
-use crate::notes::{Note, Notes};
-use crate::read::WrittenAs;
+use crate::escape::{UnencodedSet, InvalidTriplet, percent_decode};
+use crate::notes::{Note, Adjustments};
+use crate::read::InputForm;
 use crate::{Error, ErrorKind};
 
 /// What is left of an input: the part that holds the name, perhaps percent-encoded.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Peeled<'a> {
+pub(crate) struct StrippedInput<'a> {
     pub(crate) text: &'a str,
     /// Where `text` begins in the input.
     pub(crate) offset: usize,
-    pub(crate) form: WrittenAs,
+    pub(crate) form: InputForm,
     /// It stood after `urn:eidr:`, perhaps inside an address: its first `:` stands for `/`.
     pub(crate) eidr: bool,
-    pub(crate) notes: Notes,
+    pub(crate) notes: Adjustments,
 }
 
 /// A label or address that can stand before a name.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-struct Lead {
-    form: WrittenAs,
+struct Wrapper {
+    form: InputForm,
     len: usize,
 }
 
 /// The hosts that resolve DOI names. Compared exactly: `evil-doi.org` and `doi.org.example` are others.
-const HOSTS: [(&str, WrittenAs); 4] = [
-    ("doi.org", WrittenAs::ProxyUrl),
-    ("dx.doi.org", WrittenAs::ProxyUrl),
-    ("www.doi.org", WrittenAs::ProxyUrl),
-    ("hdl.handle.net", WrittenAs::HandleUrl),
+const PROXY_HOSTS: [(&str, InputForm); 4] = [
+    ("doi.org", InputForm::ProxyUrl),
+    ("dx.doi.org", InputForm::ProxyUrl),
+    ("www.doi.org", InputForm::ProxyUrl),
+    ("hdl.handle.net", InputForm::HandleUrl),
 ];
 
 /// The most frequent kinds of input, of which strict and lenient readings think alike: printable ASCII, bare or after
 /// `doi:`, `urn:doi:` or a usual spelling of the proxy's address, with nothing to cut off.
-pub(crate) struct Plain<'a> {
+pub(crate) struct FastPathInput<'a> {
     pub(crate) name: &'a str,
-    pub(crate) form: WrittenAs,
+    pub(crate) form: InputForm,
     /// Whether something in it may be percent-encoded.
     pub(crate) encoded: bool,
 }
 
 /// Takes such an input apart, if it is one.
 #[inline]
-pub(crate) fn plain(text: &str) -> Option<Plain<'_>> {
+pub(crate) fn match_fast_path(text: &str) -> Option<FastPathInput<'_>> {
     let (name, form) = match text.as_bytes().first()? {
-        b'1' => (text, WrittenAs::Name),
-        b'd' => (text.strip_prefix("doi:")?, WrittenAs::Doi),
+        b'1' => (text, InputForm::Name),
+        b'd' => (text.strip_prefix("doi:")?, InputForm::Doi),
         b'h' => {
             let rest = text.strip_prefix("http")?;
             let rest = rest.strip_prefix('s').unwrap_or(rest).strip_prefix("://")?;
             let rest = rest.strip_prefix("dx.").or_else(|| rest.strip_prefix("www.")).unwrap_or(rest);
-            (rest.strip_prefix("doi.org/")?, WrittenAs::ProxyUrl)
+            (rest.strip_prefix("doi.org/")?, InputForm::ProxyUrl)
         }
-        b'u' => (text.strip_prefix("urn:doi:")?, WrittenAs::Urn),
+        b'u' => (text.strip_prefix("urn:doi:")?, InputForm::Urn),
         _ => return None,
     };
     // A space at the end is dropped by a lenient reading.
@@ -63,18 +63,18 @@ pub(crate) fn plain(text: &str) -> Option<Plain<'_>> {
     }
     let bytes = name.as_bytes();
     let (fits, encoded) = match form {
-        WrittenAs::Name => (is_printable_ascii(bytes), false),
-        WrittenAs::Urn => (bytes.iter().all(|byte| is_urn_byte(*byte)), bytes.contains(&b'%')),
+        InputForm::Name => (is_printable_ascii(bytes), false),
+        InputForm::Urn => (bytes.iter().all(|byte| is_urn_byte(*byte)), bytes.contains(&b'%')),
         _ => {
-            let Survey { printable, percent, query_or_fragment } = survey(bytes);
-            (printable && !(query_or_fragment && form == WrittenAs::ProxyUrl), percent)
+            let ByteClasses { printable, percent, query_or_fragment } = classify_bytes(bytes);
+            (printable && !(query_or_fragment && form == InputForm::ProxyUrl), percent)
         }
     };
-    fits.then_some(Plain { name, form, encoded })
+    fits.then_some(FastPathInput { name, form, encoded })
 }
 
 /// What the bytes of a name are.
-struct Survey {
+struct ByteClasses {
     /// All are printable ASCII.
     printable: bool,
     percent: bool,
@@ -83,14 +83,14 @@ struct Survey {
 
 /// Looks at all bytes, sixteen at a time, because this is most of the work of reading a name.
 #[inline]
-fn survey(bytes: &[u8]) -> Survey {
+fn classify_bytes(bytes: &[u8]) -> ByteClasses {
     const UNPRINTABLE: u8 = 1;
     const PERCENT: u8 = 2;
-    const END: u8 = 4;
+    const QUERY_OR_FRAGMENT: u8 = 4;
     let judge = |byte: u8| {
         let unprintable = u8::from(byte.wrapping_sub(b' ') > b'~' - b' ') * UNPRINTABLE;
         let percent = u8::from(byte == b'%') * PERCENT;
-        let end = u8::from((byte == b'?') | (byte == b'#')) * END;
+        let end = u8::from((byte == b'?') | (byte == b'#')) * QUERY_OR_FRAGMENT;
         unprintable | percent | end
     };
     // Each of sixteen places collects what was found there, which is vectorized.
@@ -113,39 +113,39 @@ fn survey(bytes: &[u8]) -> Survey {
         }
         None => bytes.iter().fold(0, |found, byte| found | judge(*byte)),
     };
-    Survey {
+    ByteClasses {
         printable: found & UNPRINTABLE == 0,
         percent: found & PERCENT != 0,
-        query_or_fragment: found & END != 0,
+        query_or_fragment: found & QUERY_OR_FRAGMENT != 0,
     }
 }
 
 /// Takes off the one form that a strict reading allows.
-pub(crate) fn strict(text: &str) -> Result<Peeled<'_>, Error> {
-    let bare = Peeled { text, offset: 0, form: WrittenAs::Name, eidr: false, notes: Notes::default() };
+pub(crate) fn strip_strict(text: &str) -> Result<StrippedInput<'_>, Error> {
+    let bare = StrippedInput { text, offset: 0, form: InputForm::Name, eidr: false, notes: Adjustments::default() };
     if text.starts_with("10.") {
         return Ok(bare);
     }
-    if let Some(lead) = scheme(text) {
-        let peeled = bare.without(lead);
-        return if matches!(lead.form, WrittenAs::Urn | WrittenAs::UrnEidr) {
-            strict_urn(peeled)
+    if let Some(lead) = match_scheme(text) {
+        let peeled = bare.strip_wrapper(lead);
+        return if matches!(lead.form, InputForm::Urn | InputForm::UrnEidr) {
+            check_urn(peeled)
         } else {
-            Ok(peeled.cut_tail())
+            Ok(peeled.strip_query_and_fragment())
         };
     }
-    match address(text)? {
+    match match_proxy_url(text)? {
         Some(address) if !address.port && address.scheme => {
-            Ok(bare.without(address.lead).one_slash().without_api_path().cut_tail())
+            Ok(bare.strip_wrapper(address.lead).strip_slash().strip_api_path().strip_query_and_fragment())
         }
-        Some(Address { port: true, scheme: true, lead }) => Err(Error::new(ErrorKind::UnknownForm, lead.len)),
+        Some(ProxyUrl { port: true, scheme: true, lead }) => Err(Error::new(ErrorKind::UnknownForm, lead.len)),
         _ => Ok(bare),
     }
 }
 
 /// RFC 8141: the name ends at the r-, q- or f-component, and only certain characters stand unencoded.
-fn strict_urn(peeled: Peeled<'_>) -> Result<Peeled<'_>, Error> {
-    let name = peeled.cut_tail();
+fn check_urn(peeled: StrippedInput<'_>) -> Result<StrippedInput<'_>, Error> {
+    let name = peeled.strip_query_and_fragment();
     let bad = |at: usize| Error::new(ErrorKind::BadUrn, peeled.offset + at);
     if let Some(at) = name.text.bytes().position(|byte| !is_urn_byte(byte)) {
         return Err(bad(at));
@@ -163,56 +163,56 @@ fn strict_urn(peeled: Peeled<'_>) -> Result<Peeled<'_>, Error> {
         }
         for component in [resolution, query].into_iter().flatten() {
             at += 2;
-            check_component(component).map_err(|error| error.moved(peeled.offset + at))?;
+            check_urn_component(component).map_err(|error| error.shifted_by(peeled.offset + at))?;
             if component.is_empty() || component.starts_with(['/', '?']) {
                 return Err(bad(at));
             }
             at += component.len();
         }
     }
-    check_component(fragment).map_err(|error| error.moved(peeled.offset + at + 1))?;
+    check_urn_component(fragment).map_err(|error| error.shifted_by(peeled.offset + at + 1))?;
     Ok(name)
 }
 
 /// What may stand in an r-, q- or f-component, percent-encoding well formed.
-fn check_component(text: &str) -> Result<(), Error> {
+fn check_urn_component(text: &str) -> Result<(), Error> {
     if let Some(at) = text.bytes().position(|byte| !is_urn_byte(byte) && byte != b'?') {
         return Err(Error::new(ErrorKind::BadUrn, at));
     }
-    decode(text, Malformed::Refuse)
+    percent_decode(text, InvalidTriplet::Refuse)
         .map(|_| ())
-        .map_err(|error| Error::new(ErrorKind::BadPercentEncoding, error.at()))
+        .map_err(|error| Error::new(ErrorKind::BadPercentEncoding, error.offset()))
 }
 
 /// `pchar` of RFC 3986 and the slash.
 fn is_urn_byte(byte: u8) -> bool {
-    Literal::URN.contains(byte)
+    UnencodedSet::URN.contains(byte)
 }
 
 /// Takes off everything that a lenient reading may take off.
-pub(crate) fn peel(text: &str) -> Result<Peeled<'_>, Error> {
-    let mut peeled = Peeled { text, offset: 0, form: WrittenAs::Name, eidr: false, notes: Notes::default() };
+pub(crate) fn strip_lenient(text: &str) -> Result<StrippedInput<'_>, Error> {
+    let mut peeled = StrippedInput { text, offset: 0, form: InputForm::Name, eidr: false, notes: Adjustments::default() };
     loop {
         let before = peeled.text.len();
-        peeled = peeled.trimmed().unwrapped();
+        peeled = peeled.trim_whitespace().strip_delimiters();
         if peeled.text.starts_with("10.") {
             break;
         }
         if peeled.text.len() < before {
             continue;
         }
-        if let Some(lead) = scheme(peeled.text) {
-            peeled = peeled.without(lead);
+        if let Some(lead) = match_scheme(peeled.text) {
+            peeled = peeled.strip_wrapper(lead);
             continue;
         }
-        if let Some(lead) = label(peeled.text) {
-            peeled = peeled.without(lead);
+        if let Some(lead) = match_label(peeled.text) {
+            peeled = peeled.strip_wrapper(lead);
             peeled.notes = peeled.notes.with(Note::LabelDropped);
             continue;
         }
-        let is_first_address = !peeled.form.is_address();
-        let Some(address) = address(peeled.text).map_err(|error| error.moved(peeled.offset))? else { break };
-        peeled = peeled.without(address.lead);
+        let is_first_address = !peeled.form.is_url();
+        let Some(address) = match_proxy_url(peeled.text).map_err(|error| error.shifted_by(peeled.offset))? else { break };
+        peeled = peeled.strip_wrapper(address.lead);
         for (happened, note) in [
             (!is_first_address, Note::DoubledAddress),
             (!address.scheme, Note::SchemeMissing),
@@ -222,15 +222,15 @@ pub(crate) fn peel(text: &str) -> Result<Peeled<'_>, Error> {
                 peeled.notes = peeled.notes.with(note);
             }
         }
-        peeled = peeled.one_slash().extra_slashes().without_api_path();
+        peeled = peeled.strip_slash().strip_extra_slashes().strip_api_path();
     }
     let whole = peeled;
-    peeled = peeled.cut_tail();
-    if peeled.form == WrittenAs::Urn || peeled.form == WrittenAs::UrnEidr {
+    peeled = peeled.strip_query_and_fragment();
+    if peeled.form == InputForm::Urn || peeled.form == InputForm::UrnEidr {
         let tail = whole.text.get(peeled.text.len()..).unwrap_or_default();
         if tail.starts_with('?') && !tail.starts_with("?+") && !tail.starts_with("?=") {
             peeled.notes = peeled.notes.with(Note::QueryCut);
-        } else if strict_urn(whole).is_err() {
+        } else if check_urn(whole).is_err() {
             peeled.notes = peeled.notes.with(Note::RawInUrn);
         }
     }
@@ -239,15 +239,15 @@ pub(crate) fn peel(text: &str) -> Result<Peeled<'_>, Error> {
 
 /// Takes off what shows only once an address is decoded: `doi%3A10.1000%2F182`. Nothing is trimmed, since what was
 /// encoded is data.
-pub(crate) fn peel_decoded(text: &str) -> Result<Peeled<'_>, Error> {
-    let mut peeled = Peeled { text, offset: 0, form: WrittenAs::Name, eidr: false, notes: Notes::default() };
+pub(crate) fn strip_decoded(text: &str) -> Result<StrippedInput<'_>, Error> {
+    let mut peeled = StrippedInput { text, offset: 0, form: InputForm::Name, eidr: false, notes: Adjustments::default() };
     while !peeled.text.starts_with("10.") {
-        if let Some(lead) = scheme(peeled.text) {
-            peeled = peeled.without(lead);
-        } else if let Some(Address { lead, scheme: true, .. }) =
-            address(peeled.text).map_err(|error| error.moved(peeled.offset))?
+        if let Some(lead) = match_scheme(peeled.text) {
+            peeled = peeled.strip_wrapper(lead);
+        } else if let Some(ProxyUrl { lead, scheme: true, .. }) =
+            match_proxy_url(peeled.text).map_err(|error| error.shifted_by(peeled.offset))?
         {
-            peeled = peeled.without(lead).one_slash();
+            peeled = peeled.strip_wrapper(lead).strip_slash();
         } else {
             break;
         }
@@ -255,22 +255,22 @@ pub(crate) fn peel_decoded(text: &str) -> Result<Peeled<'_>, Error> {
     Ok(peeled)
 }
 
-impl<'a> Peeled<'a> {
-    fn without(self, lead: Lead) -> Self {
+impl<'a> StrippedInput<'a> {
+    fn strip_wrapper(self, lead: Wrapper) -> Self {
         let mut notes = self.notes;
-        let is_second = self.form != WrittenAs::Name;
-        if is_second && !(self.form.is_address() && lead.form.is_address()) {
+        let is_second = self.form != InputForm::Name;
+        if is_second && !(self.form.is_url() && lead.form.is_url()) {
             notes = notes.with(Note::LabelDropped);
         }
-        let eidr = self.eidr || lead.form == WrittenAs::UrnEidr;
-        Self { form: self.form.or_outer(lead.form), eidr, notes, ..self.from(lead.len) }
+        let eidr = self.eidr || lead.form == InputForm::UrnEidr;
+        Self { form: self.form.more_specific(lead.form), eidr, notes, ..self.skip(lead.len) }
     }
 
-    fn from(self, at: usize) -> Self {
+    fn skip(self, at: usize) -> Self {
         Self { text: self.text.get(at..).unwrap_or_default(), offset: self.offset + at, ..self }
     }
 
-    fn trimmed(self) -> Self {
+    fn trim_whitespace(self) -> Self {
         // White space is at most this in ASCII, or outside it.
         let may_be_space = |byte: Option<&u8>| byte.is_some_and(|byte| *byte <= b' ' || *byte >= 0x80);
         let bytes = self.text.as_bytes();
@@ -287,8 +287,8 @@ impl<'a> Peeled<'a> {
     }
 
     /// Drops `<…>` and quotes around the whole, with a colon after them, and a colon that has lost its label.
-    fn unwrapped(self) -> Self {
-        const PAIRS: [(char, char); 11] = [
+    fn strip_delimiters(self) -> Self {
+        const DELIMITER_PAIRS: [(char, char); 11] = [
             ('<', '>'),
             ('"', '"'),
             ('\'', '\''),
@@ -309,7 +309,7 @@ impl<'a> Peeled<'a> {
             return Self { text: rest, offset: self.offset + 1, notes: noted, ..self };
         }
         let without_colon = self.text.strip_suffix(':').unwrap_or(self.text).trim_end();
-        for (open, close) in PAIRS {
+        for (open, close) in DELIMITER_PAIRS {
             for text in [self.text, without_colon] {
                 if let Some(inner) = text.strip_prefix(open).and_then(|rest| rest.strip_suffix(close)) {
                     let offset = self.offset + open.len_utf8();
@@ -320,66 +320,66 @@ impl<'a> Peeled<'a> {
         self
     }
 
-    fn one_slash(self) -> Self {
-        if self.text.starts_with('/') { self.from(1) } else { self }
+    fn strip_slash(self) -> Self {
+        if self.text.starts_with('/') { self.skip(1) } else { self }
     }
 
-    fn extra_slashes(self) -> Self {
+    fn strip_extra_slashes(self) -> Self {
         let extra = self.text.len() - self.text.trim_start_matches('/').len();
         if extra == 0 {
             return self;
         }
-        Self { notes: self.notes.with(Note::ExtraSlashes), ..self.from(extra) }
+        Self { notes: self.notes.with(Note::ExtraSlashes), ..self.skip(extra) }
     }
 
     /// 2024 draft, section 3: records are asked for under `/api/handles/`.
-    fn without_api_path(self) -> Self {
-        const PATH: &str = "api/handles/";
-        if self.text.starts_with(PATH) { self.from(PATH.len()) } else { self }
+    fn strip_api_path(self) -> Self {
+        const API_PATH: &str = "api/handles/";
+        if self.text.starts_with(API_PATH) { self.skip(API_PATH.len()) } else { self }
     }
 
     /// Cuts off what is not part of the name: query and fragment of an address, the components of a URN, the
     /// fragment of an info URI. After `doi:` and `hdl:` and in a bare name, `?` and `#` are data: a `doi` URI has
     /// neither query nor fragment (2024 draft, section 2).
-    fn cut_tail(self) -> Self {
+    fn strip_query_and_fragment(self) -> Self {
         let end = match self.form {
-            WrittenAs::ProxyUrl | WrittenAs::HandleUrl | WrittenAs::Urn | WrittenAs::UrnEidr => {
+            InputForm::ProxyUrl | InputForm::HandleUrl | InputForm::Urn | InputForm::UrnEidr => {
                 self.text.bytes().position(|byte| matches!(byte, b'?' | b'#'))
             }
-            WrittenAs::Info => self.text.find('#'),
-            WrittenAs::Name | WrittenAs::Doi | WrittenAs::Hdl => None,
+            InputForm::Info => self.text.find('#'),
+            InputForm::Name | InputForm::Doi | InputForm::Hdl => None,
         };
         let Some(end) = end else { return self };
         Self { text: self.text.get(..end).unwrap_or_default(), ..self }
     }
 }
 
-impl WrittenAs {
-    const fn is_address(self) -> bool {
+impl InputForm {
+    const fn is_url(self) -> bool {
         matches!(self, Self::ProxyUrl | Self::HandleUrl)
     }
 }
 
 /// A scheme or URN namespace that a strict reading takes too.
-fn scheme(text: &str) -> Option<Lead> {
+fn match_scheme(text: &str) -> Option<Wrapper> {
     let (scheme, form) = match text.as_bytes() {
-        [b'd' | b'D', ..] => ("doi:", WrittenAs::Doi),
-        [b'u' | b'U', _, _, _, b'd' | b'D', ..] => ("urn:doi:", WrittenAs::Urn),
-        [b'u' | b'U', ..] => ("urn:eidr:", WrittenAs::UrnEidr),
-        [b'i' | b'I', ..] => ("info:doi/", WrittenAs::Info),
-        [b'h' | b'H', b'd' | b'D', ..] => ("hdl:", WrittenAs::Hdl),
+        [b'd' | b'D', ..] => ("doi:", InputForm::Doi),
+        [b'u' | b'U', _, _, _, b'd' | b'D', ..] => ("urn:doi:", InputForm::Urn),
+        [b'u' | b'U', ..] => ("urn:eidr:", InputForm::UrnEidr),
+        [b'i' | b'I', ..] => ("info:doi/", InputForm::Info),
+        [b'h' | b'H', b'd' | b'D', ..] => ("hdl:", InputForm::Hdl),
         _ => return None,
     };
-    starts_with_ignore_case(text, scheme).then_some(Lead { form, len: scheme.len() })
+    starts_with_ignore_case(text, scheme).then_some(Wrapper { form, len: scheme.len() })
 }
 
 /// A label as people write it: `DOI 10.1000/182`, `DOI：10.1000/182`, `doi10.1000/182`, `URL:https://…`.
-fn label(text: &str) -> Option<Lead> {
+fn match_label(text: &str) -> Option<Wrapper> {
     if starts_with_ignore_case(text, "url:http") {
-        return Some(Lead { form: WrittenAs::Name, len: 4 });
+        return Some(Wrapper { form: InputForm::Name, len: 4 });
     }
     if starts_with_ignore_case(text, "info:hdl/") {
-        return Some(Lead { form: WrittenAs::Info, len: 9 });
+        return Some(Wrapper { form: InputForm::Info, len: 9 });
     }
     if !starts_with_ignore_case(text, "doi") {
         return None;
@@ -391,26 +391,26 @@ fn label(text: &str) -> Option<Lead> {
         _ if rest.starts_with("10.") => 3,
         _ => return None,
     };
-    Some(Lead { form: WrittenAs::Doi, len })
+    Some(Wrapper { form: InputForm::Doi, len })
 }
 
-struct Address {
-    lead: Lead,
+struct ProxyUrl {
+    lead: Wrapper,
     scheme: bool,
     port: bool,
 }
 
 /// The address of a proxy at the beginning of `text`. An address of another host is refused; other text is
 /// none at all.
-fn address(text: &str) -> Result<Option<Address>, Error> {
+fn match_proxy_url(text: &str) -> Result<Option<ProxyUrl>, Error> {
     let unknown = |at| Err(Error::new(ErrorKind::UnknownForm, at));
     let (scheme_len, default_port) = if starts_with_ignore_case(text, "https://") {
         (8, Some(":443"))
     } else if starts_with_ignore_case(text, "http://") {
         (7, Some(":80"))
     } else if starts_with_ignore_case(text, "urn:") {
-        return Err(other_urn(text));
-    } else if has_other_scheme(text) {
+        return Err(unsupported_urn(text));
+    } else if has_unsupported_scheme(text) {
         return unknown(0);
     } else {
         (0, None)
@@ -426,11 +426,11 @@ fn address(text: &str) -> Result<Option<Address>, Error> {
         None => (authority, false),
     };
     let known =
-        HOSTS.into_iter().find(|(known, _)| host.len() == known.len() && host.eq_ignore_ascii_case(known));
+        PROXY_HOSTS.into_iter().find(|(known, _)| host.len() == known.len() && host.eq_ignore_ascii_case(known));
     match known {
         Some((_, form)) if default_port.is_some() || after_scheme.len() > authority_len => {
-            let lead = Lead { form, len: scheme_len + authority_len };
-            Ok(Some(Address { lead, scheme: default_port.is_some(), port }))
+            let lead = Wrapper { form, len: scheme_len + authority_len };
+            Ok(Some(ProxyUrl { lead, scheme: default_port.is_some(), port }))
         }
         None if default_port.is_some() => unknown(scheme_len),
         _ => Ok(None),
@@ -438,7 +438,7 @@ fn address(text: &str) -> Result<Option<Address>, Error> {
 }
 
 /// A URN of another namespace, or of none.
-fn other_urn(text: &str) -> Error {
+fn unsupported_urn(text: &str) -> Error {
     let namespace = text.split(':').nth(1).unwrap_or_default();
     let is_namespace =
         namespace.len() >= 2 && namespace.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
@@ -446,7 +446,7 @@ fn other_urn(text: &str) -> Error {
 }
 
 /// True for `ftp://…` and its like.
-fn has_other_scheme(text: &str) -> bool {
+fn has_unsupported_scheme(text: &str) -> bool {
     let rest = text.trim_start_matches(|c: char| c.is_ascii_alphanumeric() || "+-.".contains(c));
     rest.len() < text.len() && rest.starts_with("://")
 }
@@ -466,7 +466,7 @@ mod tests {
                 for at in 0..len {
                     let mut bytes = alloc::vec![b'a'; len];
                     bytes[at] = byte;
-                    let found = survey(&bytes);
+                    let found = classify_bytes(&bytes);
                     assert_eq!(found.printable, matches!(byte, b' '..=b'~'));
                     assert_eq!(found.percent, byte == b'%');
                     assert_eq!(found.query_or_fragment, b"?#".contains(&byte));

@@ -7,12 +7,12 @@ use alloc::borrow::Cow;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use crate::character::is_stray_invisible;
-use crate::escape::{Malformed, decode, position_before_decoding};
-use crate::fold::append_upper;
-use crate::notes::{Note, Notes};
-use crate::peel::{self, Peeled, Plain, peel, peel_decoded};
-use crate::{Doi, Error, ErrorKind, Form, Name, Rules, ShortDoi, Written, cast};
+use crate::character::is_removable_invisible;
+use crate::escape::{InvalidTriplet, percent_decode, encoded_offset};
+use crate::fold::append_uppercase;
+use crate::notes::{Note, Adjustments};
+use crate::peel::{self, StrippedInput, FastPathInput, strip_lenient, strip_decoded};
+use crate::{DoiBuf, Error, ErrorKind, OutputForm, Doi, SyntaxRules, ShortDoi, FormDisplay, cast};
 
 /// Reads names in any written form.
 ///
@@ -35,16 +35,16 @@ use crate::{Doi, Error, ErrorKind, Form, Name, Rules, ShortDoi, Written, cast};
 /// Names inside other addresses, such as publishers' pages, are found by [`find_iter`](crate::find_iter), not
 /// read. `https://doi.org/gf4gqc`, a shortDOI without its `10/`, only a proxy can tell from its own pages.
 #[derive(Clone, Copy, Debug)]
-pub struct Reader {
-    rules: Rules,
+pub struct Parser {
+    rules: SyntaxRules,
     lenient: bool,
     max_len: usize,
 }
 
-impl Reader {
+impl Parser {
     /// Takes the written forms that the standards define.
     pub const fn strict() -> Self {
-        Self { rules: Rules::Current, lenient: false, max_len: usize::MAX }
+        Self { rules: SyntaxRules::Current, lenient: false, max_len: usize::MAX }
     }
 
     /// Also takes what people paste: labels, surrounding white space and quotes, addresses without scheme,
@@ -61,7 +61,7 @@ impl Reader {
     /// assert_eq!(reader.read("doi:1.23/2002/january/21/4690")?.name().unwrap().prefix(), "1.23");
     /// # Ok::<(), tendot_names::Error>(())
     /// ```
-    pub const fn rules(self, rules: Rules) -> Self {
+    pub const fn rules(self, rules: SyntaxRules) -> Self {
         Self { rules, ..self }
     }
 
@@ -78,105 +78,105 @@ impl Reader {
     }
 
     /// Reads bytes, which must be UTF-8.
-    pub fn read_bytes<'a>(&self, bytes: &'a [u8]) -> Result<Reading<'a>, Error> {
+    pub fn parse_bytes<'a>(&self, bytes: &'a [u8]) -> Result<ParsedName<'a>, Error> {
         let text =
             str::from_utf8(bytes).map_err(|error| Error::new(ErrorKind::InvalidUtf8, error.valid_up_to()))?;
-        self.read(text)
+        self.parse(text)
     }
 
     /// Reads a text. Nothing is copied unless something had to be decoded or dropped.
-    pub fn read<'a>(&self, text: &'a str) -> Result<Reading<'a>, Error> {
+    pub fn parse<'a>(&self, text: &'a str) -> Result<ParsedName<'a>, Error> {
         if text.len() > self.max_len {
             return Err(Error::new(ErrorKind::TooLong, self.max_len));
         }
-        if let Some(reading) = self.read_plain(text) {
+        if let Some(reading) = self.parse_fast_path(text) {
             return Ok(reading);
         }
         if !self.lenient {
-            return self.read_peeled(peel::strict(text)?, Notes::default());
+            return self.parse_stripped(peel::strip_strict(text)?, Adjustments::default());
         }
-        if text.is_ascii() || !text.contains(is_stray_invisible) {
-            return self.read_peeled(peel(text)?, Notes::default());
+        if text.is_ascii() || !text.contains(is_removable_invisible) {
+            return self.parse_stripped(strip_lenient(text)?, Adjustments::default());
         }
-        let clean: String = text.chars().filter(|&c| !is_stray_invisible(c)).collect();
-        let place = |error: Error| Error::new(error.kind(), position_before_dropping(text, error.at()));
-        let notes = Notes::default().with(Note::InvisibleDropped);
-        let peeled = peel(&clean).map_err(place)?;
-        Ok(self.read_peeled(peeled, notes).map_err(place)?.into_owned())
+        let clean: String = text.chars().filter(|&c| !is_removable_invisible(c)).collect();
+        let place = |error: Error| Error::new(error.kind(), original_offset(text, error.offset()));
+        let notes = Adjustments::default().with(Note::InvisibleDropped);
+        let peeled = strip_lenient(&clean).map_err(place)?;
+        Ok(self.parse_stripped(peeled, notes).map_err(place)?.into_owned())
     }
 
     /// Reads what is written plainly. All else, and all that is wrong, is left to the long way.
     #[inline]
-    fn read_plain<'a>(&self, text: &'a str) -> Option<Reading<'a>> {
-        let Plain { name, form, encoded } = peel::plain(text)?;
+    fn parse_fast_path<'a>(&self, text: &'a str) -> Option<ParsedName<'a>> {
+        let FastPathInput { name, form, encoded } = peel::match_fast_path(text)?;
         if !encoded {
-            self.rules.check_parts(name).ok()?;
-            return Some(Reading::doi(Cow::Borrowed(cast::name(name)), form, Notes::default()));
+            self.rules.check_structure(name).ok()?;
+            return Some(ParsedName::from_doi(Cow::Borrowed(cast::name(name)), form, Adjustments::default()));
         }
-        let Cow::Owned(name) = decode(name, Malformed::Refuse).ok()?.text else { return None };
+        let Cow::Owned(name) = percent_decode(name, InvalidTriplet::Refuse).ok()?.text else { return None };
         self.rules.check(&name, false).ok()?;
-        Some(Reading::doi(Cow::Owned(Doi::checked(name)), form, Notes::default()))
+        Some(ParsedName::from_doi(Cow::Owned(DoiBuf::from_validated(name)), form, Adjustments::default()))
     }
 
     /// Decodes and checks what is left once labels and addresses are taken off.
-    fn read_peeled<'a>(&self, peeled: Peeled<'a>, notes: Notes) -> Result<Reading<'a>, Error> {
-        let Peeled { text, offset, form, eidr, notes: peeled_notes } = peeled;
-        let mut notes = notes.and(peeled_notes);
+    fn parse_stripped<'a>(&self, peeled: StrippedInput<'a>, notes: Adjustments) -> Result<ParsedName<'a>, Error> {
+        let StrippedInput { text, offset, form, eidr, notes: peeled_notes } = peeled;
+        let mut notes = notes.union(peeled_notes);
         if eidr {
-            return self.read_eidr(text, offset, form, notes);
+            return self.parse_eidr(text, offset, form, notes);
         }
-        let encoded = if form == WrittenAs::Name { self.lenient && hides_its_slash(text) } else { true };
+        let encoded = if form == InputForm::Name { self.lenient && has_only_encoded_slash(text) } else { true };
         if !encoded {
-            return self.finish(Cow::Borrowed(text), form, notes).map_err(|error| error.moved(offset));
+            return self.validate(Cow::Borrowed(text), form, notes).map_err(|error| error.shifted_by(offset));
         }
-        let malformed = if self.lenient { Malformed::Keep } else { Malformed::Refuse };
-        let decoded = decode(text, malformed).map_err(|error| error.moved(offset))?;
-        if form == WrittenAs::Name {
+        let malformed = if self.lenient { InvalidTriplet::Keep } else { InvalidTriplet::Refuse };
+        let decoded = percent_decode(text, malformed).map_err(|error| error.shifted_by(offset))?;
+        if form == InputForm::Name {
             notes = notes.with(Note::Decoded);
         }
         if decoded.stray_percent {
             notes = notes.with(Note::PercentKept);
         }
         let place =
-            |error: Error| Error::new(error.kind(), offset + position_before_decoding(text, error.at()));
+            |error: Error| Error::new(error.kind(), offset + encoded_offset(text, error.offset()));
         if self.lenient && matches!(decoded.text, Cow::Owned(_)) && !decoded.text.starts_with("10.") {
             // `https://doi.org/doi%3A10.1000%2F182`: the label shows only now. It is not decoded again.
-            let inner = peel_decoded(&decoded.text).map_err(place)?;
+            let inner = strip_decoded(&decoded.text).map_err(place)?;
             if inner.offset > 0 {
-                let form = form.or_outer(inner.form);
-                let notes = notes.and(inner.notes).with(Note::LabelDropped);
-                let reading = self.finish(Cow::Borrowed(inner.text), form, notes);
-                return Ok(reading.map_err(|error| place(error.moved(inner.offset)))?.into_owned());
+                let form = form.more_specific(inner.form);
+                let notes = notes.union(inner.notes).with(Note::LabelDropped);
+                let reading = self.validate(Cow::Borrowed(inner.text), form, notes);
+                return Ok(reading.map_err(|error| place(error.shifted_by(inner.offset)))?.into_owned());
             }
         }
-        self.finish(decoded.text, form, notes).map_err(place)
+        self.validate(decoded.text, form, notes).map_err(place)
     }
 
     /// RFC 7972 writes `:` where the name has its first `/`.
-    fn read_eidr<'a>(
+    fn parse_eidr<'a>(
         &self,
         text: &str,
         offset: usize,
-        form: WrittenAs,
-        notes: Notes,
-    ) -> Result<Reading<'a>, Error> {
+        form: InputForm,
+        notes: Adjustments,
+    ) -> Result<ParsedName<'a>, Error> {
         let name = match text.split_once(':') {
             Some((prefix, suffix)) if !prefix.contains('/') => [prefix, "/", suffix].concat(),
             _ if self.lenient || text.is_empty() => String::from(text),
             _ => return Err(Error::new(ErrorKind::MissingSlash, offset + text.len())),
         };
-        let malformed = if self.lenient { Malformed::Keep } else { Malformed::Refuse };
-        let decoded = decode(&name, malformed).map_err(|error| error.moved(offset))?;
+        let malformed = if self.lenient { InvalidTriplet::Keep } else { InvalidTriplet::Refuse };
+        let decoded = percent_decode(&name, malformed).map_err(|error| error.shifted_by(offset))?;
         let notes = if decoded.stray_percent { notes.with(Note::PercentKept) } else { notes };
         let place =
-            |error: Error| Error::new(error.kind(), offset + position_before_decoding(&name, error.at()));
-        Ok(self.finish(decoded.text, form, notes).map_err(place)?.into_owned())
+            |error: Error| Error::new(error.kind(), offset + encoded_offset(&name, error.offset()));
+        Ok(self.validate(decoded.text, form, notes).map_err(place)?.into_owned())
     }
 
-    fn finish<'a>(&self, text: Cow<'a, str>, form: WrittenAs, notes: Notes) -> Result<Reading<'a>, Error> {
-        if ShortDoi::matches(&text) {
-            let target = Target::Short(ShortDoi::checked(text));
-            return Ok(Reading { target, form, notes });
+    fn validate<'a>(&self, text: Cow<'a, str>, form: InputForm, notes: Adjustments) -> Result<ParsedName<'a>, Error> {
+        if ShortDoi::is_short_doi(&text) {
+            let target = DoiOrShortDoi::Short(ShortDoi::from_validated(text));
+            return Ok(ParsedName { target, form, notes });
         }
         let mut notes = notes;
         if let Err(error) = self.rules.check(&text, false) {
@@ -188,24 +188,24 @@ impl Reader {
         }
         let name = match text {
             Cow::Borrowed(text) => Cow::Borrowed(cast::name(text)),
-            Cow::Owned(text) => Cow::Owned(Doi::checked(text)),
+            Cow::Owned(text) => Cow::Owned(DoiBuf::from_validated(text)),
         };
-        Ok(Reading::doi(name, form, notes))
+        Ok(ParsedName::from_doi(name, form, notes))
     }
 }
 
 /// A bare name is never decoded, but for this shape: no slash, and one that is percent-encoded.
-fn hides_its_slash(text: &str) -> bool {
+fn has_only_encoded_slash(text: &str) -> bool {
     !text.contains('/')
         && text.contains('%')
         && text.as_bytes().windows(3).any(|bytes| bytes.eq_ignore_ascii_case(b"%2F"))
 }
 
 /// The offset in `text` of what stands at `clean_at` once stray invisible characters are dropped.
-fn position_before_dropping(text: &str, clean_at: usize) -> usize {
+fn original_offset(text: &str, clean_at: usize) -> usize {
     let mut left = clean_at;
     for (at, c) in text.char_indices() {
-        if is_stray_invisible(c) {
+        if is_removable_invisible(c) {
             continue;
         }
         if left == 0 {
@@ -218,64 +218,64 @@ fn position_before_dropping(text: &str, clean_at: usize) -> usize {
 
 /// What a written form was found to say.
 #[derive(Clone, Debug)]
-pub struct Reading<'a> {
-    target: Target<'a>,
-    form: WrittenAs,
-    notes: Notes,
+pub struct ParsedName<'a> {
+    target: DoiOrShortDoi<'a>,
+    form: InputForm,
+    notes: Adjustments,
 }
 
-impl<'a> Reading<'a> {
-    fn doi(name: Cow<'a, Name>, form: WrittenAs, notes: Notes) -> Self {
-        Self { target: Target::Doi(name), form, notes }
+impl<'a> ParsedName<'a> {
+    fn from_doi(name: Cow<'a, Doi>, form: InputForm, notes: Adjustments) -> Self {
+        Self { target: DoiOrShortDoi::Doi(name), form, notes }
     }
 
     /// The name, or the shortDOI.
-    pub const fn target(&self) -> &Target<'a> {
+    pub const fn identifier(&self) -> &DoiOrShortDoi<'a> {
         &self.target
     }
 
     /// The name, or the shortDOI, taken out.
-    pub fn into_target(self) -> Target<'a> {
+    pub fn into_identifier(self) -> DoiOrShortDoi<'a> {
         self.target
     }
 
     /// The DOI name, unless it is a shortDOI.
-    pub fn name(&self) -> Option<&Name> {
+    pub fn doi(&self) -> Option<&Doi> {
         match &self.target {
-            Target::Doi(name) => Some(name),
-            Target::Short(_) => None,
+            DoiOrShortDoi::Doi(name) => Some(name),
+            DoiOrShortDoi::Short(_) => None,
         }
     }
 
     /// The form in which it was written.
-    pub const fn form(&self) -> WrittenAs {
+    pub const fn input_form(&self) -> InputForm {
         self.form
     }
 
     /// What a lenient reading changed; empty for a strict one.
-    pub const fn notes(&self) -> Notes {
+    pub const fn adjustments(&self) -> Adjustments {
         self.notes
     }
 
-    fn into_owned<'b>(self) -> Reading<'b> {
+    fn into_owned<'b>(self) -> ParsedName<'b> {
         let target = match self.target {
-            Target::Doi(name) => Target::Doi(Cow::Owned(name.into_owned())),
-            Target::Short(short) => Target::Short(ShortDoi::checked(Cow::Owned(short.into_string()))),
+            DoiOrShortDoi::Doi(name) => DoiOrShortDoi::Doi(Cow::Owned(name.into_owned())),
+            DoiOrShortDoi::Short(short) => DoiOrShortDoi::Short(ShortDoi::from_validated(Cow::Owned(short.into_string()))),
         };
-        Reading { target, form: self.form, notes: self.notes }
+        ParsedName { target, form: self.form, notes: self.notes }
     }
 }
 
 /// What a text names.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub enum Target<'a> {
+pub enum DoiOrShortDoi<'a> {
     /// A DOI name.
-    Doi(Cow<'a, Name>),
+    Doi(Cow<'a, Doi>),
     /// A shortDOI, which is not a DOI name but stands for one.
     Short(ShortDoi<'a>),
 }
 
-impl Target<'_> {
+impl DoiOrShortDoi<'_> {
     /// The name or shortDOI as written, decoded.
     pub fn as_str(&self) -> &str {
         match self {
@@ -301,23 +301,23 @@ impl Target<'_> {
     }
 
     /// In another form; nothing when there is none, as with [`Form::Eidr`] for names of others.
-    pub fn written_as(&self, form: Form) -> Option<Written<'_>> {
+    pub fn written_as(&self, form: OutputForm) -> Option<FormDisplay<'_>> {
         match self {
-            Self::Doi(name) => name.written_as(form),
+            Self::Doi(name) => name.format(form),
             Self::Short(short) => short.written_as(form),
         }
     }
 
     /// Writes the comparison key to the end of `key`, as [`Name::write_key`] does.
     pub fn write_key(&self, key: &mut Vec<u8>) {
-        append_upper(key, self.as_str().as_bytes());
+        append_uppercase(key, self.as_str().as_bytes());
     }
 }
 
 /// The form in which a name was found written.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 #[non_exhaustive]
-pub enum WrittenAs {
+pub enum InputForm {
     /// The name alone.
     Name,
     /// After `doi:`, as URI or for display.
@@ -336,7 +336,7 @@ pub enum WrittenAs {
     UrnEidr,
 }
 
-impl WrittenAs {
+impl InputForm {
     /// The form's stable name.
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -353,11 +353,11 @@ impl WrittenAs {
 
     /// Of two forms around the same name, the one that is told: an address rather than a URN or URI, these
     /// rather than a label.
-    pub(crate) const fn or_outer(self, inner: Self) -> Self {
-        if inner.rank() > self.rank() { inner } else { self }
+    pub(crate) const fn more_specific(self, inner: Self) -> Self {
+        if inner.specificity() > self.specificity() { inner } else { self }
     }
 
-    const fn rank(self) -> u8 {
+    const fn specificity(self) -> u8 {
         match self {
             Self::Name => 0,
             Self::Doi => 1,

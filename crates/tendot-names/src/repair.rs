@@ -3,15 +3,15 @@
 use alloc::borrow::Cow;
 use alloc::string::String;
 
-use crate::escape::position_before_decoding;
-use crate::{Doi, Extractor, Name, Reader, Target};
+use crate::escape::encoded_offset;
+use crate::{DoiBuf, Extractor, Doi, Parser, DoiOrShortDoi};
 
 /// A name taken out of a damaged field.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub struct Repaired<'a> {
+pub struct RepairedDoi<'a> {
     /// The name, or shortDOI.
-    pub target: Target<'a>,
+    pub target: DoiOrShortDoi<'a>,
     /// What stood before the name and is not part of it.
     pub before: Cow<'a, str>,
     /// What stood after the name and is not part of it.
@@ -31,24 +31,24 @@ pub struct Repaired<'a> {
 /// assert_eq!(repaired.after, ".pmid:26068859");
 /// assert!(repair("not a doi").is_none());
 /// ```
-pub fn repair(field: &str) -> Option<Repaired<'_>> {
+pub fn repair(field: &str) -> Option<RepairedDoi<'_>> {
     let extractor = Extractor { labelled: true, ..Extractor::new() };
-    let mended = without_breaks(field);
+    let mended = remove_html_breaks(field);
     let found = extractor.find_iter(mended.as_bytes()).next();
     let Some(found) = found else {
-        let target = Reader::lenient().read(field).ok()?.into_target();
+        let target = Parser::lenient().parse(field).ok()?.into_identifier();
         let is_more_than_punctuation =
             target.as_str().split('/').skip(1).any(|part| part.contains(char::is_alphanumeric));
         let (before, after) = (Cow::Borrowed(""), Cow::Borrowed(""));
-        return is_more_than_punctuation.then_some(Repaired { target, before, after });
+        return is_more_than_punctuation.then_some(RepairedDoi { target, before, after });
     };
-    let name = cut_field_tail(found.name.as_str());
+    let name = trim_field_tail(found.name.as_str());
     let raw = mended.get(found.span.clone())?;
     let end = if name.len() == found.name.as_str().len() {
         found.span.end
     } else {
         // What was cut off may have been encoded.
-        found.span.start + position_before_decoding(raw, name.len())
+        found.span.start + encoded_offset(raw, name.len())
     };
     let (before, after) = match &mended {
         Cow::Borrowed(field) => (
@@ -60,13 +60,13 @@ pub fn repair(field: &str) -> Option<Repaired<'_>> {
             (Cow::Owned(String::from(before)), Cow::Owned(String::from(after)))
         }
     };
-    let name = mend(name);
-    Name::new(&name).or_else(|_| Name::lenient(&name, crate::Rules::Current)).ok()?;
-    Some(Repaired { target: Target::Doi(Cow::Owned(Doi::checked(name))), before, after })
+    let name = collapse_doubled(name);
+    Doi::new(&name).or_else(|_| Doi::allowing_unassigned(&name, crate::SyntaxRules::Current)).ok()?;
+    Some(RepairedDoi { target: DoiOrShortDoi::Doi(Cow::Owned(DoiBuf::from_validated(name))), before, after })
 }
 
 /// Line breaks of HTML, which nobody put there on purpose, and a doubled dot in the prefix.
-fn without_breaks(field: &str) -> Cow<'_, str> {
+fn remove_html_breaks(field: &str) -> Cow<'_, str> {
     let mut mended = Cow::Borrowed(field);
     for (wrong, right) in [("<br/>", ""), ("<br />", ""), ("<br>", ""), ("<wbr>", ""), ("10..", "10.")] {
         if mended.contains(wrong) {
@@ -77,7 +77,7 @@ fn without_breaks(field: &str) -> Cow<'_, str> {
 }
 
 /// What is cut off in a field but not in running text: the year of publication, a lone `#`.
-fn cut_field_tail(name: &str) -> &str {
+fn trim_field_tail(name: &str) -> &str {
     let year = |text: &str| {
         text.len() == 4
             && (text.starts_with("19") || text.starts_with("20"))
@@ -98,7 +98,7 @@ fn cut_field_tail(name: &str) -> &str {
 }
 
 /// Doubled dots, and doubled underscores in Springer's chapter numbers, which TeX leaves behind.
-fn mend(name: &str) -> String {
+fn collapse_doubled(name: &str) -> String {
     let name = if name.contains("...") { String::from(name) } else { name.replace("..", ".") };
     if name.starts_with("10.1007/978") { name.replace("__", "_") } else { name }
 }

@@ -13,7 +13,7 @@ use crate::{Error, ErrorKind, character};
 /// assert!(Name::with_rules("10.abc/ab/cd/ef", Rules::Current).is_err());
 /// ```
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
-pub enum Rules {
+pub enum SyntaxRules {
     /// Names as they are registered today: `10.`, groups of digits separated by dots, a slash, any graphic
     /// characters.
     #[default]
@@ -25,7 +25,7 @@ pub enum Rules {
     Minimal2002,
 }
 
-impl Rules {
+impl SyntaxRules {
     /// All rule sets.
     pub const ALL: [Self; 3] = [Self::Current, Self::Z3984, Self::Minimal2002];
 
@@ -40,24 +40,24 @@ impl Rules {
 
     /// Checks a whole name: its characters, then its parts.
     pub(crate) fn check(self, text: &str, allow_unassigned: bool) -> Result<(), Error> {
-        character::check(text, allow_unassigned)?;
-        self.check_parts(text)
+        character::check_characters(text, allow_unassigned)?;
+        self.check_structure(text)
     }
 
     /// Checks the parts of a name whose characters have been checked.
     #[inline]
-    pub(crate) fn check_parts(self, text: &str) -> Result<(), Error> {
-        if self == Self::Current && has_usual_prefix(text.as_bytes()) {
+    pub(crate) fn check_structure(self, text: &str) -> Result<(), Error> {
+        if self == Self::Current && has_simple_prefix(text.as_bytes()) {
             return Ok(());
         }
-        self.check_each_part(text)
+        self.check_structure_in_full(text)
     }
 
-    fn check_each_part(self, text: &str) -> Result<(), Error> {
+    fn check_structure_in_full(self, text: &str) -> Result<(), Error> {
         if text.is_empty() {
             return Err(Error::new(ErrorKind::Empty, 0));
         }
-        let Some((prefix, suffix)) = split_at_slash(text) else {
+        let Some((prefix, suffix)) = split_prefix(text) else {
             return Err(Error::new(ErrorKind::MissingSlash, text.len()));
         };
         if prefix.is_empty() {
@@ -69,10 +69,10 @@ impl Rules {
         if self == Self::Minimal2002 {
             return Ok(());
         }
-        let registrant = registrant(prefix)?;
+        let registrant = registrant_code(prefix)?;
         match self {
             Self::Current => check_digit_groups(registrant, prefix.len() - registrant.len()),
-            _ => check_not_reserved(suffix, prefix.len() + 1),
+            _ => check_suffix_not_reserved(suffix, prefix.len() + 1),
         }
     }
 }
@@ -80,7 +80,7 @@ impl Rules {
 /// True for `10.`, one to seven digits, a slash and at least one more character: nearly every name. The digits are
 /// looked at all at once, because a loop of unforeseeable length costs more than the rest of the reading.
 #[inline]
-fn has_usual_prefix(text: &[u8]) -> bool {
+fn has_simple_prefix(text: &[u8]) -> bool {
     const ONES: u64 = u64::MAX / 255;
     let Some((b"10.", rest)) = text.split_first_chunk::<3>() else { return false };
     let Some(word) = rest.first_chunk::<8>() else { return false };
@@ -92,14 +92,14 @@ fn has_usual_prefix(text: &[u8]) -> bool {
 }
 
 /// Prefix and suffix: the first slash divides them.
-pub(crate) fn split_at_slash(text: &str) -> Option<(&str, &str)> {
+pub(crate) fn split_prefix(text: &str) -> Option<(&str, &str)> {
     // A prefix is short: a plain loop is done before a vectorized search has begun.
     let at = text.bytes().position(|byte| byte == b'/')?;
     Some((text.get(..at)?, text.get(at + 1..)?))
 }
 
 /// The part of `prefix` after `10.`.
-fn registrant(prefix: &str) -> Result<&str, Error> {
+fn registrant_code(prefix: &str) -> Result<&str, Error> {
     let registrant = match prefix.strip_prefix("10.") {
         Some(registrant) => registrant,
         None if prefix == "10" => "",
@@ -125,7 +125,7 @@ fn check_digit_groups(registrant: &str, offset: usize) -> Result<(), Error> {
     Ok(())
 }
 
-fn check_not_reserved(suffix: &str, offset: usize) -> Result<(), Error> {
+fn check_suffix_not_reserved(suffix: &str, offset: usize) -> Result<(), Error> {
     let mut characters = suffix.char_indices().skip(1);
     match characters.next() {
         Some((at, '/')) => Err(Error::new(ErrorKind::ReservedSuffix, offset + at)),

@@ -26,13 +26,7 @@ use core::marker::PhantomData;
 use ::serde::de::Visitor;
 use ::serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::{Doi, Error, ErrorKind, Name, Reader, Target};
-
-impl Serialize for Name {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(self.as_str())
-    }
-}
+use crate::{DoiBuf, Error, ErrorKind, Doi, Parser, DoiOrShortDoi};
 
 impl Serialize for Doi {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -40,7 +34,13 @@ impl Serialize for Doi {
     }
 }
 
-impl<'de> Deserialize<'de> for Doi {
+impl Serialize for DoiBuf {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.as_str())
+    }
+}
+
+impl<'de> Deserialize<'de> for DoiBuf {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_str(Text::<Strict>(PhantomData))
     }
@@ -51,12 +51,12 @@ pub mod lenient {
     use super::*;
 
     /// Writes the name as written.
-    pub fn serialize<S: Serializer>(doi: &Doi, serializer: S) -> Result<S::Ok, S::Error> {
+    pub fn serialize<S: Serializer>(doi: &DoiBuf, serializer: S) -> Result<S::Ok, S::Error> {
         doi.serialize(serializer)
     }
 
     /// Reads a name leniently.
-    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Doi, D::Error> {
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<DoiBuf, D::Error> {
         deserializer.deserialize_str(Text::<Lenient>(PhantomData))
     }
 }
@@ -66,24 +66,24 @@ pub mod as_url {
     use super::*;
 
     /// Writes `https://doi.org/…`.
-    pub fn serialize<S: Serializer>(doi: &Doi, serializer: S) -> Result<S::Ok, S::Error> {
+    pub fn serialize<S: Serializer>(doi: &DoiBuf, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(&doi.url())
     }
 
     /// Reads a name strictly, in any form.
-    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Doi, D::Error> {
-        Doi::deserialize(deserializer)
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<DoiBuf, D::Error> {
+        DoiBuf::deserialize(deserializer)
     }
 }
 
 trait Reads {
-    fn read(text: &str) -> Result<Doi, Error>;
+    fn read(text: &str) -> Result<DoiBuf, Error>;
 }
 
 struct Strict;
 
 impl Reads for Strict {
-    fn read(text: &str) -> Result<Doi, Error> {
+    fn read(text: &str) -> Result<DoiBuf, Error> {
         text.parse()
     }
 }
@@ -91,10 +91,10 @@ impl Reads for Strict {
 struct Lenient;
 
 impl Reads for Lenient {
-    fn read(text: &str) -> Result<Doi, Error> {
-        match Reader::lenient().read(text)?.into_target() {
-            Target::Doi(name) => Ok(name.into_owned()),
-            Target::Short(_) => Err(Error::new(ErrorKind::MissingRegistrant, 0)),
+    fn read(text: &str) -> Result<DoiBuf, Error> {
+        match Parser::lenient().parse(text)?.into_identifier() {
+            DoiOrShortDoi::Doi(name) => Ok(name.into_owned()),
+            DoiOrShortDoi::Short(_) => Err(Error::new(ErrorKind::MissingRegistrant, 0)),
         }
     }
 }
@@ -102,13 +102,13 @@ impl Reads for Lenient {
 struct Text<R>(PhantomData<R>);
 
 impl<R: Reads> Visitor<'_> for Text<R> {
-    type Value = Doi;
+    type Value = DoiBuf;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a DOI name")
     }
 
-    fn visit_str<E: ::serde::de::Error>(self, text: &str) -> Result<Doi, E> {
+    fn visit_str<E: ::serde::de::Error>(self, text: &str) -> Result<DoiBuf, E> {
         R::read(text).map_err(E::custom)
     }
 }

@@ -6,9 +6,9 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 
-use crate::Form;
-use crate::fold::append_upper;
-use crate::form::Written;
+use crate::OutputForm;
+use crate::fold::append_uppercase;
+use crate::form::FormDisplay;
 
 /// A shortDOI such as `10/gf4gqc`, compared without regard to ASCII case.
 ///
@@ -25,12 +25,12 @@ pub struct ShortDoi<'a>(Cow<'a, str>);
 
 impl<'a> ShortDoi<'a> {
     /// True for `10/` and ASCII letters or digits.
-    pub(crate) fn matches(text: &str) -> bool {
+    pub(crate) fn is_short_doi(text: &str) -> bool {
         text.strip_prefix("10/")
             .is_some_and(|code| !code.is_empty() && code.bytes().all(|byte| byte.is_ascii_alphanumeric()))
     }
 
-    pub(crate) fn checked(text: Cow<'a, str>) -> Self {
+    pub(crate) fn from_validated(text: Cow<'a, str>) -> Self {
         Self(text)
     }
 
@@ -51,12 +51,12 @@ impl<'a> ShortDoi<'a> {
 
     /// Writes the comparison key to the end of `key`, as [`Name::write_key`](crate::Name::write_key) does.
     pub fn write_key(&self, key: &mut Vec<u8>) {
-        append_upper(key, self.0.as_bytes());
+        append_uppercase(key, self.0.as_bytes());
     }
 
     /// The shortDOI in another form; none as [`Form::Eidr`].
-    pub fn written_as(&self, form: Form) -> Option<Written<'_>> {
-        Written::new(&self.0, form)
+    pub fn written_as(&self, form: OutputForm) -> Option<FormDisplay<'_>> {
+        FormDisplay::new(&self.0, form)
     }
 
     /// The shortDOI as a string.

@@ -9,7 +9,7 @@ pub const UNICODE_VERSION: (u8, u8, u8) = (18, 0, 0);
 
 /// All code points that are not graphic, in order: first, last, and what is wrong with them.
 #[rustfmt::skip]
-pub(crate) static NOT_GRAPHIC: [(u32, u32, ErrorKind); 763] = [
+pub(crate) static NON_GRAPHIC_RANGES: [(u32, u32, ErrorKind); 763] = [
     (0x0, 0x1F, C), (0x7F, 0x9F, C), (0xAD, 0xAD, F), (0x378, 0x379, U),
     (0x380, 0x383, U), (0x38B, 0x38B, U), (0x38D, 0x38D, U), (0x3A2, 0x3A2, U),
     (0x530, 0x530, U), (0x557, 0x557, U), (0x590, 0x590, U), (0x5CA, 0x5CF, U),

@@ -4,7 +4,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::fmt::{self, Write as _};
 
-use tendot_names::{Form, Reader, find_iter};
+use tendot_names::{OutputForm, Parser, find_iter};
 
 /// Global allocator that counts allocations per thread.
 struct CountingAllocator;
@@ -58,24 +58,24 @@ fn parses_plain_dois_without_allocating() {
         "10/abc",
         "not a name",
     ] {
-        for reader in [Reader::strict(), Reader::lenient()] {
-            assert_eq!(allocations(|| drop(reader.read(text))), 0, "{text}");
+        for reader in [Parser::strict(), Parser::lenient()] {
+            assert_eq!(allocations(|| drop(reader.parse(text))), 0, "{text}");
         }
     }
 }
 
 #[test]
 fn allocator_counts_allocations() {
-    assert!(allocations(|| drop(Reader::strict().read("doi:10.1000/a%20b"))) > 0);
+    assert!(allocations(|| drop(Parser::strict().parse("doi:10.1000/a%20b"))) > 0);
 }
 
 #[test]
 fn formats_dois_without_allocating() {
     let reading =
-        Reader::strict().read("10.1002/(SICI)1097-4571(199806)49:8<693::AID-ASI4>3.0.CO;2-0").unwrap();
-    let name = reading.name().unwrap();
-    for form in Form::ALL {
-        if let Some(written) = name.written_as(form) {
+        Parser::strict().parse("10.1002/(SICI)1097-4571(199806)49:8<693::AID-ASI4>3.0.CO;2-0").unwrap();
+    let name = reading.doi().unwrap();
+    for form in OutputForm::ALL {
+        if let Some(written) = name.format(form) {
             assert_eq!(allocations(|| write!(DiscardWriter, "{written}").unwrap()), 0, "{form:?}");
         }
     }

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use clap::builder::PossibleValue;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
-use tendot_names::{Form, Rules};
+use tendot_names::{OutputForm, SyntaxRules};
 
 pub(crate) use self::registry::*;
 use crate::import::Format;
@@ -816,15 +816,15 @@ pub(crate) struct ManArguments {
 
 /// A form that `--as` takes.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct FormArgument(pub(crate) Form);
+pub(crate) struct FormArgument(pub(crate) OutputForm);
 
 impl ValueEnum for FormArgument {
     fn value_variants<'a>() -> &'a [Self] {
-        const ALL: [FormArgument; Form::ALL.len()] = {
-            let mut all = [FormArgument(Form::Name); Form::ALL.len()];
+        const ALL: [FormArgument; OutputForm::ALL.len()] = {
+            let mut all = [FormArgument(OutputForm::Name); OutputForm::ALL.len()];
             let mut index = 0;
             while index < all.len() {
-                all[index] = FormArgument(Form::ALL[index]);
+                all[index] = FormArgument(OutputForm::ALL[index]);
                 index += 1;
             }
             all
@@ -834,19 +834,19 @@ impl ValueEnum for FormArgument {
 
     fn to_possible_value(&self) -> Option<PossibleValue> {
         let help = match self.0 {
-            Form::Name => "as written, decoded",
-            Form::Canonical => "ASCII letters in upper case, the comparison key",
-            Form::Uri => "doi: URI of the June 2024 draft",
-            Form::Uri202411 => "doi: URI as published in November 2024",
-            Form::Uri2003 => "canonical doi: URI of the 2003 draft",
-            Form::Urn => "urn:doi:",
-            Form::Url => "https://doi.org/…, readable",
-            Form::UrlMinimal => "https://doi.org/…, only what must be is encoded",
-            Form::UrlFull => "https://doi.org/…, encoded as in uri",
-            Form::Info => "info:doi/",
-            Form::Display => "doi: and the bare name",
-            Form::Eidr => "urn:eidr:, for EIDR prefixes",
-            Form::Html => "a link",
+            OutputForm::Name => "as written, decoded",
+            OutputForm::Canonical => "ASCII letters in upper case, the comparison key",
+            OutputForm::Uri => "doi: URI of the June 2024 draft",
+            OutputForm::Uri202411 => "doi: URI as published in November 2024",
+            OutputForm::Uri2003 => "canonical doi: URI of the 2003 draft",
+            OutputForm::Urn => "urn:doi:",
+            OutputForm::Url => "https://doi.org/…, readable",
+            OutputForm::UrlMinimal => "https://doi.org/…, only what must be is encoded",
+            OutputForm::UrlFull => "https://doi.org/…, encoded as in uri",
+            OutputForm::Info => "info:doi/",
+            OutputForm::Display => "doi: and the bare name",
+            OutputForm::Eidr => "urn:eidr:, for EIDR prefixes",
+            OutputForm::Html => "a link",
             _ => "",
         };
         Some(PossibleValue::new(self.0.as_str()).help(help))
@@ -855,18 +855,18 @@ impl ValueEnum for FormArgument {
 
 /// A rule set that `--rules` takes.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct RulesArgument(pub(crate) Rules);
+pub(crate) struct RulesArgument(pub(crate) SyntaxRules);
 
 impl ValueEnum for RulesArgument {
     fn value_variants<'a>() -> &'a [Self] {
-        &[Self(Rules::Current), Self(Rules::Z3984), Self(Rules::Minimal2002)]
+        &[Self(SyntaxRules::Current), Self(SyntaxRules::Z3984), Self(SyntaxRules::Minimal2002)]
     }
 
     fn to_possible_value(&self) -> Option<PossibleValue> {
         let help = match self.0 {
-            Rules::Current => "names as they are registered today",
-            Rules::Z3984 => "ANSI/NISO Z39.84-2005 to the letter",
-            Rules::Minimal2002 => "prefix and suffix are not empty",
+            SyntaxRules::Current => "names as they are registered today",
+            SyntaxRules::Z3984 => "ANSI/NISO Z39.84-2005 to the letter",
+            SyntaxRules::Minimal2002 => "prefix and suffix are not empty",
         };
         Some(PossibleValue::new(self.0.as_str()).help(help))
     }

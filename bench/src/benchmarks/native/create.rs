@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::time::{Duration, Instant};
 
-use tendot_client::native::{Administrator, Identity, Peer, Root};
+use tendot_client::native::{AdminClient, AdminIdentity, AdminServer, RootSites};
 use tendot_proto::record::{Admin, AdminPermissions};
 use tendot_proto::{Reference, Value};
 
@@ -15,13 +15,13 @@ const KEY: (u32, &[u8]) = (301, b"opensesame");
 
 pub(crate) fn create(site: &[u8], time: Duration, round: &str) -> Result<Measured, Box<dyn Error>> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let root = Root::from_bytes(site)?;
+    let root = RootSites::from_bytes(site)?;
     runtime.block_on(async {
         let mut open = Vec::new();
         for _ in 0..AT_ONCE {
-            let peer = Peer::of(&root, ADMINISTRATOR).ok_or("no primary site")?;
-            let identity = Identity::with_secret_key(KEY.0, ADMINISTRATOR, KEY.1);
-            let mut administrator = Administrator::new(peer, identity);
+            let peer = AdminServer::for_handle(&root, ADMINISTRATOR).ok_or("no primary site")?;
+            let identity = AdminIdentity::with_secret_key(KEY.0, ADMINISTRATOR, KEY.1);
+            let mut administrator = AdminClient::new(peer, identity);
             administrator.open_session(false).await?;
             open.push(administrator);
         }
@@ -42,7 +42,7 @@ pub(crate) fn create(site: &[u8], time: Duration, round: &str) -> Result<Measure
 }
 
 async fn client_of(
-    mut administrator: Administrator,
+    mut administrator: AdminClient,
     name: String,
     end: Instant,
 ) -> Result<Vec<Duration>, String> {

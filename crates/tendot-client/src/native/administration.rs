@@ -6,9 +6,9 @@ use tendot_proto::wire::List;
 use tendot_proto::{Handle, OpFlags, Opcode, Outcome, Request, Value};
 
 use super::clock::Clock;
-use super::conversation::outcome_of;
-use super::session::Secured;
-use super::{AdministrationError, Identity, Peer, Query};
+use super::conversation::response_outcome;
+use super::session::SecureSession;
+use super::{AdminError, AdminIdentity, AdminServer, ResolveOptions};
 
 /// Somebody who changes records at one server.
 ///
@@ -36,18 +36,18 @@ use super::{AdministrationError, Identity, Peer, Query};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug)]
-pub struct Administrator {
-    pub(super) peer: Peer,
-    pub(super) identity: Identity,
+pub struct AdminClient {
+    pub(super) peer: AdminServer,
+    pub(super) identity: AdminIdentity,
     pub(super) policy: Policy,
     pub(super) is_certified: bool,
-    pub(super) secured: Option<Secured>,
+    pub(super) secured: Option<SecureSession>,
     pub(super) clock: Clock,
 }
 
-impl Administrator {
+impl AdminClient {
     /// Somebody at a server.
-    pub fn new(peer: Peer, identity: Identity) -> Self {
+    pub fn new(peer: AdminServer, identity: AdminIdentity) -> Self {
         Self {
             peer,
             identity,
@@ -61,7 +61,7 @@ impl Administrator {
     /// The same who believes that something was done only if the server signs that, also outside of a session. Its site has
     /// to have its key.
     #[must_use]
-    pub const fn certified(mut self) -> Self {
+    pub const fn require_signature(mut self) -> Self {
         self.is_certified = true;
         self
     }
@@ -74,24 +74,24 @@ impl Administrator {
     }
 
     /// Who it is.
-    pub const fn identity(&self) -> &Identity {
+    pub const fn identity(&self) -> &AdminIdentity {
         &self.identity
     }
 
     /// The server.
-    pub const fn peer(&self) -> &Peer {
+    pub const fn peer(&self) -> &AdminServer {
         &self.peer
     }
 
     /// Creates a record that does not exist.
-    pub async fn create(&mut self, name: &str, values: &[Value<'_>]) -> Result<(), AdministrationError> {
-        self.put(Opcode::CREATE_HANDLE, OpFlags::DEFAULT, name, values).await.map(drop)
+    pub async fn create(&mut self, name: &str, values: &[Value<'_>]) -> Result<(), AdminError> {
+        self.send_values(Opcode::CREATE_HANDLE, OpFlags::DEFAULT, name, values).await.map(drop)
     }
 
     /// Creates a record, or puts it in the place of the one that exists.
-    pub async fn replace(&mut self, name: &str, values: &[Value<'_>]) -> Result<(), AdministrationError> {
+    pub async fn replace(&mut self, name: &str, values: &[Value<'_>]) -> Result<(), AdminError> {
         let flags = OpFlags::DEFAULT.with(OpFlags::OVERWRITE);
-        self.put(Opcode::CREATE_HANDLE, flags, name, values).await.map(drop)
+        self.send_values(Opcode::CREATE_HANDLE, flags, name, values).await.map(drop)
     }
 
     /// Creates a record whose name begins like this, slash included, and ends as the server wishes; gives its name, unless the
@@ -100,10 +100,10 @@ impl Administrator {
         &mut self,
         start: &str,
         values: &[Value<'_>],
-    ) -> Result<Option<String>, AdministrationError> {
+    ) -> Result<Option<String>, AdminError> {
         let flags = OpFlags::DEFAULT.with(OpFlags::MINT_NEW_SUFFIX);
-        let response = self.put(Opcode::CREATE_HANDLE, flags, start, values).await?;
-        Ok(match outcome_of(&response) {
+        let response = self.send_values(Opcode::CREATE_HANDLE, flags, start, values).await?;
+        Ok(match response_outcome(&response) {
             Some(Outcome::Created { handle: Some(handle) }) => {
                 Some(String::from_utf8_lossy(handle.as_bytes()).into_owned())
             }
@@ -112,40 +112,40 @@ impl Administrator {
     }
 
     /// Removes a record.
-    pub async fn delete(&mut self, name: &str) -> Result<(), AdministrationError> {
-        self.name(Opcode::DELETE_HANDLE, Handle::from(name)).await
+    pub async fn delete(&mut self, name: &str) -> Result<(), AdminError> {
+        self.send_handle(Opcode::DELETE_HANDLE, Handle::from(name)).await
     }
 
     /// Adds values to a record, at indexes that are free.
-    pub async fn add(&mut self, name: &str, values: &[Value<'_>]) -> Result<(), AdministrationError> {
-        self.put(Opcode::ADD_VALUE, OpFlags::DEFAULT, name, values).await.map(drop)
+    pub async fn add_values(&mut self, name: &str, values: &[Value<'_>]) -> Result<(), AdminError> {
+        self.send_values(Opcode::ADD_VALUE, OpFlags::DEFAULT, name, values).await.map(drop)
     }
 
     /// Puts values in the place of those at the same indexes.
-    pub async fn modify(&mut self, name: &str, values: &[Value<'_>]) -> Result<(), AdministrationError> {
-        self.put(Opcode::MODIFY_VALUE, OpFlags::DEFAULT, name, values).await.map(drop)
+    pub async fn modify_values(&mut self, name: &str, values: &[Value<'_>]) -> Result<(), AdminError> {
+        self.send_values(Opcode::MODIFY_VALUE, OpFlags::DEFAULT, name, values).await.map(drop)
     }
 
     /// Removes the values at these indexes.
-    pub async fn remove(&mut self, name: &str, indexes: &[u32]) -> Result<(), AdministrationError> {
+    pub async fn remove_values(&mut self, name: &str, indexes: &[u32]) -> Result<(), AdminError> {
         let handle = Handle::from(name);
         let request = Request::RemoveValues { handle, indexes: List::from(indexes) };
-        self.converse(Opcode::REMOVE_VALUE, OpFlags::DEFAULT, request, handle).await.map(drop)
+        self.execute(Opcode::REMOVE_VALUE, OpFlags::DEFAULT, request, handle).await.map(drop)
     }
 
     /// The values of a record that this identity may read, as far as they are asked for.
     pub async fn resolve(
         &mut self,
         name: &str,
-        query: &Query,
-    ) -> Result<Vec<Value<'static>>, AdministrationError> {
+        query: &ResolveOptions,
+    ) -> Result<Vec<Value<'static>>, AdminError> {
         let handle = Handle::from(name);
         let types: Vec<&[u8]> = query.types.iter().map(String::as_bytes).collect();
         let indexes = List::from(&query.indexes[..]);
         let request = Request::Resolve { handle, indexes, types: List::from(&types[..]) };
         let flags = OpFlags::DEFAULT.without(OpFlags::PUBLIC_ONLY);
-        let response = self.converse(Opcode::RESOLUTION, flags, request, handle).await?;
-        match outcome_of(&response) {
+        let response = self.execute(Opcode::RESOLUTION, flags, request, handle).await?;
+        match response_outcome(&response) {
             Some(Outcome::Resolved { values, .. }) => Ok(values.iter().map(Value::into_owned).collect()),
             _ => Ok(Vec::new()),
         }
@@ -156,70 +156,70 @@ impl Administrator {
         &mut self,
         prefix: &str,
         each: impl FnMut(Handle<'_>) -> ControlFlow<()> + Send,
-    ) -> Result<(), AdministrationError> {
+    ) -> Result<(), AdminError> {
         let handle = Handle::from(prefix).with_slash();
         let handle = Handle::new(&handle);
-        self.list(Opcode::LIST_HANDLES, Request::Named { handle }, handle, each).await
+        self.send_list(Opcode::LIST_HANDLES, Request::Named { handle }, handle, each).await
     }
 
     /// Gives `each` the prefixes that are homed at the server, until there are no more, or it has enough.
-    pub async fn list_homed(
+    pub async fn list_homed_prefixes(
         &mut self,
         each: impl FnMut(Handle<'_>) -> ControlFlow<()> + Send,
-    ) -> Result<(), AdministrationError> {
+    ) -> Result<(), AdminError> {
         let request = Request::Plain { handle: Some(Handle::BLANK) };
-        self.list(Opcode::LIST_HOMED_PREFIXES, request, Handle::BLANK, each).await
+        self.send_list(Opcode::LIST_HOMED_PREFIXES, request, Handle::BLANK, each).await
     }
 
     /// Makes the server responsible for a prefix, `10.1000` or `0.NA/10.1000`.
-    pub async fn home(&mut self, prefix: &str) -> Result<(), AdministrationError> {
+    pub async fn home_prefix(&mut self, prefix: &str) -> Result<(), AdminError> {
         let handle = Handle::from(prefix).with_slash();
-        self.name(Opcode::HOME_PREFIX, Handle::new(&handle)).await
+        self.send_handle(Opcode::HOME_PREFIX, Handle::new(&handle)).await
     }
 
     /// Makes the server no longer responsible for a prefix.
-    pub async fn unhome(&mut self, prefix: &str) -> Result<(), AdministrationError> {
+    pub async fn unhome_prefix(&mut self, prefix: &str) -> Result<(), AdminError> {
         let handle = Handle::from(prefix).with_slash();
-        self.name(Opcode::UNHOME_PREFIX, Handle::new(&handle)).await
+        self.send_handle(Opcode::UNHOME_PREFIX, Handle::new(&handle)).await
     }
 
     /// The server's site, as it describes it.
-    pub async fn site_info(&mut self) -> Result<Site<'static>, AdministrationError> {
+    pub async fn site_info(&mut self) -> Result<Site<'static>, AdminError> {
         let request = Request::Plain { handle: Some(Handle::BLANK) };
-        let response = self.converse(Opcode::GET_SITE_INFO, OpFlags::DEFAULT, request, Handle::BLANK).await?;
-        let bytes = match outcome_of(&response) {
+        let response = self.execute(Opcode::GET_SITE_INFO, OpFlags::DEFAULT, request, Handle::BLANK).await?;
+        let bytes = match response_outcome(&response) {
             Some(Outcome::SiteInfo(bytes)) => bytes,
             _ => &[],
         };
         Ok(Site::from_bytes(bytes)?.into_owned())
     }
 
-    async fn put(
+    async fn send_values(
         &mut self,
         opcode: Opcode,
         flags: OpFlags,
         name: &str,
         values: &[Value<'_>],
-    ) -> Result<Vec<u8>, AdministrationError> {
+    ) -> Result<Vec<u8>, AdminError> {
         let handle = Handle::from(name);
-        self.converse(opcode, flags, Request::Values { handle, values: List::from(values) }, handle).await
+        self.execute(opcode, flags, Request::Values { handle, values: List::from(values) }, handle).await
     }
 
-    async fn name(&mut self, opcode: Opcode, handle: Handle<'_>) -> Result<(), AdministrationError> {
-        self.converse(opcode, OpFlags::DEFAULT, Request::Named { handle }, handle).await.map(drop)
+    async fn send_handle(&mut self, opcode: Opcode, handle: Handle<'_>) -> Result<(), AdminError> {
+        self.execute(opcode, OpFlags::DEFAULT, Request::Named { handle }, handle).await.map(drop)
     }
 
-    async fn list(
+    async fn send_list(
         &mut self,
         opcode: Opcode,
         request: Request<'_>,
         about: Handle<'_>,
         mut each: impl FnMut(Handle<'_>) -> ControlFlow<()> + Send,
-    ) -> Result<(), AdministrationError> {
-        let mut names = |response: &[u8]| match outcome_of(response) {
+    ) -> Result<(), AdminError> {
+        let mut names = |response: &[u8]| match response_outcome(response) {
             Some(Outcome::Handles(names)) => names.iter().try_for_each(|name| each(Handle::new(name))),
             _ => ControlFlow::Continue(()),
         };
-        self.converse_each(opcode, OpFlags::DEFAULT, request, about, true, &mut names).await.map(drop)
+        self.execute_list(opcode, OpFlags::DEFAULT, request, about, true, &mut names).await.map(drop)
     }
 }

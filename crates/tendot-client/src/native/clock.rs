@@ -20,7 +20,7 @@ impl Clock {
     }
 
     /// The moment at which `elapsed` of [`Now`] will be this.
-    pub(super) fn at(self, elapsed: Duration) -> Instant {
+    pub(super) fn instant_at(self, elapsed: Duration) -> Instant {
         self.start + elapsed
     }
 }

@@ -8,11 +8,11 @@ use tendot_proto::{FrameError, Framer, Handle};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::time::timeout;
 
-use super::transport::{Stream, open};
+use super::transport::{ByteStream, connect_stream};
 
 /// One request and the messages of its answer, over TCP or inside HTTP, with TLS or without.
-pub(super) struct Connection {
-    stream: Box<dyn Stream>,
+pub(super) struct AdminConnection {
+    stream: Box<dyn ByteStream>,
     framer: Framer,
     /// The head of an HTTP response as far as it has come; none when it has been read, or if there is none.
     head: Option<Vec<u8>>,
@@ -20,7 +20,7 @@ pub(super) struct Connection {
 
 /// Why no message came.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum ConnectionFailure {
+pub(super) enum AdminConnectionError {
     #[error(transparent)]
     Io(#[from] io::Error),
     #[error("the connection was closed")]
@@ -33,9 +33,9 @@ pub(super) enum ConnectionFailure {
     Tunnel(#[from] TunnelError),
 }
 
-impl Connection {
+impl AdminConnection {
     /// How long a message is waited for, from its first byte to its last: a change may have to wait for others.
-    const WAIT: Duration = Duration::from_secs(60);
+    const MESSAGE_TIMEOUT: Duration = Duration::from_secs(60);
 
     pub(super) async fn open(
         transport: Transport,
@@ -43,37 +43,37 @@ impl Connection {
         domain: Option<&str>,
         key: &[u8],
     ) -> io::Result<Self> {
-        Ok(Self { stream: open(transport, to, domain, key).await?, framer: Framer::new(), head: None })
+        Ok(Self { stream: connect_stream(transport, to, domain, key).await?, framer: Framer::new(), head: None })
     }
 
     /// Sends a request as it is.
-    pub(super) async fn send(&mut self, request: &[u8]) -> Result<(), ConnectionFailure> {
+    pub(super) async fn send(&mut self, request: &[u8]) -> Result<(), AdminConnectionError> {
         let sent = async {
             self.stream.write_all(request).await?;
             self.stream.flush().await
         };
-        Ok(timeout(Self::WAIT, sent).await.map_err(|_| ConnectionFailure::Time)??)
+        Ok(timeout(Self::MESSAGE_TIMEOUT, sent).await.map_err(|_| AdminConnectionError::Time)??)
     }
 
     /// Sends a request inside of HTTP.
-    pub(super) async fn post(
+    pub(super) async fn send_http(
         &mut self,
         host: &str,
         path: &str,
         handle: Handle<'_>,
         request: &[u8],
-    ) -> Result<(), ConnectionFailure> {
+    ) -> Result<(), AdminConnectionError> {
         let head = tunnel::request_head(host, path, handle, request.len());
         self.head = Some(Vec::new());
         self.send(&[head.as_bytes(), request].concat()).await
     }
 
     /// The next message of the answer.
-    pub(super) async fn next(&mut self) -> Result<Vec<u8>, ConnectionFailure> {
-        timeout(Self::WAIT, self.read()).await.map_err(|_| ConnectionFailure::Time)?
+    pub(super) async fn receive(&mut self) -> Result<Vec<u8>, AdminConnectionError> {
+        timeout(Self::MESSAGE_TIMEOUT, self.read_message()).await.map_err(|_| AdminConnectionError::Time)?
     }
 
-    async fn read(&mut self) -> Result<Vec<u8>, ConnectionFailure> {
+    async fn read_message(&mut self) -> Result<Vec<u8>, AdminConnectionError> {
         let mut buffer = vec![0; 16 << 10];
         loop {
             if let Some(message) = self.framer.next_message()? {
@@ -81,13 +81,13 @@ impl Connection {
             }
             let length = self.stream.read(&mut buffer).await?;
             if length == 0 {
-                return Err(ConnectionFailure::Closed);
+                return Err(AdminConnectionError::Closed);
             }
-            self.push(buffer.get(..length).unwrap_or_default())?;
+            self.push_bytes(buffer.get(..length).unwrap_or_default())?;
         }
     }
 
-    fn push(&mut self, bytes: &[u8]) -> Result<(), ConnectionFailure> {
+    fn push_bytes(&mut self, bytes: &[u8]) -> Result<(), AdminConnectionError> {
         let Some(head) = &mut self.head else {
             self.framer.push(bytes);
             return Ok(());

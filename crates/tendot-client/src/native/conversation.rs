@@ -9,12 +9,12 @@ use tendot_proto::{
     ResponseCode, Tail, Version, Work,
 };
 
-use super::connection::{Connection, ConnectionFailure};
-use super::error::message_of;
-use super::{AdministrationError, Administrator, Origin};
+use super::connection::{AdminConnection, AdminConnectionError};
+use super::error::server_message;
+use super::{AdminError, AdminClient, TransportAddress};
 
 /// A request on its way.
-pub(super) struct Sent<'a> {
+pub(super) struct OutgoingRequest<'a> {
     pub(super) bytes: &'a [u8],
     /// The operation that the response will be to: for the answer to a challenge, that of the request.
     pub(super) opcode: Opcode,
@@ -23,11 +23,11 @@ pub(super) struct Sent<'a> {
 }
 
 /// A response that is one to what was sent.
-pub(super) struct Received {
+pub(super) struct ValidatedResponse {
     /// Decrypted.
     pub(super) bytes: Vec<u8>,
     pub(super) code: ResponseCode,
-    from: Origin,
+    from: TransportAddress,
     /// Whether it is certain that the server sent it.
     is_proved: bool,
     /// Whether more messages follow.
@@ -35,27 +35,27 @@ pub(super) struct Received {
     session_id: u32,
 }
 
-impl Administrator {
+impl AdminClient {
     /// A request outside of a session, or in the one that there is, before it is sealed.
-    pub(super) fn message(
+    pub(super) fn encode_request(
         &self,
         opcode: Opcode,
         flags: OpFlags,
         request: Request<'_>,
-    ) -> Result<Vec<u8>, AdministrationError> {
+    ) -> Result<Vec<u8>, AdminError> {
         let session_id = self.secured.as_ref().map_or(0, |secured| secured.session.id());
-        self.encode(session_id, opcode, flags, request)
+        self.encode_message(session_id, opcode, flags, request)
     }
 
-    fn encode(
+    fn encode_message(
         &self,
         session_id: u32,
         opcode: Opcode,
         flags: OpFlags,
         request: Request<'_>,
-    ) -> Result<Vec<u8>, AdministrationError> {
+    ) -> Result<Vec<u8>, AdminError> {
         let envelope =
-            Envelope { session_id, request_id: request_id(), ..Envelope::new(self.peer.version()) };
+            Envelope { session_id, request_id: random_request_id(), ..Envelope::new(self.peer.protocol_version()) };
         let header = Header {
             flags,
             site_serial: self.peer.site().serial,
@@ -67,19 +67,19 @@ impl Administrator {
     }
 
     /// Asks for an operation, proves who is asking if need be, and gives the response, which is a success.
-    pub(super) async fn converse(
+    pub(super) async fn execute(
         &mut self,
         opcode: Opcode,
         flags: OpFlags,
         request: Request<'_>,
         about: Handle<'_>,
-    ) -> Result<Vec<u8>, AdministrationError> {
+    ) -> Result<Vec<u8>, AdminError> {
         let mut none = |_: &[u8]| ControlFlow::Continue(());
-        self.converse_each(opcode, flags, request, about, false, &mut none).await
+        self.execute_list(opcode, flags, request, about, false, &mut none).await
     }
 
     /// The same where the response may have several messages: `each` gets all of them.
-    pub(super) async fn converse_each(
+    pub(super) async fn execute_list(
         &mut self,
         opcode: Opcode,
         flags: OpFlags,
@@ -87,34 +87,34 @@ impl Administrator {
         about: Handle<'_>,
         is_list: bool,
         each: &mut (dyn FnMut(&[u8]) -> ControlFlow<()> + Send),
-    ) -> Result<Vec<u8>, AdministrationError> {
-        let flags = self.flags(flags);
+    ) -> Result<Vec<u8>, AdminError> {
+        let flags = self.operation_flags(flags);
         let has_secrets = match request {
             Request::Values { values, .. } => values.iter().any(|value| !value.permissions.is_public()),
             _ => false,
         };
-        let plain = self.message(opcode, flags, request)?;
+        let plain = self.encode_request(opcode, flags, request)?;
         let sealed = self.seal(plain.clone(), has_secrets)?;
         let (mut connection, mut received) =
-            self.exchange(&Sent { bytes: &sealed, opcode, is_list }, about).await?;
-        let mut request_id = envelope_of(&sealed).request_id;
+            self.exchange(&OutgoingRequest { bytes: &sealed, opcode, is_list }, about).await?;
+        let mut request_id = envelope(&sealed).request_id;
         if received.code == ResponseCode::AUTHENTICATION_NEEDED {
-            let session_id = envelope_of(&sealed).session_id;
+            let session_id = envelope(&sealed).session_id;
             if session_id != 0 && received.session_id != session_id {
                 let why = "the challenge is not of the session".into();
-                return Err(AdministrationError::Uncertain { from: received.from, why });
+                return Err(AdminError::Uncertain { from: received.from, why });
             }
-            let answer = self.answer(&plain, &received, flags)?;
-            request_id = envelope_of(&answer).request_id;
-            (connection, received) = self.exchange(&Sent { bytes: &answer, opcode, is_list }, about).await?;
+            let answer = self.respond_to_challenge(&plain, &received, flags)?;
+            request_id = envelope(&answer).request_id;
+            (connection, received) = self.exchange(&OutgoingRequest { bytes: &answer, opcode, is_list }, about).await?;
         }
         self.require_success(&received)?;
         while received.goes_on && is_list {
             if each(&received.bytes).is_break() {
                 return Ok(received.bytes);
             }
-            let response = connection.next().await.map_err(|error| self.uncertain(received.from, &error))?;
-            received = self.receive(response, request_id, opcode, received.from)?;
+            let response = connection.receive().await.map_err(|error| self.outcome_unknown(received.from, &error))?;
+            received = self.validate_response(response, request_id, opcode, received.from)?;
             self.require_success(&received)?;
         }
         let _ = each(&received.bytes);
@@ -122,7 +122,7 @@ impl Administrator {
     }
 
     /// What has to be set in a session, or for signatures.
-    fn flags(&self, flags: OpFlags) -> OpFlags {
+    fn operation_flags(&self, flags: OpFlags) -> OpFlags {
         match &self.secured {
             Some(secured) if secured.is_encrypted => flags.with(OpFlags::CERTIFY).with(OpFlags::ENCRYPT),
             Some(_) => flags.with(OpFlags::CERTIFY),
@@ -132,12 +132,12 @@ impl Administrator {
     }
 
     /// The answer to a challenge, ready to be sent.
-    fn answer(
+    fn respond_to_challenge(
         &self,
         request: &[u8],
-        challenge: &Received,
+        challenge: &ValidatedResponse,
         flags: OpFlags,
-    ) -> Result<Vec<u8>, AdministrationError> {
+    ) -> Result<Vec<u8>, AdminError> {
         let request = Parts::split(request)?;
         let message = Message::from_bytes(&challenge.bytes)?;
         let credentials = self.identity.credentials();
@@ -151,62 +151,62 @@ impl Administrator {
             key_index: reference.index,
             answer: &proof,
         };
-        let answer = self.encode(challenge.session_id, Opcode::CHALLENGE_RESPONSE, flags, answer)?;
-        Ok(self.seal_answer(answer)?)
+        let answer = self.encode_message(challenge.session_id, Opcode::CHALLENGE_RESPONSE, flags, answer)?;
+        Ok(self.seal_challenge_response(answer)?)
     }
 
     /// Sends a request to the server, once, and takes the first message of the response.
     pub(super) async fn exchange(
         &mut self,
-        sent: &Sent<'_>,
+        sent: &OutgoingRequest<'_>,
         about: Handle<'_>,
-    ) -> Result<(Connection, Received), AdministrationError> {
+    ) -> Result<(AdminConnection, ValidatedResponse), AdminError> {
         let (mut connection, to) = self.connect(sent.is_list).await?;
         let done = match to.transport {
             Transport::HTTP | Transport::HTTPS => {
-                let (host, path) = self.peer.host_and_path(to.address);
-                connection.post(&host, path, about, sent.bytes).await
+                let (host, path) = self.peer.http_host_and_path(to.address);
+                connection.send_http(&host, path, about, sent.bytes).await
             }
             _ => connection.send(sent.bytes).await,
         };
         let response = match done {
-            Ok(()) => connection.next().await,
+            Ok(()) => connection.receive().await,
             Err(error) => Err(error),
         };
-        let response = response.map_err(|error| self.uncertain(to, &error))?;
-        let received = self.receive(response, envelope_of(sent.bytes).request_id, sent.opcode, to)?;
+        let response = response.map_err(|error| self.outcome_unknown(to, &error))?;
+        let received = self.validate_response(response, envelope(sent.bytes).request_id, sent.opcode, to)?;
         Ok((connection, received))
     }
 
     /// A connection, by the first way that leads to the server.
-    async fn connect(&self, is_list: bool) -> Result<(Connection, Origin), AdministrationError> {
+    async fn connect(&self, is_list: bool) -> Result<(AdminConnection, TransportAddress), AdminError> {
         let mut tried: Option<(SocketAddr, std::io::Error)> = None;
         let transports: &[Transport] =
             if is_list { &[Transport::TCP] } else { &[Transport::TCP, Transport::HTTP, Transport::HTTPS] };
         for &transport in transports {
-            let Some(address) = self.peer.administration(transport) else { continue };
-            let (domain, key) = self.peer.domain_and_key();
-            match Connection::open(transport, address, domain, key).await {
-                Ok(connection) => return Ok((connection, Origin { address, transport })),
+            let Some(address) = self.peer.admin_address(transport) else { continue };
+            let (domain, key) = self.peer.tls_identity();
+            match AdminConnection::open(transport, address, domain, key).await {
+                Ok(connection) => return Ok((connection, TransportAddress { address, transport })),
                 Err(error) => tried = tried.or(Some((address, error))),
             }
         }
         Err(match tried {
-            Some((to, error)) => AdministrationError::Unreachable { to, error },
-            None => AdministrationError::NoInterface,
+            Some((to, error)) => AdminError::Unreachable { to, error },
+            None => AdminError::NoInterface,
         })
     }
 
     /// Decrypts a response, and checks that it is one to this request.
-    fn receive(
+    fn validate_response(
         &mut self,
         response: Vec<u8>,
         request_id: u32,
         opcode: Opcode,
-        from: Origin,
-    ) -> Result<Received, AdministrationError> {
-        let wrong = |why: String| AdministrationError::Uncertain { from, why };
-        let (bytes, is_proved) = self.open(response).map_err(|error| wrong(error.to_string()))?;
+        from: TransportAddress,
+    ) -> Result<ValidatedResponse, AdminError> {
+        let wrong = |why: String| AdminError::Uncertain { from, why };
+        let (bytes, is_proved) = self.open_response(response).map_err(|error| wrong(error.to_string()))?;
         let message = Message::from_bytes(&bytes).map_err(|error| wrong(error.to_string()))?;
         let (envelope, header) = (message.envelope, message.header);
         if header.is_request() {
@@ -227,41 +227,41 @@ impl Administrator {
         let session_id = envelope.session_id;
         // About a session itself the server may rather sign.
         let is_wanted = self.is_certified || self.secured.is_some();
-        let is_proved = is_proved || is_wanted && self.is_signed(&bytes);
-        Ok(Received { bytes, code, from, is_proved, goes_on, session_id })
+        let is_proved = is_proved || is_wanted && self.has_valid_signature(&bytes);
+        Ok(ValidatedResponse { bytes, code, from, is_proved, goes_on, session_id })
     }
 
-    fn is_signed(&self, response: &[u8]) -> bool {
-        let (Some(key), Ok(parts)) = (self.peer.key(), Parts::split(response)) else { return false };
+    fn has_valid_signature(&self, response: &[u8]) -> bool {
+        let (Some(key), Ok(parts)) = (self.peer.public_key(), Parts::split(response)) else { return false };
         verify_signature(&parts, &key, &self.policy, &AwsLc, &mut { Work::REQUEST }).is_ok()
     }
 
     /// Nothing but success goes on; and success has to be proved where that can be.
-    pub(super) fn require_success(&mut self, received: &Received) -> Result<(), AdministrationError> {
+    pub(super) fn require_success(&mut self, received: &ValidatedResponse) -> Result<(), AdminError> {
         let code = received.code;
         if code != ResponseCode::SUCCESS {
             let is_over = matches!(code, ResponseCode::SESSION_TIMEOUT | ResponseCode::INVALID_SESSION_KEY);
             if is_over {
                 self.secured = None;
             }
-            let body = Message::from_bytes(&received.bytes).map(|message| message_of(&message.body));
+            let body = Message::from_bytes(&received.bytes).map(|message| server_message(&message.body));
             let message = body.unwrap_or_default();
-            return Err(AdministrationError::Refused { from: received.from, code, message });
+            return Err(AdminError::Refused { from: received.from, code, message });
         }
         if !received.is_proved && (self.secured.is_some() || self.is_certified) {
             let why = "nothing proves that the answer is the server's".into();
-            return Err(AdministrationError::Uncertain { from: received.from, why });
+            return Err(AdminError::Uncertain { from: received.from, why });
         }
         Ok(())
     }
 
-    fn uncertain(&self, from: Origin, error: &ConnectionFailure) -> AdministrationError {
-        AdministrationError::Uncertain { from, why: error.to_string() }
+    fn outcome_unknown(&self, from: TransportAddress, error: &AdminConnectionError) -> AdminError {
+        AdminError::Uncertain { from, why: error.to_string() }
     }
 }
 
 /// The outcome of a response that is a success.
-pub(super) fn outcome_of(response: &[u8]) -> Option<Outcome<'_>> {
+pub(super) fn response_outcome(response: &[u8]) -> Option<Outcome<'_>> {
     match Message::from_bytes(response).ok()?.body {
         Body::Response(Response { outcome, .. }) => Some(outcome),
         Body::Request(_) => None,
@@ -269,12 +269,12 @@ pub(super) fn outcome_of(response: &[u8]) -> Option<Outcome<'_>> {
 }
 
 /// The envelope of a message of our own.
-fn envelope_of(message: &[u8]) -> Envelope {
+fn envelope(message: &[u8]) -> Envelope {
     Envelope::from_bytes(message).unwrap_or(Envelope::new(Version::OURS))
 }
 
 /// A number that nobody guesses, from 1 to 2^31 − 1: the deployed software takes it for signed.
-fn request_id() -> u32 {
+fn random_request_id() -> u32 {
     let mut bytes = [0; 4];
     SystemRandom.fill(&mut bytes);
     (u32::from_be_bytes(bytes) & 0x7fff_ffff).max(1)

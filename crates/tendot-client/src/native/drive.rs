@@ -7,31 +7,31 @@ use tendot_proto::lookup::{Answer, Event, Lookup};
 use tokio::sync::OwnedMutexGuard;
 use tokio::time::Instant;
 
-use super::transport::{Arrival, Sockets};
-use super::{Native, NativeError};
+use super::transport::{SocketEvent, LookupSockets};
+use super::{NativeClient, ResolveError};
 
-impl Native {
+impl NativeClient {
     /// Bytes that one look-up takes in: an answer has at most 256 KiB, and a few records lead to it.
-    const BYTES: usize = 4 << 20;
+    const MAX_RECEIVED_BYTES: usize = 4 << 20;
 
     /// Leads a look-up to its end. Others get the turn as soon as its prefix is found.
-    pub(super) async fn drive(
+    pub(super) async fn run_lookup(
         &self,
         mut lookup: Lookup,
         mut turn: Option<OwnedMutexGuard<()>>,
-    ) -> Result<Answer, NativeError> {
+    ) -> Result<Answer, ResolveError> {
         let clock = self.shared.clock;
-        let mut sockets = Sockets::new();
+        let mut sockets = LookupSockets::new();
         let mut received = 0_usize;
         loop {
             while let Some(transmit) = lookup.poll_transmit(clock.now(), &mut SystemRandom) {
                 if let Some(failure) = sockets.send(transmit).await {
-                    self.take(&mut lookup, failure);
+                    self.handle_socket_event(&mut lookup, failure);
                 }
             }
             while let Some(event) = lookup.poll() {
                 let is_located = matches!(event, Event::Located { .. });
-                if let Some(end) = self.hear(event, &mut sockets) {
+                if let Some(end) = self.handle_lookup_event(event, &mut sockets) {
                     return end;
                 }
                 if is_located {
@@ -40,37 +40,37 @@ impl Native {
             }
             // A moment at least, whatever it says.
             let soon = Instant::now() + Duration::from_millis(1);
-            let until = lookup.poll_timeout().map_or(soon, |elapsed| clock.at(elapsed).max(soon));
-            match sockets.next(until).await {
+            let until = lookup.poll_timeout().map_or(soon, |elapsed| clock.instant_at(elapsed).max(soon));
+            match sockets.next_event(until).await {
                 Some(arrival) => {
-                    received = received.saturating_add(arrival.size());
-                    if received > Self::BYTES {
-                        return Err(NativeError::TooMuch { limit: Self::BYTES });
+                    received = received.saturating_add(arrival.received_bytes());
+                    if received > Self::MAX_RECEIVED_BYTES {
+                        return Err(ResolveError::TooMuch { limit: Self::MAX_RECEIVED_BYTES });
                     }
-                    self.take(&mut lookup, arrival);
+                    self.handle_socket_event(&mut lookup, arrival);
                 }
                 None => lookup.handle_timeout(clock.now()),
             }
         }
     }
 
-    fn take(&self, lookup: &mut Lookup, arrival: Arrival) {
+    fn handle_socket_event(&self, lookup: &mut Lookup, arrival: SocketEvent) {
         let now = self.shared.clock.now();
         match arrival {
-            Arrival::Datagram { from, bytes } => lookup.handle_datagram(now, from, &bytes),
-            Arrival::Bytes { attempt, bytes } => lookup.handle_stream(now, attempt, &bytes),
-            Arrival::Failure { attempt, error } => lookup.handle_failure(now, attempt, error),
-            Arrival::Addresses { domain, addresses } => lookup.handle_addresses(&domain, &addresses),
+            SocketEvent::Datagram { from, bytes } => lookup.handle_datagram(now, from, &bytes),
+            SocketEvent::Bytes { attempt, bytes } => lookup.handle_stream(now, attempt, &bytes),
+            SocketEvent::Failure { attempt, error } => lookup.handle_failure(now, attempt, error),
+            SocketEvent::Addresses { domain, addresses } => lookup.handle_addresses(&domain, &addresses),
         }
     }
 
     /// Remembers what a look-up has to tell, and says when it is over.
-    fn hear(&self, event: Event, sockets: &mut Sockets) -> Option<Result<Answer, NativeError>> {
+    fn handle_lookup_event(&self, event: Event, sockets: &mut LookupSockets) -> Option<Result<Answer, ResolveError>> {
         match event {
             Event::Finished(answer) => return Some(Ok(answer)),
             Event::Failed(error) => return Some(Err(error.into())),
-            Event::Resolve { domain } => sockets.look_up(domain, Arc::clone(&self.shared.name_threads)),
-            Event::Measured { server, time } => self.shared.times.measured(server, time),
+            Event::Resolve { domain } => sockets.resolve_domain(domain, Arc::clone(&self.shared.name_threads)),
+            Event::Measured { server, time } => self.shared.times.record(server, time),
             Event::Located { prefix_handle, sites, until } => {
                 self.shared.sites.insert(&prefix_handle, sites, until, self.shared.clock.now().unix);
             }

@@ -6,12 +6,12 @@ use tendot_proto::auth::{AuthError, SessionError};
 use tendot_proto::lookup::LookupError;
 use tendot_proto::{Body, DecodeError, EncodeError, Outcome, Response, ResponseCode};
 
-use super::origin::Origin;
+use super::origin::TransportAddress;
 
 /// Why a look-up gave no record.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum NativeError {
+pub enum ResolveError {
     /// No server gave an answer that could be used.
     #[error(transparent)]
     Lookup(LookupError),
@@ -19,7 +19,7 @@ pub enum NativeError {
     #[error("{from} says {code}{}", told(message))]
     Refused {
         /// Who said so.
-        from: Origin,
+        from: TransportAddress,
         /// What it said.
         code: ResponseCode,
         /// What it said to people; may be empty.
@@ -29,7 +29,7 @@ pub enum NativeError {
     #[error("{from} gave an answer that is none: {error}")]
     Malformed {
         /// Who gave it.
-        from: Origin,
+        from: TransportAddress,
         /// What is wrong.
         error: DecodeError,
     },
@@ -47,7 +47,7 @@ pub enum NativeError {
     },
 }
 
-impl From<LookupError> for NativeError {
+impl From<LookupError> for ResolveError {
     fn from(error: LookupError) -> Self {
         Self::Lookup(error)
     }
@@ -56,7 +56,7 @@ impl From<LookupError> for NativeError {
 /// Why something could not be changed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum AdministrationError {
+pub enum AdminError {
     /// The server's site says nothing of administration over TCP or HTTP; a list comes over TCP only.
     #[error("the server takes no administration that way")]
     NoInterface,
@@ -72,7 +72,7 @@ pub enum AdministrationError {
     #[error("{from} may have done it, but gave no usable answer: {why}")]
     Uncertain {
         /// Who was asked.
-        from: Origin,
+        from: TransportAddress,
         /// What is wrong with the answer.
         why: String,
     },
@@ -80,7 +80,7 @@ pub enum AdministrationError {
     #[error("{from} says {code}{}", told(message))]
     Refused {
         /// Who was asked.
-        from: Origin,
+        from: TransportAddress,
         /// What it said. After `SESSION_TIMEOUT` and `INVALID_SESSION_KEY` there is no session any more.
         code: ResponseCode,
         /// What it said to people; may be empty.
@@ -104,13 +104,13 @@ pub enum AdministrationError {
 }
 
 /// What a server said to people, fit for a line.
-pub(super) fn told(message: &str) -> String {
+pub(super) fn format_server_message(message: &str) -> String {
     let words: String = message.chars().filter(|c| !c.is_control()).take(200).collect();
     if words.is_empty() { words } else { format!(": {words}") }
 }
 
 /// What an error says to people, as text.
-pub(super) fn message_of(body: &Body<'_>) -> String {
+pub(super) fn server_message(body: &Body<'_>) -> String {
     match body {
         Body::Response(Response { outcome: Outcome::Failed { message: Some(message) }, .. }) => {
             String::from_utf8_lossy(message).into_owned()

@@ -7,34 +7,34 @@ use tokio::time::timeout;
 
 /// Lets one of those who look for the same prefix go first, so that the others need not ask for it.
 #[derive(Debug, Default)]
-pub(super) struct Gates {
-    open: Mutex<HashMap<Box<[u8]>, Weak<Gate>>>,
+pub(super) struct SingleFlight {
+    open: Mutex<HashMap<Box<[u8]>, Weak<PrefixLock>>>,
 }
 
-type Gate = tokio::sync::Mutex<()>;
+type PrefixLock = tokio::sync::Mutex<()>;
 
-impl Gates {
+impl SingleFlight {
     /// How long others wait for who goes first, before they ask themselves: its first datagram may be lost.
-    const WAIT: Duration = Duration::from_millis(600);
+    const WAIT_TIMEOUT: Duration = Duration::from_millis(600);
 
     /// So many prefixes are looked for before those are forgotten that nobody looks for any more.
-    const MANY: usize = 1_024;
+    const PURGE_THRESHOLD: usize = 1_024;
 
     /// Waits for a turn. Whoever gets none goes on without it.
-    pub(super) async fn pass(&self, prefix: &[u8]) -> Option<OwnedMutexGuard<()>> {
+    pub(super) async fn acquire(&self, prefix: &[u8]) -> Option<OwnedMutexGuard<()>> {
         let gate = {
             let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-            if open.len() >= Self::MANY {
+            if open.len() >= Self::PURGE_THRESHOLD {
                 open.retain(|_, gate| gate.strong_count() > 0);
             }
             let known = open.entry(prefix.to_ascii_uppercase().into()).or_default();
             known.upgrade().unwrap_or_else(|| {
-                let gate = Arc::new(Gate::new(()));
+                let gate = Arc::new(PrefixLock::new(()));
                 *known = Arc::downgrade(&gate);
                 gate
             })
         };
-        timeout(Self::WAIT, gate.lock_owned()).await.ok()
+        timeout(Self::WAIT_TIMEOUT, gate.lock_owned()).await.ok()
     }
 }
 
@@ -46,23 +46,23 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn one_after_the_other() {
-        let gates = Gates::default();
-        let first = gates.pass(b"0.NA/10.1000").await;
+        let gates = SingleFlight::default();
+        let first = gates.acquire(b"0.NA/10.1000").await;
         assert!(first.is_some());
-        assert!(gates.pass(b"0.NA/10.2000").await.is_some(), "another prefix");
+        assert!(gates.acquire(b"0.NA/10.2000").await.is_some(), "another prefix");
         let started = Instant::now();
-        assert!(gates.pass(b"0.na/10.1000").await.is_none());
-        assert_eq!(started.elapsed(), Gates::WAIT);
+        assert!(gates.acquire(b"0.na/10.1000").await.is_none());
+        assert_eq!(started.elapsed(), SingleFlight::WAIT_TIMEOUT);
         drop(first);
-        assert!(gates.pass(b"0.na/10.1000").await.is_some());
+        assert!(gates.acquire(b"0.na/10.1000").await.is_some());
     }
 
     #[tokio::test]
     async fn memory_is_bounded() {
-        let gates = Gates::default();
+        let gates = SingleFlight::default();
         for number in 0..10_000_u32 {
-            gates.pass(&number.to_be_bytes()).await;
+            gates.acquire(&number.to_be_bytes()).await;
         }
-        assert!(gates.open.lock().unwrap().len() <= Gates::MANY);
+        assert!(gates.open.lock().unwrap().len() <= SingleFlight::PURGE_THRESHOLD);
     }
 }

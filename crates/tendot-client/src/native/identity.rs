@@ -16,26 +16,26 @@ use zeroize::Zeroizing;
 /// assert!(Identity::with_key_file(300, "0.NA/10.1000", b"rubbish", None).is_err());
 /// ```
 #[derive(Clone)]
-pub struct Identity {
+pub struct AdminIdentity {
     reference: Reference<'static>,
-    key: Key,
+    key: IdentityKey,
 }
 
 #[derive(Clone)]
-enum Key {
+enum IdentityKey {
     Secret(Zeroizing<Vec<u8>>),
     Private(Arc<dyn SigningKey>),
 }
 
-impl Identity {
+impl AdminIdentity {
     /// By the secret that stands in `HS_SECKEY`.
     pub fn with_secret_key(index: u32, handle: &str, secret: &[u8]) -> Self {
-        Self::new(index, handle, Key::Secret(Zeroizing::new(secret.to_vec())))
+        Self::new(index, handle, IdentityKey::Secret(Zeroizing::new(secret.to_vec())))
     }
 
     /// By the private key whose public key stands in `HS_PUBKEY`.
     pub fn with_private_key(index: u32, handle: &str, key: &PrivateKey) -> Result<Self, KeyFileError> {
-        Ok(Self::new(index, handle, Key::Private(key.signing_key(&AwsLc)?.into())))
+        Ok(Self::new(index, handle, IdentityKey::Private(key.signing_key(&AwsLc)?.into())))
     }
 
     /// The same by a file of Handle.Net, such as `admpriv.bin`.
@@ -49,7 +49,7 @@ impl Identity {
         Self::with_private_key(index, handle, &key)
     }
 
-    fn new(index: u32, handle: &str, key: Key) -> Self {
+    fn new(index: u32, handle: &str, key: IdentityKey) -> Self {
         Self { reference: Reference::new(index, handle.as_bytes().to_vec()), key }
     }
 
@@ -60,13 +60,13 @@ impl Identity {
 
     pub(super) fn credentials(&self) -> Credentials<'_> {
         match &self.key {
-            Key::Secret(secret) => Credentials::SecretKey(secret),
-            Key::Private(key) => Credentials::PrivateKey(&**key),
+            IdentityKey::Secret(secret) => Credentials::SecretKey(secret),
+            IdentityKey::Private(key) => Credentials::PrivateKey(&**key),
         }
     }
 }
 
-impl fmt::Debug for Identity {
+impl fmt::Debug for AdminIdentity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Identity({}, {:?})", self.reference, self.credentials())
     }

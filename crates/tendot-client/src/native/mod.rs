@@ -27,23 +27,23 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-pub use administration::Administrator;
+pub use administration::AdminClient;
 use clock::Clock;
-pub use error::{AdministrationError, NativeError};
-use gates::Gates;
-pub use identity::Identity;
-pub use origin::Origin;
-pub use peer::Peer;
-pub use root::{Root, RootError};
-use sites::Sites;
+pub use error::{AdminError, ResolveError};
+use gates::SingleFlight;
+pub use identity::AdminIdentity;
+pub use origin::TransportAddress;
+pub use peer::AdminServer;
+pub use root::{RootSites, RootSitesError};
+use sites::SiteCache;
 use tendot_proto::crypto::AwsLc;
 use tendot_proto::lookup::{Answer, Config, Lookup, LookupError, LookupErrorKind, Question};
 use tendot_proto::{Body, Handle, OpFlags, Outcome, Response, ResponseCode, Value};
-use times::Times;
+use times::RttTable;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
-use crate::resolver::{Found, Reply, Upstream};
+use crate::resolver::{LookupOutcome, UpstreamReply, Upstream};
 
 /// A client of the Handle System.
 ///
@@ -83,16 +83,16 @@ use crate::resolver::{Found, Reply, Upstream};
 /// random. That keeps out who cannot see the traffic. With [`Config::certify`] it has to be signed by the server that was
 /// asked, and so has every record on the way to it.
 #[derive(Clone)]
-pub struct Native {
-    shared: Arc<Shared>,
+pub struct NativeClient {
+    shared: Arc<NativeClientInner>,
 }
 
-struct Shared {
+struct NativeClientInner {
     config: Arc<Config>,
     clock: Clock,
-    times: Arc<Times>,
-    sites: Sites,
-    gates: Gates,
+    times: Arc<RttTable>,
+    sites: SiteCache,
+    gates: SingleFlight,
     under_way: Semaphore,
     /// Threads that look for names of servers in the DNS.
     name_threads: Arc<Semaphore>,
@@ -101,7 +101,7 @@ struct Shared {
 
 /// Which values are asked for, and of whom.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub struct Query {
+pub struct ResolveOptions {
     /// Those of these types; one with a dot at its end means all below it, too.
     pub types: Vec<String>,
     /// Those at these indexes, beside those of the types. If neither is given, all.
@@ -112,39 +112,39 @@ pub struct Query {
 
 /// What a look-up led to.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Resolution {
+pub struct ServerReply {
     /// What was found.
-    pub found: Found,
+    pub found: LookupOutcome,
     /// Who says so; nobody if the prefix is not known.
-    pub from: Option<Origin>,
+    pub from: Option<TransportAddress>,
 }
 
-impl Native {
+impl NativeClient {
     /// Look-ups at a time; more have to wait.
-    const UNDER_WAY: usize = 512;
+    const MAX_IN_FLIGHT: usize = 512;
 
     /// Names of servers that are looked for in the DNS at a time.
-    const NAME_THREADS: usize = 16;
+    const MAX_DNS_THREADS: usize = 16;
 
     /// A client with these settings; [`Root::config`] makes them. Response times and cryptography are provided here if they
     /// are not in them.
     pub fn new(config: Config) -> Self {
-        Self::preferring(config, Vec::new())
+        Self::with_preferred_servers(config, Vec::new())
     }
 
     /// The same, which asks the servers at these addresses before others.
-    pub fn preferring(mut config: Config, servers: Vec<IpAddr>) -> Self {
-        let times = Arc::new(Times::new(servers));
+    pub fn with_preferred_servers(mut config: Config, servers: Vec<IpAddr>) -> Self {
+        let times = Arc::new(RttTable::new(servers));
         config.response_times.get_or_insert(Arc::clone(&times) as _);
         config.crypto.get_or_insert_with(|| Arc::new(AwsLc));
-        let shared = Shared {
+        let shared = NativeClientInner {
             config: Arc::new(config),
             clock: Clock::new(),
             times,
-            sites: Sites::new(),
-            gates: Gates::default(),
-            under_way: Semaphore::new(Self::UNDER_WAY),
-            name_threads: Arc::new(Semaphore::new(Self::NAME_THREADS)),
+            sites: SiteCache::new(),
+            gates: SingleFlight::default(),
+            under_way: Semaphore::new(Self::MAX_IN_FLIGHT),
+            name_threads: Arc::new(Semaphore::new(Self::MAX_DNS_THREADS)),
             root_has_changed: AtomicBool::new(false),
         };
         Self { shared: Arc::new(shared) }
@@ -157,12 +157,12 @@ impl Native {
 
     /// Whether a server of the root said that the root has other sites by now than are known here. What is known still works
     /// as long as one of its servers answers.
-    pub fn root_has_changed(&self) -> bool {
+    pub fn is_root_outdated(&self) -> bool {
         self.shared.root_has_changed.load(Ordering::Relaxed)
     }
 
     /// The values of a record that everybody may read, as far as they are asked for.
-    pub async fn resolve(&self, name: &str, query: &Query) -> Result<Resolution, NativeError> {
+    pub async fn resolve(&self, name: &str, query: &ResolveOptions) -> Result<ServerReply, ResolveError> {
         let handle = Handle::from(name);
         let types: Vec<&[u8]> = query.types.iter().map(String::as_bytes).collect();
         let mut question = Question::resolve(handle, &query.indexes, &types);
@@ -170,16 +170,16 @@ impl Native {
             let flags = question.flags().with(OpFlags::AUTHORITATIVE);
             question = question.with_flags(flags);
         }
-        let answer = match self.look_up(question).await {
+        let answer = match self.lookup(question).await {
             Ok(answer) => answer,
             // The root does not know the prefix, so there is no such name.
-            Err(NativeError::Lookup(LookupError { kind: LookupErrorKind::ServiceNotFound, .. })) => {
-                return Ok(Resolution { found: Found::Nothing, from: None });
+            Err(ResolveError::Lookup(LookupError { kind: LookupErrorKind::ServiceNotFound, .. })) => {
+                return Ok(ServerReply { found: LookupOutcome::Nothing, from: None });
             }
             Err(error) => return Err(error),
         };
-        let from = Origin { address: answer.from, transport: answer.transport };
-        let message = answer.message().map_err(|error| NativeError::Malformed { from, error })?;
+        let from = TransportAddress { address: answer.from, transport: answer.transport };
+        let message = answer.message().map_err(|error| ResolveError::Malformed { from, error })?;
         let code = message.header.response_code;
         let found = match (code, message.body) {
             (
@@ -189,44 +189,44 @@ impl Native {
                 // Others were not asked for, and must not be handed on.
                 let public = values.iter().filter(|value| value.permissions.is_public());
                 let values: Vec<_> = public.map(Value::into_owned).collect();
-                if values.is_empty() { Found::NoValues } else { Found::Values(values) }
+                if values.is_empty() { LookupOutcome::NoValues } else { LookupOutcome::Values(values) }
             }
-            (ResponseCode::VALUES_NOT_FOUND, _) => Found::NoValues,
-            (ResponseCode::HANDLE_NOT_FOUND, _) => Found::Nothing,
-            (ResponseCode::SERVER_NOT_RESPONSIBLE, _) => Found::NotKept,
+            (ResponseCode::VALUES_NOT_FOUND, _) => LookupOutcome::NoValues,
+            (ResponseCode::HANDLE_NOT_FOUND, _) => LookupOutcome::Nothing,
+            (ResponseCode::SERVER_NOT_RESPONSIBLE, _) => LookupOutcome::NotKept,
             (code, body) => {
-                return Err(NativeError::Refused { from, code, message: error::message_of(&body) });
+                return Err(ResolveError::Refused { from, code, message: error::server_message(&body) });
             }
         };
-        Ok(Resolution { found, from: Some(from) })
+        Ok(ServerReply { found, from: Some(from) })
     }
 
     /// Any question, and the answer of the servers that it is for, whatever its code. Of several messages it is the last: lists
     /// are asked for by an [`Administrator`].
-    pub async fn look_up(&self, question: Question) -> Result<Answer, NativeError> {
-        let Shared { config, clock, sites, .. } = &*self.shared;
+    pub async fn lookup(&self, question: Question) -> Result<Answer, ResolveError> {
+        let NativeClientInner { config, clock, sites, .. } = &*self.shared;
         let under_way = timeout(config.time, self.shared.under_way.acquire()).await;
-        let _under_way = under_way.map_err(|_| NativeError::Busy { waited: config.time })?;
+        let _under_way = under_way.map_err(|_| ResolveError::Busy { waited: config.time })?;
         let prefix = question.handle().prefix_handle();
         let begin = |question| Lookup::new(Arc::clone(config), question, clock.now());
-        if !self.is_located(&question) {
-            return self.drive(begin(question), None).await;
+        if !self.needs_site_lookup(&question) {
+            return self.run_lookup(begin(question), None).await;
         }
         let known = || sites.get(&prefix, clock.now().unix);
         let known = match known() {
             Some(sites) => sites,
             None => {
                 // Who waited finds what the first has found.
-                let turn = self.shared.gates.pass(&prefix).await;
+                let turn = self.shared.gates.acquire(&prefix).await;
                 match known() {
                     Some(sites) => sites,
-                    None => return self.drive(begin(question), turn).await,
+                    None => return self.run_lookup(begin(question), turn).await,
                 }
             }
         };
         let now = clock.now();
         let lookup = Lookup::with_sites(Arc::clone(config), question.clone(), known, now);
-        let answer = self.drive(lookup, None).await;
+        let answer = self.run_lookup(lookup, None).await;
         let is_outdated = match &answer {
             Ok(answer) => answer.message().is_ok_and(|message| {
                 matches!(
@@ -240,18 +240,18 @@ impl Native {
             return answer;
         }
         // The prefix may have moved. Both tries together take no longer than one may.
-        sites.forget(&prefix);
+        sites.remove(&prefix);
         let again = clock.now();
         let left = config.time.saturating_sub(again.elapsed.saturating_sub(now.elapsed));
         if left.is_zero() {
             return answer;
         }
         let config = Config { time: left, ..(**config).clone() };
-        self.drive(Lookup::new(Arc::new(config), question, again), None).await
+        self.run_lookup(Lookup::new(Arc::new(config), question, again), None).await
     }
 
     /// Whether the sites of a question are found out by asking the root.
-    fn is_located(&self, question: &Question) -> bool {
+    fn needs_site_lookup(&self, question: &Question) -> bool {
         let handle = question.handle();
         !handle.is_global()
             && handle.suffix().is_some()
@@ -259,20 +259,20 @@ impl Native {
     }
 }
 
-impl Upstream for Native {
-    type Error = NativeError;
+impl Upstream for NativeClient {
+    type Error = ResolveError;
 
-    async fn ask(&self, name: &str) -> Result<Found, NativeError> {
-        Ok(self.resolve(name, &Query::default()).await?.found)
+    async fn ask(&self, name: &str) -> Result<LookupOutcome, ResolveError> {
+        Ok(self.resolve(name, &ResolveOptions::default()).await?.found)
     }
 
-    async fn reply(&self, question: &crate::Question<'_>) -> Result<Reply, NativeError> {
-        let query = Query { is_authoritative: question.is_authoritative, ..Query::default() };
+    async fn reply(&self, question: &crate::ResolveRequest<'_>) -> Result<UpstreamReply, ResolveError> {
+        let query = ResolveOptions { is_authoritative: question.is_authoritative, ..ResolveOptions::default() };
         Ok(self.resolve(&question.name, &query).await?.found.into())
     }
 }
 
-impl fmt::Debug for Native {
+impl fmt::Debug for NativeClient {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Native").field("config", &self.shared.config).finish_non_exhaustive()
     }

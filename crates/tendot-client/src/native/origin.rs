@@ -5,14 +5,14 @@ use tendot_proto::record::Transport;
 
 /// Where an answer came from, and how.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Origin {
+pub struct TransportAddress {
     /// The server.
     pub address: SocketAddr,
     /// How it was asked.
     pub transport: Transport,
 }
 
-impl fmt::Display for Origin {
+impl fmt::Display for TransportAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} over {}", self.address, self.transport)
     }

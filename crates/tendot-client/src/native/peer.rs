@@ -5,7 +5,7 @@ use tendot_proto::lookup::{Answer, Question};
 use tendot_proto::record::{PublicKey, Server, Site, Transport};
 use tendot_proto::{Handle, OpFlags, Version};
 
-use super::{Native, NativeError, Root};
+use super::{NativeClient, ResolveError, RootSites};
 
 /// One server of a site, by which records are changed.
 ///
@@ -17,15 +17,15 @@ use super::{Native, NativeError, Root};
 /// # Ok::<(), std::net::AddrParseError>(())
 /// ```
 #[derive(Clone, Debug)]
-pub struct Peer {
+pub struct AdminServer {
     site: Arc<Site<'static>>,
     place: usize,
     ip: IpAddr,
 }
 
-impl Peer {
+impl AdminServer {
     /// The server that keeps a name, of the first of these sites that takes changes.
-    pub fn of(sites: &Root, name: &str) -> Option<Self> {
+    pub fn for_handle(sites: &RootSites, name: &str) -> Option<Self> {
         let site = sites.sites().iter().find(|site| site.is_primary() && !site.servers.is_empty())?;
         let place = Handle::from(name).server(site.hash_option, site.servers.len())?;
         let ip = site.servers.get(place)?.ip();
@@ -33,7 +33,7 @@ impl Peer {
     }
 
     /// The server that gave an answer.
-    fn behind(answer: &Answer) -> Self {
+    fn from_response(answer: &Answer) -> Self {
         Self { site: Arc::clone(&answer.site), place: answer.place, ip: answer.from.ip() }
     }
 
@@ -52,17 +52,17 @@ impl Peer {
     }
 
     /// The key by which it signs, if its site has one that can be read.
-    pub(super) fn key(&self) -> Option<PublicKey<'_>> {
+    pub(super) fn public_key(&self) -> Option<PublicKey<'_>> {
         PublicKey::from_bytes(&self.server()?.public_key).ok()
     }
 
     /// The version that is spoken with it.
-    pub(super) fn version(&self) -> Version {
+    pub(super) fn protocol_version(&self) -> Version {
         Version::new(self.site.protocol_major, self.site.protocol_minor).spoken()
     }
 
     /// Where it takes changes by this transport.
-    pub(super) fn administration(&self, transport: Transport) -> Option<SocketAddr> {
+    pub(super) fn admin_address(&self, transport: Transport) -> Option<SocketAddr> {
         let interfaces = &self.server()?.interfaces;
         let fits = interfaces.iter().filter(|one| one.transport == transport && one.kind.is_admin());
         let port = fits.filter_map(|one| u16::try_from(one.port).ok()).find(|port| *port != 0)?;
@@ -70,12 +70,12 @@ impl Peer {
     }
 
     /// By what it is known over TLS: its name in the DNS, if it has one, and its key as its site has it.
-    pub(super) fn domain_and_key(&self) -> (Option<&str>, &[u8]) {
+    pub(super) fn tls_identity(&self) -> (Option<&str>, &[u8]) {
         (self.site.domain(self.place), self.server().map_or(&[], |server| &server.public_key))
     }
 
     /// The host of HTTP requests to this address, and what their paths begin with.
-    pub(super) fn host_and_path(&self, to: SocketAddr) -> (String, &str) {
+    pub(super) fn http_host_and_path(&self, to: SocketAddr) -> (String, &str) {
         let host = match self.site.domain(self.place) {
             Some(domain) => format!("{domain}:{}", to.port()),
             None => to.to_string(),
@@ -84,11 +84,11 @@ impl Peer {
     }
 }
 
-impl Native {
+impl NativeClient {
     /// The server by which the record of a name is changed or would be created: that of a primary site.
-    pub async fn locate(&self, name: &str) -> Result<Peer, NativeError> {
+    pub async fn locate_admin_server(&self, name: &str) -> Result<AdminServer, ResolveError> {
         let question = Question::resolve(Handle::from(name), &[], &[b"HS_SITE"]);
         let flags = question.flags().with(OpFlags::AUTHORITATIVE);
-        Ok(Peer::behind(&self.look_up(question.with_flags(flags)).await?))
+        Ok(AdminServer::from_response(&self.lookup(question.with_flags(flags)).await?))
     }
 }

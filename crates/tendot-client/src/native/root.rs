@@ -20,14 +20,14 @@ use tendot_proto::{DecodeError, Handle, Value};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Root {
+pub struct RootSites {
     sites: Vec<Arc<Site<'static>>>,
 }
 
 /// Why a file is no root.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum RootError {
+pub enum RootSitesError {
     /// It is neither JSON nor values as bytes.
     #[error("neither a JSON object nor the values of a record: {0}")]
     Bytes(#[from] DecodeError),
@@ -39,41 +39,41 @@ pub enum RootError {
     Empty,
 }
 
-impl Root {
+impl RootSites {
     /// The Global Handle Registry as its operators published it with Handle.Net 9, in July 2019: addresses and keys.
     ///
     /// The file is `root.json` of this crate, in the form of Handle.Net's `bootstrap_handles`. A newer one of that form can
     /// take its place.
-    pub fn published() -> Self {
+    pub fn global_registry() -> Self {
         // A test reads it; without it there would be nobody to ask.
         Self::from_bytes(include_bytes!("../../root.json")).unwrap_or(Self { sites: Vec::new() })
     }
 
     /// Reads a file of Handle.Net: `bootstrap_handles`, `siteinfo.json`, `root_info`; or a record as JSON.
-    pub fn from_bytes(file: &[u8]) -> Result<Self, RootError> {
+    pub fn from_bytes(file: &[u8]) -> Result<Self, RootSitesError> {
         let sites = if file.trim_ascii_start().starts_with(b"{") {
             let json: Json = serde_json::from_slice(file).unwrap_or_default();
             if json.get("servers").or(json.get("serverList")).is_some() {
                 let value = json!({"index": 1, "type": "HS_SITE", "data": {"format": "site", "value": json}});
-                sites_of(&[Value::from_json(value.to_string().as_bytes())?])
+                decode_sites(&[Value::from_json(value.to_string().as_bytes())?])
             } else if json.get("values").is_some() {
-                sites_of(&Record::from_json(file)?.values)
+                decode_sites(&Record::from_json(file)?.values)
             } else {
                 let bootstrap = Bootstrap::from_json(file)?;
                 bootstrap.sites().into_iter().map(|site| Arc::new(site.into_owned())).collect()
             }
         } else {
-            sites_of(&read_root_info(file)?)
+            decode_sites(&read_root_info(file)?)
         };
         if sites.iter().all(|site: &Arc<Site<'_>>| site.servers.is_empty()) {
-            return Err(RootError::Empty);
+            return Err(RootSitesError::Empty);
         }
         Ok(Self { sites })
     }
 
     /// A server that is known by its addresses alone, each of which is good, over UDP and TCP; and by its key, if its answers
     /// are to be certified.
-    pub fn at(addresses: &[SocketAddr], key: Option<&PublicKey<'_>>) -> Self {
+    pub fn from_addresses(addresses: &[SocketAddr], key: Option<&PublicKey<'_>>) -> Self {
         let site = |address: &SocketAddr| {
             let port = u32::from(address.port());
             let interface = |transport| Interface { kind: InterfaceKind::BOTH, transport, port };
@@ -89,7 +89,7 @@ impl Root {
     }
 
     /// One site alone.
-    pub fn of(site: Site<'static>) -> Self {
+    pub fn from_site(site: Site<'static>) -> Self {
         Self { sites: vec![Arc::new(site)] }
     }
 
@@ -99,13 +99,13 @@ impl Root {
     }
 
     /// The settings of a client that begins here.
-    pub fn config(self) -> Config {
-        config(self.sites)
+    pub fn into_config(self) -> Config {
+        base_config(self.sites)
     }
 
     /// The settings of a client that asks these sites for every name, whoever may keep it, and never anybody else.
-    pub fn config_for(self, name: Handle<'_>) -> Config {
-        let mut config = config(self.sites.clone());
+    pub fn into_direct_config(self, name: Handle<'_>) -> Config {
+        let mut config = base_config(self.sites.clone());
         let prefix =
             if name.suffix().is_some() { name.prefix().to_ascii_uppercase() } else { b"0.NA".to_vec() };
         config.overrides.insert(prefix, self.sites);
@@ -115,13 +115,13 @@ impl Root {
 }
 
 /// With all transports that there are.
-fn config(sites: Vec<Arc<Site<'static>>>) -> Config {
+fn base_config(sites: Vec<Arc<Site<'static>>>) -> Config {
     let mut config = Config::new(sites);
     config.transports.push(Transport::HTTPS);
     config
 }
 
-fn sites_of(values: &[Value<'_>]) -> Vec<Arc<Site<'static>>> {
+fn decode_sites(values: &[Value<'_>]) -> Vec<Arc<Site<'static>>> {
     let is_site = |value: &&Value<'_>| matches!(&*value.value_type, b"HS_SITE" | b"HS_SITE.6");
     let read = |value: &Value<'_>| Some(Arc::new(Site::from_bytes(&value.data).ok()?.into_owned()));
     values.iter().filter(is_site).filter_map(read).collect()
@@ -135,7 +135,7 @@ mod tests {
 
     #[test]
     fn the_published_root() {
-        let root = Root::published();
+        let root = RootSites::global_registry();
         for site in root.sites() {
             let server = &site.servers[0];
             assert!(server.key().is_ok(), "{site:?}");
@@ -148,15 +148,15 @@ mod tests {
     #[test]
     fn files() {
         let site = include_bytes!("../../../../conformance/vectors/handle-net/siteinfo.json");
-        let of_site = Root::from_bytes(site).unwrap();
+        let of_site = RootSites::from_bytes(site).unwrap();
         assert_eq!(of_site.sites().len(), 1);
         let value = Value::with_data(1, "HS_SITE", of_site.sites()[0].to_bytes());
-        assert_eq!(Root::from_bytes(&write_root_info(&[value])).unwrap(), of_site);
+        assert_eq!(RootSites::from_bytes(&write_root_info(&[value])).unwrap(), of_site);
         let record = format!(
             r#"{{"handle":"0.NA/0.NA","values":[{{"index":1,"type":"HS_SITE","data":{{"format":"site","value":{}}}}}]}}"#,
             str::from_utf8(site).unwrap()
         );
-        assert_eq!(Root::from_bytes(record.as_bytes()).unwrap(), of_site);
+        assert_eq!(RootSites::from_bytes(record.as_bytes()).unwrap(), of_site);
     }
 
     #[test]
@@ -173,7 +173,7 @@ mod tests {
 
     #[track_caller]
     fn check(file: &[u8], expected: &str) {
-        let error = Root::from_bytes(file).unwrap_err().to_string();
+        let error = RootSites::from_bytes(file).unwrap_err().to_string();
         assert!(error.starts_with(expected), "{error}");
     }
 }

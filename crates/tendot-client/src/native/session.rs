@@ -2,48 +2,48 @@ use tendot_proto::auth::{CredentialError, Group, Session, SessionError, SessionP
 use tendot_proto::crypto::{AwsLc, SystemRandom};
 use tendot_proto::{Envelope, EnvelopeFlags, Handle, OpFlags, Opcode, Parts, Request, Work};
 
-use super::conversation::Sent;
-use super::{AdministrationError, Administrator};
+use super::conversation::OutgoingRequest;
+use super::{AdminError, AdminClient};
 
 /// A session, and whether all of it is encrypted.
 #[derive(Debug)]
-pub(super) struct Secured {
+pub(super) struct SecureSession {
     pub(super) session: Session,
     pub(super) is_encrypted: bool,
 }
 
-impl Administrator {
+impl AdminClient {
     /// Seconds without a message after which the server may forget the session.
-    const LIFE: u32 = 3_600;
+    const SESSION_LIFETIME_SECS: u32 = 3_600;
 
     /// Agrees upon a session with the server, in which all that follows is authenticated by its key; and encrypted, if that is
     /// wanted. Values that not everybody may read are encrypted in any case. Who is asking has to be proved once in it.
     ///
     /// It needs the server's public key, which its site has; otherwise anybody could be at the other end.
-    pub async fn open_session(&mut self, is_encrypted: bool) -> Result<(), AdministrationError> {
+    pub async fn open_session(&mut self, is_encrypted: bool) -> Result<(), AdminError> {
         self.secured = None;
-        let key = self.peer.key().ok_or(AdministrationError::NoKey)?.into_owned();
+        let key = self.peer.public_key().ok_or(AdminError::NoKey)?.into_owned();
         let mut work = Work::REQUEST;
         let proposal = SessionProposal::new(Group::Modp2048, &AwsLc, &mut SystemRandom, &mut work)?;
-        let setup = proposal.setup(Some(self.identity.reference()), Self::LIFE);
+        let setup = proposal.setup(Some(self.identity.reference()), Self::SESSION_LIFETIME_SECS);
         let flags = OpFlags::DEFAULT.with(OpFlags::CERTIFY).with(OpFlags::REQUEST_DIGEST);
-        let request = self.message(Opcode::SESSION_SETUP, flags, Request::SessionSetup(setup))?;
-        let sent = Sent { bytes: &request, opcode: Opcode::SESSION_SETUP, is_list: false };
+        let request = self.encode_request(Opcode::SESSION_SETUP, flags, Request::SessionSetup(setup))?;
+        let sent = OutgoingRequest { bytes: &request, opcode: Opcode::SESSION_SETUP, is_list: false };
         let (_, response) = self.exchange(&sent, Handle::BLANK).await?;
         self.require_success(&response)?;
         let request = Parts::split(&request)?;
         let parts = Parts::split(&response.bytes)?;
         let session = proposal.accept(&request, &parts, &key, &self.policy, &AwsLc, &mut work)?;
-        self.secured = Some(Secured { session, is_encrypted });
+        self.secured = Some(SecureSession { session, is_encrypted });
         Ok(())
     }
 
     /// Ends the session, if there is one.
-    pub async fn close_session(&mut self) -> Result<(), AdministrationError> {
+    pub async fn close_session(&mut self) -> Result<(), AdminError> {
         if self.secured.is_some() {
             let request = Request::Plain { handle: Some(Handle::BLANK) };
             let ended =
-                self.converse(Opcode::SESSION_TERMINATE, OpFlags::DEFAULT, request, Handle::BLANK).await;
+                self.execute(Opcode::SESSION_TERMINATE, OpFlags::DEFAULT, request, Handle::BLANK).await;
             self.secured = None;
             ended?;
         }
@@ -52,7 +52,7 @@ impl Administrator {
 
     /// A request as it goes out in the session, if there is one.
     pub(super) fn seal(&mut self, mut request: Vec<u8>, has_secrets: bool) -> Result<Vec<u8>, SessionError> {
-        let Some(Secured { session, is_encrypted }) = &mut self.secured else { return Ok(request) };
+        let Some(SecureSession { session, is_encrypted }) = &mut self.secured else { return Ok(request) };
         let mut work = Work::REQUEST;
         session.authenticate(&mut request, &AwsLc, &mut work)?;
         if !*is_encrypted && !has_secrets {
@@ -62,9 +62,9 @@ impl Administrator {
     }
 
     /// The answer to a challenge as it goes out: it is a proof itself, and deployed servers expect it without another.
-    pub(super) fn seal_answer(&self, answer: Vec<u8>) -> Result<Vec<u8>, SessionError> {
+    pub(super) fn seal_challenge_response(&self, answer: Vec<u8>) -> Result<Vec<u8>, SessionError> {
         match &self.secured {
-            Some(Secured { session, is_encrypted: true }) => {
+            Some(SecureSession { session, is_encrypted: true }) => {
                 session.key().encrypt(&answer, &AwsLc, &mut SystemRandom, &mut { Work::REQUEST })
             }
             _ => Ok(answer),
@@ -72,11 +72,11 @@ impl Administrator {
     }
 
     /// A response decrypted, and whether it is proved to be the server's.
-    pub(super) fn open(&mut self, response: Vec<u8>) -> Result<(Vec<u8>, bool), SessionError> {
+    pub(super) fn open_response(&mut self, response: Vec<u8>) -> Result<(Vec<u8>, bool), SessionError> {
         let mut work = Work::REQUEST;
         let envelope = Envelope::from_bytes(&response).map_err(CredentialError::from)?;
         let is_encrypted = envelope.flags.has(EnvelopeFlags::ENCRYPTED);
-        let Some(Secured { session, .. }) = &mut self.secured else {
+        let Some(SecureSession { session, .. }) = &mut self.secured else {
             return if is_encrypted { Err(SessionError::Unknown) } else { Ok((response, false)) };
         };
         if is_encrypted {

@@ -8,12 +8,12 @@ use tendot_proto::record::Site;
 
 /// The sites of prefixes, as long as their records may be kept.
 #[derive(Debug)]
-pub(super) struct Sites {
-    known: Cache<Box<[u8]>, Known, Bytes>,
+pub(super) struct SiteCache {
+    known: Cache<Box<[u8]>, CachedSites, SiteWeighter>,
 }
 
 #[derive(Clone, Debug)]
-struct Known {
+struct CachedSites {
     sites: Arc<[Arc<Site<'static>>]>,
     /// In seconds since 1970.
     until: u64,
@@ -21,42 +21,42 @@ struct Known {
 }
 
 #[derive(Clone, Debug)]
-struct Bytes;
+struct SiteWeighter;
 
-impl Weighter<Box<[u8]>, Known> for Bytes {
-    fn weight(&self, key: &Box<[u8]>, known: &Known) -> u64 {
+impl Weighter<Box<[u8]>, CachedSites> for SiteWeighter {
+    fn weight(&self, key: &Box<[u8]>, known: &CachedSites) -> u64 {
         key.len() as u64 + known.size
     }
 }
 
-impl Sites {
-    const BYTES: u64 = 8 << 20;
+impl SiteCache {
+    const CACHE_BYTES: u64 = 8 << 20;
 
     /// The longest that sites are kept, whatever their records say.
-    const LONGEST: Duration = Duration::from_secs(86_400);
+    const MAX_TTL: Duration = Duration::from_secs(86_400);
 
     pub(super) fn new() -> Self {
-        Self { known: Cache::with_weighter(1_024, Self::BYTES, Bytes) }
+        Self { known: Cache::with_weighter(1_024, Self::CACHE_BYTES, SiteWeighter) }
     }
 
     /// Keeps the sites of a prefix handle.
     pub(super) fn insert(&self, prefix: &[u8], sites: Vec<Arc<Site<'static>>>, until: u64, now: u64) {
         let size = sites.iter().map(|site| site.to_bytes().len() as u64 * 2 + 256).sum();
-        let until = until.min(now.saturating_add(Self::LONGEST.as_secs()));
-        self.known.insert(key(prefix), Known { sites: sites.into(), until, size });
+        let until = until.min(now.saturating_add(Self::MAX_TTL.as_secs()));
+        self.known.insert(cache_key(prefix), CachedSites { sites: sites.into(), until, size });
     }
 
     pub(super) fn get(&self, prefix: &[u8], now: u64) -> Option<Vec<Arc<Site<'static>>>> {
-        let known = self.known.get(&key(prefix)).filter(|known| now < known.until)?;
+        let known = self.known.get(&cache_key(prefix)).filter(|known| now < known.until)?;
         Some(known.sites.to_vec())
     }
 
-    pub(super) fn forget(&self, prefix: &[u8]) {
-        self.known.remove(&key(prefix));
+    pub(super) fn remove(&self, prefix: &[u8]) {
+        self.known.remove(&cache_key(prefix));
     }
 }
 
-fn key(prefix: &[u8]) -> Box<[u8]> {
+fn cache_key(prefix: &[u8]) -> Box<[u8]> {
     Handle::new(prefix).folded().into()
 }
 
@@ -66,25 +66,25 @@ mod tests {
 
     #[test]
     fn sites_are_kept_for_their_time() {
-        let sites = Sites::new();
+        let sites = SiteCache::new();
         sites.insert(b"0.NA/10.1000", vec![Arc::default()], 200, 100);
         assert_eq!(sites.get(b"0.na/10.1000", 199).map(|sites| sites.len()), Some(1));
         assert_eq!(sites.get(b"0.NA/10.1000", 200), None);
         assert_eq!(sites.get(b"0.NA/10.2000", 100), None);
         sites.insert(b"0.NA/10.1000", vec![Arc::default()], u64::MAX, 100);
-        assert!(sites.get(b"0.NA/10.1000", 100 + Sites::LONGEST.as_secs() - 1).is_some());
-        assert!(sites.get(b"0.NA/10.1000", 100 + Sites::LONGEST.as_secs()).is_none());
-        sites.forget(b"0.na/10.1000");
+        assert!(sites.get(b"0.NA/10.1000", 100 + SiteCache::MAX_TTL.as_secs() - 1).is_some());
+        assert!(sites.get(b"0.NA/10.1000", 100 + SiteCache::MAX_TTL.as_secs()).is_none());
+        sites.remove(b"0.na/10.1000");
         assert_eq!(sites.get(b"0.NA/10.1000", 100), None);
     }
 
     #[test]
     fn memory_is_bounded() {
-        let sites = Sites::new();
+        let sites = SiteCache::new();
         let large = Site { hash_filter: vec![0; 100_000].into(), ..Site::default() };
         for number in 0..1_000_u32 {
             sites.insert(&number.to_be_bytes(), vec![Arc::new(large.clone())], u64::MAX, 0);
         }
-        assert!(sites.known.weight() <= Sites::BYTES);
+        assert!(sites.known.weight() <= SiteCache::CACHE_BYTES);
     }
 }

@@ -7,51 +7,51 @@ use tokio::time::Instant;
 
 /// How fast servers answered, of as many as are worth remembering, and which of them are to be asked first.
 #[derive(Debug)]
-pub(super) struct Times {
-    measured: Cache<IpAddr, Measured>,
+pub(super) struct RttTable {
+    measured: Cache<IpAddr, RttEstimate>,
     preferred: Vec<IpAddr>,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Measured {
+struct RttEstimate {
     time: Duration,
     at: Instant,
 }
 
-impl Times {
-    const SERVERS: usize = 4_096;
+impl RttTable {
+    const MAX_SERVERS: usize = 4_096;
 
     /// After so long a time counts half, so that a server that was slow once is tried again.
     const HALF_LIFE: Duration = Duration::from_secs(300);
 
     /// What those who are not preferred are taken to be slower by: more than chance adds.
-    const NOT_PREFERRED: Duration = Duration::from_secs(1);
+    const NON_PREFERRED_PENALTY: Duration = Duration::from_secs(1);
 
     pub(super) fn new(preferred: Vec<IpAddr>) -> Self {
-        Self { measured: Cache::new(Self::SERVERS), preferred }
+        Self { measured: Cache::new(Self::MAX_SERVERS), preferred }
     }
 
     /// Takes a new measurement: a quarter of it counts, and three quarters of what was known.
-    pub(super) fn measured(&self, server: IpAddr, time: Duration) {
-        let known = self.recent(server).unwrap_or(time);
+    pub(super) fn record(&self, server: IpAddr, time: Duration) {
+        let known = self.decayed_rtt(server).unwrap_or(time);
         let time = known.saturating_mul(3).saturating_add(time) / 4;
-        self.measured.insert(server, Measured { time, at: Instant::now() });
+        self.measured.insert(server, RttEstimate { time, at: Instant::now() });
     }
 
-    fn recent(&self, server: IpAddr) -> Option<Duration> {
+    fn decayed_rtt(&self, server: IpAddr) -> Option<Duration> {
         let known = self.measured.get(&server)?;
         let lives = known.at.elapsed().as_secs_f64() / Self::HALF_LIFE.as_secs_f64();
         Some(known.time.mul_f64(0.5_f64.powf(lives)))
     }
 }
 
-impl ResponseTimes for Times {
+impl ResponseTimes for RttTable {
     fn of(&self, server: IpAddr) -> Option<Duration> {
-        let known = self.recent(server);
+        let known = self.decayed_rtt(server);
         if self.preferred.is_empty() || self.preferred.contains(&server) {
             return known;
         }
-        Some(known.unwrap_or_default().saturating_add(Self::NOT_PREFERRED))
+        Some(known.unwrap_or_default().saturating_add(Self::NON_PREFERRED_PENALTY))
     }
 }
 
@@ -64,23 +64,23 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn what_is_remembered() {
-        let times = Times::new(Vec::new());
+        let times = RttTable::new(Vec::new());
         assert_eq!(times.of(ONE), None);
-        times.measured(ONE, Duration::from_millis(80));
+        times.record(ONE, Duration::from_millis(80));
         assert_eq!(times.of(ONE), Some(Duration::from_millis(80)));
-        times.measured(ONE, Duration::from_millis(400));
+        times.record(ONE, Duration::from_millis(400));
         assert_eq!(times.of(ONE), Some(Duration::from_millis(160)));
-        tokio::time::advance(Times::HALF_LIFE).await;
+        tokio::time::advance(RttTable::HALF_LIFE).await;
         assert_eq!(times.of(ONE), Some(Duration::from_millis(80)));
         assert_eq!(times.of(TWO), None);
     }
 
     #[tokio::test(start_paused = true)]
     async fn who_is_preferred() {
-        let times = Times::new(vec![TWO]);
-        assert_eq!(times.of(ONE), Some(Times::NOT_PREFERRED));
+        let times = RttTable::new(vec![TWO]);
+        assert_eq!(times.of(ONE), Some(RttTable::NON_PREFERRED_PENALTY));
         assert_eq!(times.of(TWO), None);
-        times.measured(TWO, Duration::from_millis(80));
+        times.record(TWO, Duration::from_millis(80));
         assert_eq!(times.of(TWO), Some(Duration::from_millis(80)));
     }
 }

@@ -16,18 +16,18 @@ use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-use super::transport::{CONNECT, connect};
+use super::transport::{CONNECT, connect_tcp};
 
 /// A connection to the server that has this key, as its site has it. If that is no RSA key, as of old servers whose
 /// certificates have another than they sign with, the connection is no more certain than one without TLS.
-pub(super) async fn connect_encrypted(
+pub(super) async fn connect_tls(
     to: SocketAddr,
     domain: Option<&str>,
     key: &[u8],
 ) -> io::Result<TlsStream<TcpStream>> {
-    let stream = connect(to).await?;
+    let stream = connect_tcp(to).await?;
     let provider = default_provider();
-    let pinned = Pinned { key: rsa_info(key), algorithms: provider.signature_verification_algorithms };
+    let pinned = PinnedKeyVerifier { key: rsa_public_key_info(key), algorithms: provider.signature_verification_algorithms };
     let config = ClientConfig::builder_with_provider(provider.into())
         .with_safe_default_protocol_versions()
         .map_err(io::Error::other)?
@@ -41,12 +41,12 @@ pub(super) async fn connect_encrypted(
 
 /// Believes who has the key.
 #[derive(Debug)]
-struct Pinned {
+struct PinnedKeyVerifier {
     key: Option<Vec<u8>>,
     algorithms: WebPkiSupportedAlgorithms,
 }
 
-impl ServerCertVerifier for Pinned {
+impl ServerCertVerifier for PinnedKeyVerifier {
     fn verify_server_cert(
         &self,
         certificate: &CertificateDer<'_>,
@@ -86,23 +86,23 @@ impl ServerCertVerifier for Pinned {
 }
 
 /// A key as certificates have it (RFC 3279, 2.3.1), if it is one of RSA.
-fn rsa_info(key: &[u8]) -> Option<Vec<u8>> {
+fn rsa_public_key_info(key: &[u8]) -> Option<Vec<u8>> {
     /// `rsaEncryption`, with parameters that are none.
-    const RSA: &[u8] = b"\x30\x0d\x06\x09\x2a\x86\x48\x86\xf7\x0d\x01\x01\x01\x05\x00";
+    const RSA_ALGORITHM_IDENTIFIER: &[u8] = b"\x30\x0d\x06\x09\x2a\x86\x48\x86\xf7\x0d\x01\x01\x01\x05\x00";
     let key = PublicKey::from_bytes(key).ok()?;
     let KeyKind::Rsa { modulus, exponent } = key.kind() else { return None };
     let integer = |number: &[u8]| {
         // One that begins with a set bit would be negative.
         let sign: &[u8] = if number.first().is_none_or(|first| first & 0x80 != 0) { &[0] } else { &[] };
-        element(0x02, &[sign, number].concat())
+        der_element(0x02, &[sign, number].concat())
     };
-    let numbers = element(0x30, &[integer(modulus), integer(exponent)].concat());
-    let bits = element(0x03, &[&[0], &numbers[..]].concat());
-    Some(element(0x30, &[RSA, &bits].concat()))
+    let numbers = der_element(0x30, &[integer(modulus), integer(exponent)].concat());
+    let bits = der_element(0x03, &[&[0], &numbers[..]].concat());
+    Some(der_element(0x30, &[RSA_ALGORITHM_IDENTIFIER, &bits].concat()))
 }
 
 /// An element of DER.
-fn element(tag: u8, content: &[u8]) -> Vec<u8> {
+fn der_element(tag: u8, content: &[u8]) -> Vec<u8> {
     let length = content.len().to_be_bytes();
     let digits = length.iter().position(|byte| *byte != 0).and_then(|at| length.get(at..)).unwrap_or(&[0]);
     let mut element = vec![tag];

@@ -14,7 +14,7 @@ use tokio::sync::{Semaphore, mpsc};
 use tokio::task::{JoinSet, spawn_blocking};
 use tokio::time::{Instant, timeout, timeout_at};
 
-use super::tls::connect_encrypted;
+use super::tls::connect_tls;
 
 /// How long a connection may take to be made: less than an answer over it is waited for.
 pub(super) const CONNECT: Duration = Duration::from_secs(3);
@@ -23,16 +23,16 @@ pub(super) const CONNECT: Duration = Duration::from_secs(3);
 const READ: usize = 16 << 10;
 
 /// What came for a look-up.
-pub(super) enum Arrival {
+pub(super) enum SocketEvent {
     Datagram { from: SocketAddr, bytes: Vec<u8> },
     Bytes { attempt: u32, bytes: Vec<u8> },
     Failure { attempt: u32, error: ConnectionError },
     Addresses { domain: String, addresses: Vec<IpAddr> },
 }
 
-impl Arrival {
+impl SocketEvent {
     /// How many bytes of others are in it.
-    pub(super) fn size(&self) -> usize {
+    pub(super) fn received_bytes(&self) -> usize {
         match self {
             Self::Datagram { bytes, .. } | Self::Bytes { bytes, .. } => bytes.len(),
             _ => 0,
@@ -41,14 +41,14 @@ impl Arrival {
 }
 
 /// The sockets of a look-up, and what comes over them.
-pub(super) struct Sockets {
+pub(super) struct LookupSockets {
     tasks: JoinSet<()>,
     datagrams: HashMap<u32, Arc<UdpSocket>>,
-    sender: mpsc::Sender<Arrival>,
-    arrivals: mpsc::Receiver<Arrival>,
+    sender: mpsc::Sender<SocketEvent>,
+    arrivals: mpsc::Receiver<SocketEvent>,
 }
 
-impl Sockets {
+impl LookupSockets {
     pub(super) fn new() -> Self {
         // Who sends faster than it is read has to wait.
         let (sender, arrivals) = mpsc::channel(16);
@@ -56,20 +56,20 @@ impl Sockets {
     }
 
     /// What comes next, if it comes in time.
-    pub(super) async fn next(&mut self, until: Instant) -> Option<Arrival> {
+    pub(super) async fn next_event(&mut self, until: Instant) -> Option<SocketEvent> {
         timeout_at(until, self.arrivals.recv()).await.ok().flatten()
     }
 
     /// Sends; what becomes of it is an arrival.
-    pub(super) async fn send(&mut self, transmit: Transmit) -> Option<Arrival> {
+    pub(super) async fn send(&mut self, transmit: Transmit) -> Option<SocketEvent> {
         if transmit.transport != Transport::UDP {
-            self.tasks.spawn(stream(transmit, self.sender.clone()));
+            self.tasks.spawn(run_stream(transmit, self.sender.clone()));
             return None;
         }
         let attempt = transmit.attempt;
         match self.send_datagram(transmit).await {
             Ok(()) => None,
-            Err(_) => Some(Arrival::Failure { attempt, error: ConnectionError::Unreachable }),
+            Err(_) => Some(SocketEvent::Failure { attempt, error: ConnectionError::Unreachable }),
         }
     }
 
@@ -87,7 +87,7 @@ impl Sockets {
                 let socket = Arc::new(socket);
                 self.datagrams.insert(transmit.attempt, Arc::clone(&socket));
                 let receive =
-                    receive(transmit.attempt, transmit.to, Arc::clone(&socket), self.sender.clone());
+                    receive_datagrams(transmit.attempt, transmit.to, Arc::clone(&socket), self.sender.clone());
                 self.tasks.spawn(receive);
                 socket
             }
@@ -97,7 +97,7 @@ impl Sockets {
 
     /// Finds out the addresses of a name. Each takes a thread for as long as the system likes, so there are only as many at a
     /// time as `threads` has permits; who gets none in time finds nothing.
-    pub(super) fn look_up(&mut self, domain: String, threads: Arc<Semaphore>) {
+    pub(super) fn resolve_domain(&mut self, domain: String, threads: Arc<Semaphore>) {
         let sender = self.sender.clone();
         self.tasks.spawn(async move {
             let name = domain.clone();
@@ -110,46 +110,46 @@ impl Sockets {
                 found.await.ok().flatten()
             };
             let addresses = timeout(CONNECT, addresses).await.ok().flatten().unwrap_or_default();
-            let _ = sender.send(Arrival::Addresses { domain, addresses }).await;
+            let _ = sender.send(SocketEvent::Addresses { domain, addresses }).await;
         });
     }
 }
 
-async fn receive(attempt: u32, from: SocketAddr, socket: Arc<UdpSocket>, sender: mpsc::Sender<Arrival>) {
+async fn receive_datagrams(attempt: u32, from: SocketAddr, socket: Arc<UdpSocket>, sender: mpsc::Sender<SocketEvent>) {
     // Longer datagrams than the protocol has are cut off, and no messages then.
     let mut buffer = [0; 2_048];
     loop {
         let arrival = match socket.recv(&mut buffer).await {
             Ok(length) => {
-                Arrival::Datagram { from, bytes: buffer.get(..length).unwrap_or_default().to_vec() }
+                SocketEvent::Datagram { from, bytes: buffer.get(..length).unwrap_or_default().to_vec() }
             }
-            Err(_) => Arrival::Failure { attempt, error: ConnectionError::Unreachable },
+            Err(_) => SocketEvent::Failure { attempt, error: ConnectionError::Unreachable },
         };
-        let is_over = matches!(arrival, Arrival::Failure { .. });
+        let is_over = matches!(arrival, SocketEvent::Failure { .. });
         if sender.send(arrival).await.is_err() || is_over {
             return;
         }
     }
 }
 
-async fn stream(transmit: Transmit, sender: mpsc::Sender<Arrival>) {
+async fn run_stream(transmit: Transmit, sender: mpsc::Sender<SocketEvent>) {
     let attempt = transmit.attempt;
     let Transmit { transport, to, domain, server_key, bytes, .. } = &transmit;
-    let error = match open(*transport, *to, domain.as_deref(), server_key).await {
+    let error = match connect_stream(*transport, *to, domain.as_deref(), server_key).await {
         Ok(connection) => {
-            exchange(connection, attempt, bytes, &sender).await;
+            exchange_bytes(connection, attempt, bytes, &sender).await;
             ConnectionError::Closed
         }
         Err(_) => ConnectionError::Unreachable,
     };
-    let _ = sender.send(Arrival::Failure { attempt, error }).await;
+    let _ = sender.send(SocketEvent::Failure { attempt, error }).await;
 }
 
-async fn exchange(
-    mut connection: Box<dyn Stream>,
+async fn exchange_bytes(
+    mut connection: Box<dyn ByteStream>,
     attempt: u32,
     bytes: &[u8],
-    sender: &mpsc::Sender<Arrival>,
+    sender: &mpsc::Sender<SocketEvent>,
 ) {
     if connection.write_all(bytes).await.is_err() || connection.flush().await.is_err() {
         return;
@@ -157,31 +157,31 @@ async fn exchange(
     let mut buffer = vec![0; READ];
     while let Ok(length @ 1..) = connection.read(&mut buffer).await {
         let bytes = buffer.get(..length).unwrap_or_default().to_vec();
-        if sender.send(Arrival::Bytes { attempt, bytes }).await.is_err() {
+        if sender.send(SocketEvent::Bytes { attempt, bytes }).await.is_err() {
             return;
         }
     }
 }
 
 /// A connection, with TLS or without.
-pub(super) trait Stream: AsyncRead + AsyncWrite + Send + Sync + Unpin {}
-impl<S: AsyncRead + AsyncWrite + Send + Sync + Unpin> Stream for S {}
+pub(super) trait ByteStream: AsyncRead + AsyncWrite + Send + Sync + Unpin {}
+impl<S: AsyncRead + AsyncWrite + Send + Sync + Unpin> ByteStream for S {}
 
 /// A connection by any transport but UDP; over TLS to the server that has this name, if any, and this key.
-pub(super) async fn open(
+pub(super) async fn connect_stream(
     transport: Transport,
     to: SocketAddr,
     domain: Option<&str>,
     key: &[u8],
-) -> io::Result<Box<dyn Stream>> {
+) -> io::Result<Box<dyn ByteStream>> {
     if transport == Transport::HTTPS {
-        return Ok(Box::new(connect_encrypted(to, domain, key).await?));
+        return Ok(Box::new(connect_tls(to, domain, key).await?));
     }
-    Ok(Box::new(connect(to).await?))
+    Ok(Box::new(connect_tcp(to).await?))
 }
 
 /// A connection, unless it takes too long.
-pub(super) async fn connect(to: SocketAddr) -> io::Result<TcpStream> {
+pub(super) async fn connect_tcp(to: SocketAddr) -> io::Result<TcpStream> {
     let connection = timeout(CONNECT, TcpStream::connect(to)).await??;
     connection.set_nodelay(true)?;
     Ok(connection)

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tendot_client::{Found, HttpError, HttpUpstream, Upstream as _};
+use tendot_client::{LookupOutcome, HttpUpstreamError, HttpUpstream, Upstream as _};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 use tokio::time::advance;
@@ -10,7 +10,7 @@ use tokio::time::advance;
 use crate::stopped_clock::StoppedClock;
 
 /// Resolves a name at an upstream that sends this response. Returns the result and the request line.
-async fn resolve(name: &str, response: impl Into<Vec<u8>>) -> (Result<Found, String>, String) {
+async fn resolve(name: &str, response: impl Into<Vec<u8>>) -> (Result<LookupOutcome, String>, String) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let upstream = HttpUpstream::new(&format!("http://{}/", listener.local_addr().unwrap())).unwrap();
     let response = response.into();
@@ -36,14 +36,14 @@ async fn outcomes() {
     let record = r#"{"responseCode":1,"handle":"10.1000/A b","values":[{"index":1,"type":"URL","data":{"format":"string","value":"https://example.org/"},"ttl":60}]}"#;
     let (found, request) = resolve("10.1000/a b", response(200, record)).await;
     assert_eq!(request, "GET /api/handles/10.1000/a%20b HTTP/1.1");
-    let Ok(Found::Values(values)) = found else { panic!("{found:?}") };
+    let Ok(LookupOutcome::Values(values)) = found else { panic!("{found:?}") };
     assert_eq!(&*values[0].data, b"https://example.org/");
     let nothing = r#"{"responseCode":100,"handle":"10.1000/x"}"#;
-    assert_eq!(resolve("10.1000/x", response(404, nothing)).await.0, Ok(Found::Nothing));
+    assert_eq!(resolve("10.1000/x", response(404, nothing)).await.0, Ok(LookupOutcome::Nothing));
     let elsewhere = r#"{"responseCode":301,"handle":"10.1000/x"}"#;
-    assert_eq!(resolve("10.1000/x", response(400, elsewhere)).await.0, Ok(Found::NotKept));
+    assert_eq!(resolve("10.1000/x", response(400, elsewhere)).await.0, Ok(LookupOutcome::NotKept));
     let none = r#"{"responseCode":200,"handle":"10.1000/x","values":[]}"#;
-    assert_eq!(resolve("10.1000/x", response(200, none)).await.0, Ok(Found::NoValues));
+    assert_eq!(resolve("10.1000/x", response(200, none)).await.0, Ok(LookupOutcome::NoValues));
 }
 
 #[tokio::test]
@@ -102,7 +102,7 @@ async fn attack_h16_names_stay_in_path() {
     let upstream = HttpUpstream::new("http://127.0.0.1:9").unwrap();
     for name in ["10.1000/../../x", "../x", "10.1000/.", "10.1000/a/./b"] {
         let error = upstream.ask(name).await.unwrap_err();
-        assert!(matches!(error, HttpError::Name { .. }), "{name}: {error}");
+        assert!(matches!(error, HttpUpstreamError::Name { .. }), "{name}: {error}");
     }
 }
 
@@ -111,7 +111,7 @@ async fn private_values_are_dropped() {
     let record = r#"{"responseCode":1,"values":[{"index":1,"type":"A","data":"x","permissions":"1100"},
         {"index":2,"type":"B","data":"x"}]}"#;
     let (found, _) = resolve("10.1000/x", response(200, record)).await;
-    let Ok(Found::Values(values)) = found else { panic!("{found:?}") };
+    let Ok(LookupOutcome::Values(values)) = found else { panic!("{found:?}") };
     assert_eq!(values.iter().map(|value| value.index).collect::<Vec<_>>(), [2]);
 }
 

@@ -6,9 +6,9 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use tendot_client::Found;
+use tendot_client::LookupOutcome;
 use tendot_client::native::{
-    AdministrationError, Administrator, Identity, Native, Peer as AdminServer, Query, Root,
+    AdminError, AdminClient, AdminIdentity, NativeClient, AdminServer as AdminServer, ResolveOptions, RootSites,
 };
 use tendot_proto::record::{Server, Transport};
 use tendot_proto::{
@@ -33,25 +33,25 @@ fn service() -> TestHandleService {
     TestHandleService::new().with_record(PREFIX, vec![key, secret])
 }
 
-fn by_secret() -> Identity {
-    Identity::with_secret_key(301, PREFIX, SECRET)
+fn by_secret() -> AdminIdentity {
+    AdminIdentity::with_secret_key(301, PREFIX, SECRET)
 }
 
-fn by_key() -> Identity {
-    Identity::with_private_key(300, PREFIX, &private_key("admpriv.bin")).unwrap()
+fn by_key() -> AdminIdentity {
+    AdminIdentity::with_private_key(300, PREFIX, &private_key("admpriv.bin")).unwrap()
 }
 
 /// A site of one server, as an administrator sees it.
 fn admin_server(server: Server<'static>) -> AdminServer {
-    AdminServer::of(&Root::of(site(vec![server])), "10.1000/1").unwrap()
+    AdminServer::for_handle(&RootSites::from_site(site(vec![server])), "10.1000/1").unwrap()
 }
 
 fn admin_server_at(address: SocketAddr) -> AdminServer {
-    AdminServer::of(&Root::at(&[address], None), "10.1000/1").unwrap()
+    AdminServer::for_handle(&RootSites::from_addresses(&[address], None), "10.1000/1").unwrap()
 }
 
-fn admin(server: &TestHandleServer, identity: Identity) -> Administrator {
-    Administrator::new(admin_server(server.server(ALL_TRANSPORTS)), identity)
+fn admin(server: &TestHandleServer, identity: AdminIdentity) -> AdminClient {
+    AdminClient::new(admin_server(server.server(ALL_TRANSPORTS)), identity)
 }
 
 fn url_value(text: &'static str) -> [Value<'static>; 1] {
@@ -81,17 +81,17 @@ async fn all_operations() {
     }
 }
 
-async fn check_all(identity: Identity, mode: AdminMode) {
+async fn check_all(identity: AdminIdentity, mode: AdminMode) {
     let server = TestHandleServer::start(service()).await;
     let mut admin = admin(&server, identity);
     match mode {
         AdminMode::Plain => {}
-        AdminMode::Signed => admin = admin.certified(),
+        AdminMode::Signed => admin = admin.require_signature(),
         AdminMode::Session => admin.open_session(false).await.unwrap(),
         AdminMode::EncryptedSession => admin.open_session(true).await.unwrap(),
     }
     let name = "10.1000/182";
-    admin.home("10.1000").await.unwrap();
+    admin.home_prefix("10.1000").await.unwrap();
     assert!(server.service().homed.contains(PREFIX.as_bytes()));
     assert_eq!(homed(&mut admin).await, [PREFIX]);
 
@@ -100,12 +100,12 @@ async fn check_all(identity: Identity, mode: AdminMode) {
     assert_eq!(code(again), ResponseCode::HANDLE_ALREADY_EXISTS);
     admin.replace(name, &url_value("https://example.org/2")).await.unwrap();
     let email = Value { permissions: Permissions(0x0c), ..Value::new(2, "EMAIL", "x@example.org") };
-    admin.add(name, &[email]).await.unwrap();
-    admin.modify(name, &url_value("https://example.org/3")).await.unwrap();
-    let values = admin.resolve(name, &Query::default()).await.unwrap();
+    admin.add_values(name, &[email]).await.unwrap();
+    admin.modify_values(name, &url_value("https://example.org/3")).await.unwrap();
+    let values = admin.resolve(name, &ResolveOptions::default()).await.unwrap();
     let texts: Vec<_> = values.iter().map(|value| String::from_utf8_lossy(&value.data)).collect();
     assert_eq!(texts, ["x@example.org", "https://example.org/3"], "private values are included");
-    admin.remove(name, &[2]).await.unwrap();
+    admin.remove_values(name, &[2]).await.unwrap();
     assert_eq!(server.service().records[&b"10.1000/182"[..]].len(), 1);
 
     let minted = admin.mint("10.1000/", &url_value("https://example.org/")).await.unwrap();
@@ -113,7 +113,7 @@ async fn check_all(identity: Identity, mode: AdminMode) {
     assert_eq!(names(&mut admin).await, ["10.1000/182", "10.1000/MINTED"]);
     admin.delete(name).await.unwrap();
     assert_eq!(code(admin.delete(name).await), ResponseCode::HANDLE_NOT_FOUND);
-    admin.unhome("0.NA/10.1000").await.unwrap();
+    admin.unhome_prefix("0.NA/10.1000").await.unwrap();
     assert!(homed(&mut admin).await.is_empty());
 
     let operations = std::mem::take(&mut server.service().operations);
@@ -131,13 +131,13 @@ async fn check_all(identity: Identity, mode: AdminMode) {
     assert_eq!(server.service().session_count(), 0);
 }
 
-async fn homed(admin: &mut Administrator) -> Vec<String> {
+async fn homed(admin: &mut AdminClient) -> Vec<String> {
     let mut prefixes = Vec::new();
-    admin.list_homed(collect_into(&mut prefixes)).await.unwrap();
+    admin.list_homed_prefixes(collect_into(&mut prefixes)).await.unwrap();
     prefixes
 }
 
-async fn names(admin: &mut Administrator) -> Vec<String> {
+async fn names(admin: &mut AdminClient) -> Vec<String> {
     let mut names = Vec::new();
     admin.list_handles("10.1000", collect_into(&mut names)).await.unwrap();
     names
@@ -150,9 +150,9 @@ fn collect_into(names: &mut Vec<String>) -> impl FnMut(Handle<'_>) -> ControlFlo
     }
 }
 
-fn code<T: Debug>(result: Result<T, AdministrationError>) -> ResponseCode {
+fn code<T: Debug>(result: Result<T, AdminError>) -> ResponseCode {
     match result {
-        Err(AdministrationError::Refused { code, .. }) => code,
+        Err(AdminError::Refused { code, .. }) => code,
         other => panic!("{other:?}"),
     }
 }
@@ -185,11 +185,11 @@ async fn long_lists() {
 async fn wrong_keys_are_rejected() {
     let server = TestHandleServer::start(service()).await;
     for identity in [
-        Identity::with_secret_key(301, PREFIX, b"something else"),
-        Identity::with_secret_key(300, PREFIX, SECRET),
-        Identity::with_secret_key(301, "0.NA/10.2000", SECRET),
-        Identity::with_private_key(300, PREFIX, &private_key("privkey.bin")).unwrap(),
-        Identity::with_private_key(301, PREFIX, &private_key("admpriv.bin")).unwrap(),
+        AdminIdentity::with_secret_key(301, PREFIX, b"something else"),
+        AdminIdentity::with_secret_key(300, PREFIX, SECRET),
+        AdminIdentity::with_secret_key(301, "0.NA/10.2000", SECRET),
+        AdminIdentity::with_private_key(300, PREFIX, &private_key("privkey.bin")).unwrap(),
+        AdminIdentity::with_private_key(301, PREFIX, &private_key("admpriv.bin")).unwrap(),
     ] {
         for session in [None, Some(false), Some(true)] {
             let mut admin = admin(&server, identity.clone());
@@ -207,15 +207,15 @@ async fn wrong_keys_are_rejected() {
 async fn falls_back_to_http() {
     let server = TestHandleServer::start(service()).await;
     let mut admin =
-        Administrator::new(admin_server(server.server(&[Transport::UDP, Transport::HTTP])), by_key());
+        AdminClient::new(admin_server(server.server(&[Transport::UDP, Transport::HTTP])), by_key());
     admin.open_session(true).await.unwrap();
     admin.create("10.1000/182", &url_value("https://example.org/")).await.unwrap();
     assert!(server.service().transports().iter().all(|transport| *transport == Transport::HTTP));
     let listed = admin.list_handles("10.1000", |_| ControlFlow::Continue(())).await.unwrap_err();
-    assert!(matches!(listed, AdministrationError::NoInterface), "lists need TCP: {listed}");
-    let mut admin = Administrator::new(admin_server(server.server(&[Transport::UDP])), by_key());
+    assert!(matches!(listed, AdminError::NoInterface), "lists need TCP: {listed}");
+    let mut admin = AdminClient::new(admin_server(server.server(&[Transport::UDP])), by_key());
     let error = admin.delete("10.1000/182").await.unwrap_err();
-    assert!(matches!(error, AdministrationError::NoInterface), "UDP is never used: {error}");
+    assert!(matches!(error, AdminError::NoInterface), "UDP is never used: {error}");
 }
 
 #[tokio::test]
@@ -238,29 +238,29 @@ async fn attack_wrong_server_key() {
     let mut entry = server.server(ALL_TRANSPORTS);
     entry.public_key = public_key("admpub.bin").to_bytes().into();
     let with_wrong_key = admin_server(entry);
-    let mut admin = Administrator::new(with_wrong_key.clone(), by_key());
+    let mut admin = AdminClient::new(with_wrong_key.clone(), by_key());
     let error = admin.open_session(true).await.unwrap_err().to_string();
     assert_eq!(error, "the session: the credential does not fit the message and the key");
-    let mut admin = Administrator::new(with_wrong_key, by_key()).certified();
-    let error = admin.home("10.1000").await.unwrap_err().to_string();
+    let mut admin = AdminClient::new(with_wrong_key, by_key()).require_signature();
+    let error = admin.home_prefix("10.1000").await.unwrap_err().to_string();
     assert!(error.contains("nothing proves that the answer is the server's"), "{error}");
-    let mut admin = Administrator::new(admin_server_at(server.address), by_key());
-    assert!(matches!(admin.open_session(true).await, Err(AdministrationError::NoKey)));
-    admin.home("10.1000").await.unwrap();
+    let mut admin = AdminClient::new(admin_server_at(server.address), by_key());
+    assert!(matches!(admin.open_session(true).await, Err(AdminError::NoKey)));
+    admin.home_prefix("10.1000").await.unwrap();
 }
 
 /// The error of a deletion at a scripted server.
-async fn delete(script: impl FnMut(&[u8]) -> Vec<StreamStep> + Send + 'static) -> AdministrationError {
+async fn delete(script: impl FnMut(&[u8]) -> Vec<StreamStep> + Send + 'static) -> AdminError {
     let address = scripted_tcp_server(script, false).await;
-    let mut admin = Administrator::new(admin_server_at(address), by_secret());
+    let mut admin = AdminClient::new(admin_server_at(address), by_secret());
     admin.delete("10.1000/1").await.unwrap_err()
 }
 
 #[tokio::test]
 async fn attack_invalid_responses() {
     let _clock = StoppedClock::new();
-    let check = |error: AdministrationError, expected: &str| {
-        assert!(matches!(error, AdministrationError::Uncertain { .. }), "{error}");
+    let check = |error: AdminError, expected: &str| {
+        assert!(matches!(error, AdminError::Uncertain { .. }), "{error}");
         assert!(error.to_string().contains(expected), "{error}");
     };
     let response = |request: &[u8]| service().respond(request, ServerTransport::Tcp).remove(0);
@@ -306,7 +306,7 @@ async fn attack_invalid_responses() {
 async fn with_tampering_proxy(
     server: &TestHandleServer,
     mut change: impl FnMut(Vec<u8>) -> Vec<u8> + Send + 'static,
-) -> (Administrator, Arc<AtomicBool>) {
+) -> (AdminClient, Arc<AtomicBool>) {
     let is_active = Arc::new(AtomicBool::new(false));
     let active = Arc::clone(&is_active);
     let address = tampering_proxy(server.address, move |response| {
@@ -314,8 +314,8 @@ async fn with_tampering_proxy(
     })
     .await;
     let key = server.service().public_key();
-    let server = AdminServer::of(&Root::at(&[address], Some(&key)), "10.1000/1").unwrap();
-    (Administrator::new(server, by_secret()), is_active)
+    let server = AdminServer::for_handle(&RootSites::from_addresses(&[address], Some(&key)), "10.1000/1").unwrap();
+    (AdminClient::new(server, by_secret()), is_active)
 }
 
 #[tokio::test]
@@ -324,10 +324,10 @@ async fn attack_tampered_responses() {
         let server = TestHandleServer::start(service()).await;
         let (mut admin, is_active) = with_tampering_proxy(&server, change).await;
         admin.open_session(is_encrypted).await.unwrap();
-        admin.home("10.1000").await.unwrap();
+        admin.home_prefix("10.1000").await.unwrap();
         is_active.store(true, Ordering::Relaxed);
         let error = admin.create("10.1000/1", &url_value("https://example.org/")).await.unwrap_err();
-        assert!(matches!(error, AdministrationError::Uncertain { .. }), "{error}");
+        assert!(matches!(error, AdminError::Uncertain { .. }), "{error}");
         assert!(error.to_string().contains(expected), "{error}");
     };
     let flipped = |mut response: Vec<u8>| {
@@ -368,7 +368,7 @@ async fn attack_challenge_of_another_session() {
     let (mut admin, is_active) = with_tampering_proxy(&server, other).await;
     admin.open_session(false).await.unwrap();
     is_active.store(true, Ordering::Relaxed);
-    let error = admin.home("10.1000").await.unwrap_err();
+    let error = admin.home_prefix("10.1000").await.unwrap_err();
     assert!(error.to_string().contains("the challenge is not of the session"), "{error}");
     let challenge_responses = |server: &TestHandleServer| {
         server.service().operations.iter().filter(|(opcode, _)| *opcode == Opcode::CHALLENGE_RESPONSE).count()
@@ -380,16 +380,16 @@ async fn attack_challenge_of_another_session() {
 async fn attack_replayed_responses() {
     let server = TestHandleServer::start(service()).await;
     server.service().clock_lag_secs = 50_000;
-    let error = admin(&server, by_secret()).home("10.1000").await.unwrap_err();
+    let error = admin(&server, by_secret()).home_prefix("10.1000").await.unwrap_err();
     assert!(error.to_string().contains("the answer ended at"), "{error}");
 }
 
 #[tokio::test]
 async fn unreachable_server() {
     let closed = SocketAddr::from((Ipv4Addr::LOCALHOST, free_port()));
-    let mut admin = Administrator::new(admin_server_at(closed), by_secret());
+    let mut admin = AdminClient::new(admin_server_at(closed), by_secret());
     let error = admin.delete("10.1000/1").await.unwrap_err();
-    assert!(matches!(error, AdministrationError::Unreachable { .. }), "{error}");
+    assert!(matches!(error, AdminError::Unreachable { .. }), "{error}");
 }
 
 /// The root leads to the server of a name, where a record is created.
@@ -400,11 +400,11 @@ async fn locates_admin_server() {
         TestHandleService::new().with_record(PREFIX, vec![site_value(1, &server.site())]),
     )
     .await;
-    let native = Native::new(root.config());
-    let located = native.locate("10.1000/new").await.unwrap();
-    let mut admin = Administrator::new(located, by_key());
+    let native = NativeClient::new(root.config());
+    let located = native.locate_admin_server("10.1000/new").await.unwrap();
+    let mut admin = AdminClient::new(located, by_key());
     admin.open_session(true).await.unwrap();
     admin.create("10.1000/new", &url_value("https://example.org/")).await.unwrap();
-    let found = native.resolve("10.1000/NEW", &Query::default()).await.unwrap().found;
-    assert!(matches!(found, Found::Values(_)));
+    let found = native.resolve("10.1000/NEW", &ResolveOptions::default()).await.unwrap().found;
+    assert!(matches!(found, LookupOutcome::Values(_)));
 }

@@ -5,8 +5,8 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tendot_client::native::{Native, NativeError, Query, Root};
-use tendot_client::{CacheSettings, Found, Resolver};
+use tendot_client::native::{NativeClient, ResolveError, ResolveOptions, RootSites};
+use tendot_client::{CacheSettings, LookupOutcome, Resolver};
 use tendot_proto::lookup::{AttemptError, Config, LookupError, LookupErrorKind};
 use tendot_proto::record::{Attribute, HashOption, Server, Site, Transport};
 use tendot_proto::{Envelope, Fragments, Handle, Permissions, ResponseCode, Ttl, Value, limits, tunnel};
@@ -31,14 +31,14 @@ fn root_service_for(server: &TestHandleServer) -> TestHandleService {
     TestHandleService::new().with_record("0.NA/10.1000", vec![site_value(1, &server.site())])
 }
 
-fn first_url(found: &Found) -> &str {
-    let Found::Values(values) = found else { panic!("{found:?}") };
+fn first_url(found: &LookupOutcome) -> &str {
+    let LookupOutcome::Values(values) = found else { panic!("{found:?}") };
     str::from_utf8(&values[0].data).unwrap()
 }
 
-async fn resolve(config: Config) -> Result<Found, NativeError> {
-    let native = Native::new(config);
-    let query = Query::default();
+async fn resolve(config: Config) -> Result<LookupOutcome, ResolveError> {
+    let native = NativeClient::new(config);
+    let query = ResolveOptions::default();
     let resolution = timeout(2 * WAIT_TIMEOUT, native.resolve(NAME, &query)).await;
     Ok(resolution.expect("the lookup ignores its time limit")?.found)
 }
@@ -52,12 +52,12 @@ fn direct_config(server: &TestHandleServer) -> Config {
 
 /// Settings that query an address for [`NAME`] without a prefix lookup.
 fn direct_config_at(address: SocketAddr) -> Config {
-    Root::at(&[address], None).config_for(Handle::from(NAME))
+    RootSites::from_addresses(&[address], None).into_direct_config(Handle::from(NAME))
 }
 
 async fn lookup_error(config: Config) -> LookupError {
     match resolve(config).await {
-        Err(NativeError::Lookup(error)) => error,
+        Err(ResolveError::Lookup(error)) => error,
         other => panic!("{other:?}"),
     }
 }
@@ -83,9 +83,9 @@ async fn resolves_through_root_by_hash() {
             .with_record("0.SERV/sites", vec![site_value(7, &sites)]),
     )
     .await;
-    let native = Native::new(root.config());
+    let native = NativeClient::new(root.config());
     for name in &names {
-        let found = native.resolve(name, &Query::default()).await.unwrap();
+        let found = native.resolve(name, &ResolveOptions::default()).await.unwrap();
         let server = Handle::from(&**name).server(HashOption::WHOLE, 3).unwrap();
         assert_eq!(first_url(&found.found), format!("https://example.org/{server}"));
         let from = found.from.unwrap();
@@ -100,15 +100,15 @@ async fn not_found_outcomes() {
     let _clock = StoppedClock::new();
     let server = TestHandleServer::start(TestHandleService::new().with_url(NAME, URL)).await;
     let root = TestHandleServer::start(root_service_for(&server)).await;
-    let native = Native::new(root.config());
-    let nothing = native.resolve("10.1000/none", &Query::default()).await.unwrap();
-    assert_eq!((nothing.found, nothing.from.unwrap().address), (Found::Nothing, server.address));
-    let none = Query { types: vec!["EMAIL".into()], ..Query::default() };
-    assert_eq!(native.resolve(NAME, &none).await.unwrap().found, Found::NoValues);
-    let unknown = native.resolve("10.2000/1", &Query::default()).await.unwrap();
-    assert_eq!((unknown.found, unknown.from), (Found::Nothing, None), "unknown prefix");
+    let native = NativeClient::new(root.config());
+    let nothing = native.resolve("10.1000/none", &ResolveOptions::default()).await.unwrap();
+    assert_eq!((nothing.found, nothing.from.unwrap().address), (LookupOutcome::Nothing, server.address));
+    let none = ResolveOptions { types: vec!["EMAIL".into()], ..ResolveOptions::default() };
+    assert_eq!(native.resolve(NAME, &none).await.unwrap().found, LookupOutcome::NoValues);
+    let unknown = native.resolve("10.2000/1", &ResolveOptions::default()).await.unwrap();
+    assert_eq!((unknown.found, unknown.from), (LookupOutcome::Nothing, None), "unknown prefix");
     server.service().forced_code = Some(ResponseCode::SERVER_TOO_BUSY);
-    let error = native.resolve(NAME, &Query::default()).await.unwrap_err().to_string();
+    let error = native.resolve(NAME, &ResolveOptions::default()).await.unwrap_err().to_string();
     assert!(error.ends_with("over UDP says RC_SERVER_TOO_BUSY: forced code"), "{error}");
 }
 
@@ -118,11 +118,11 @@ async fn value_selection() {
     let secret = Value { permissions: Permissions(0x0c), ..Value::new(3, "EMAIL", "x@example.org") };
     let values = vec![Value::new(1, "URL", URL), Value::new(2, "DESC", "x"), secret];
     let server = TestHandleServer::start(TestHandleService::new().with_record(NAME, values)).await;
-    let native = Native::new(direct_config(&server));
+    let native = NativeClient::new(direct_config(&server));
     let check = async |types: &[&str], indexes: &[u32], expected: &[u32]| {
         let types = types.iter().map(|one| (*one).to_owned()).collect();
-        let query = Query { types, indexes: indexes.to_vec(), is_authoritative: false };
-        let Found::Values(values) = native.resolve(NAME, &query).await.unwrap().found else { panic!() };
+        let query = ResolveOptions { types, indexes: indexes.to_vec(), is_authoritative: false };
+        let LookupOutcome::Values(values) = native.resolve(NAME, &query).await.unwrap().found else { panic!() };
         assert_eq!(values.iter().map(|value| value.index).collect::<Vec<_>>(), expected);
     };
     check(&[], &[], &[1, 2]).await;
@@ -138,7 +138,7 @@ async fn works_with_caching_resolver() {
     let _clock = StoppedClock::new();
     let server = TestHandleServer::start(TestHandleService::new().with_url(NAME, URL)).await;
     let root = TestHandleServer::start(root_service_for(&server)).await;
-    let resolver = Arc::new(Resolver::new(Native::new(root.config()), CacheSettings::default()));
+    let resolver = Arc::new(Resolver::new(NativeClient::new(root.config()), CacheSettings::default()));
     let many = (0..50).map(|_| {
         let resolver = Arc::clone(&resolver);
         tokio::spawn(async move { first_url(&resolver.resolve(NAME).await.unwrap().found).to_owned() })
@@ -161,12 +161,12 @@ async fn prefix_lookup_is_single_flight() {
     }
     let server = TestHandleServer::start(service).await;
     let root = TestHandleServer::start(root_service_for(&server)).await;
-    let native = Native::new(root.config());
+    let native = NativeClient::new(root.config());
     let many: Vec<_> = (0..100)
         .map(|number| {
             let native = native.clone();
             tokio::spawn(async move {
-                let found = native.resolve(&format!("10.1000/{number}"), &Query::default()).await;
+                let found = native.resolve(&format!("10.1000/{number}"), &ResolveOptions::default()).await;
                 assert_eq!(first_url(&found.unwrap().found), URL);
             })
         })
@@ -180,8 +180,8 @@ async fn prefix_lookup_is_single_flight() {
         .map(|number| {
             let native = native.clone();
             tokio::spawn(async move {
-                let found = native.resolve(&format!("10.2000/{number}"), &Query::default()).await;
-                assert_eq!(found.unwrap().found, Found::Nothing);
+                let found = native.resolve(&format!("10.2000/{number}"), &ResolveOptions::default()).await;
+                assert_eq!(found.unwrap().found, LookupOutcome::Nothing);
             })
         })
         .collect();
@@ -197,8 +197,8 @@ async fn moved_prefix_is_relocated() {
     let old =
         TestHandleServer::start(TestHandleService::new().with_url(NAME, "https://example.org/old")).await;
     let root = TestHandleServer::start(root_service_for(&old)).await;
-    let native = Native::new(root.config());
-    let resolve = async || native.resolve(NAME, &Query::default()).await.unwrap().found;
+    let native = NativeClient::new(root.config());
+    let resolve = async || native.resolve(NAME, &ResolveOptions::default()).await.unwrap().found;
     assert_eq!(first_url(&resolve().await), "https://example.org/old");
     assert_eq!(first_url(&resolve().await), "https://example.org/old");
     assert_eq!(root.service().requests.len(), 1);
@@ -216,9 +216,9 @@ async fn moved_prefix_is_relocated() {
 async fn random_port_and_request_id() {
     let _clock = StoppedClock::new();
     let server = TestHandleServer::start(TestHandleService::new().with_url(NAME, URL)).await;
-    let native = Native::new(direct_config(&server));
+    let native = NativeClient::new(direct_config(&server));
     for _ in 0..20 {
-        native.resolve(NAME, &Query::default()).await.unwrap();
+        native.resolve(NAME, &ResolveOptions::default()).await.unwrap();
     }
     let ports: BTreeSet<u16> = server.service().requests.iter().map(|(_, from)| from.port()).collect();
     assert!(ports.len() >= 18, "{ports:?}");
@@ -263,7 +263,7 @@ async fn falls_back_to_tcp_then_http() {
         }
         let mut config = config(vec![site(vec![entry])]);
         config.overrides.insert(b"10.1000".to_vec(), config.root.clone());
-        let found = Native::new(config).resolve(NAME, &Query::default()).await.unwrap();
+        let found = NativeClient::new(config).resolve(NAME, &ResolveOptions::default()).await.unwrap();
         assert_eq!((first_url(&found.found), found.from.unwrap().transport), (URL, expected));
     };
     check(&[], Transport::UDP).await;
@@ -288,18 +288,18 @@ async fn fast_and_preferred_sites() {
     settings.next_site = WAIT_TIMEOUT;
     settings.datagram_waits = vec![WAIT_TIMEOUT];
 
-    let native = Native::new(settings.clone());
+    let native = NativeClient::new(settings.clone());
     while slow.service().requests.is_empty() || fast.service().requests.is_empty() {
-        native.resolve(NAME, &Query::default()).await.unwrap();
+        native.resolve(NAME, &ResolveOptions::default()).await.unwrap();
     }
     for _ in 0..20 {
-        native.resolve(NAME, &Query::default()).await.unwrap();
+        native.resolve(NAME, &ResolveOptions::default()).await.unwrap();
     }
     assert_eq!(slow.service().requests.len(), 1, "the slow site is queried once");
 
-    let native = Native::preferring(settings, vec![[127, 0, 0, 2].into()]);
+    let native = NativeClient::with_preferred_servers(settings, vec![[127, 0, 0, 2].into()]);
     for _ in 0..3 {
-        let found = native.resolve(NAME, &Query::default()).await.unwrap();
+        let found = native.resolve(NAME, &ResolveOptions::default()).await.unwrap();
         assert_eq!(found.from.unwrap().address.ip().to_string(), "127.0.0.2");
     }
 }
@@ -315,10 +315,10 @@ async fn primary_sites() {
     let sites = vec![site_value(1, &of_mirror), site_value(2, &primary.site())];
     let root = TestHandleServer::start(TestHandleService::new().with_record("0.NA/10.1000", sites)).await;
     for _ in 0..10 {
-        let native = Native::new(root.config());
-        let query = Query { is_authoritative: true, ..Query::default() };
+        let native = NativeClient::new(root.config());
+        let query = ResolveOptions { is_authoritative: true, ..ResolveOptions::default() };
         assert_eq!(first_url(&native.resolve(NAME, &query).await.unwrap().found), URL);
-        assert!(native.locate(NAME).await.unwrap().site().is_primary());
+        assert!(native.locate_admin_server(NAME).await.unwrap().site().is_primary());
     }
     assert!(mirror.service().requests.is_empty());
 }
@@ -331,13 +331,13 @@ async fn unreachable_sites_are_forgotten() {
         sender.send(()).unwrap();
         Vec::new()
     });
-    let gone = Root::at(&[silent.await], None).sites()[0].as_ref().clone();
+    let gone = RootSites::from_addresses(&[silent.await], None).sites()[0].as_ref().clone();
     let service = TestHandleService::new().with_record("0.NA/10.1000", vec![site_value(1, &gone)]);
     let root = TestHandleServer::start(service).await;
-    let native = Native::new(root.config());
+    let native = NativeClient::new(root.config());
     let mut fails_after_its_time = async || {
         let lookup = native.clone();
-        let lookup = tokio::spawn(async move { lookup.resolve(NAME, &Query::default()).await });
+        let lookup = tokio::spawn(async move { lookup.resolve(NAME, &ResolveOptions::default()).await });
         requests.recv().await.unwrap();
         advance(native.config().time).await;
         lookup.await.unwrap().unwrap_err();
@@ -347,7 +347,7 @@ async fn unreachable_sites_are_forgotten() {
     root.service().records.insert(b"0.NA/10.1000".to_vec(), vec![site_value(1, &server.site())]);
     // The cached sites are tried once more, which takes all the time of the lookup.
     fails_after_its_time().await;
-    assert_eq!(first_url(&native.resolve(NAME, &Query::default()).await.unwrap().found), URL);
+    assert_eq!(first_url(&native.resolve(NAME, &ResolveOptions::default()).await.unwrap().found), URL);
 }
 
 /// A datagram that cannot be sent is not waited for.
@@ -413,7 +413,7 @@ async fn attack_referral_loop() {
             .with_record("0.SERV/b", vec![Value::new(1, "HS_SERV", "0.SERV/a")]),
     )
     .await;
-    assert_eq!(resolve(root.config()).await.unwrap(), Found::Nothing, "no server is found");
+    assert_eq!(resolve(root.config()).await.unwrap(), LookupOutcome::Nothing, "no server is found");
     assert!(root.service().requests.len() < 8);
     let mut service =
         TestHandleService::new().with_record("0.NA/10.1000", vec![Value::new(1, "HS_SERV", "0.SERV/0")]);
@@ -602,7 +602,7 @@ async fn check_tunnel(steps: Vec<StreamStep>, expected: &str) {
 
 /// Resolves over one transport only and expects an error.
 async fn check_transport(address: SocketAddr, transport: Transport, expected: &str) {
-    let mut server = Root::at(&[address], None).sites()[0].servers[0].clone();
+    let mut server = RootSites::from_addresses(&[address], None).sites()[0].servers[0].clone();
     server.interfaces.truncate(1);
     server.interfaces[0].transport = transport;
     let mut config = config(vec![site(vec![server])]);
@@ -641,19 +641,19 @@ async fn slow_stream_is_accepted() {
 async fn outdated_root_is_reported() {
     let _clock = StoppedClock::new();
     let server = TestHandleServer::start(TestHandleService::new().with_url("0.NA/10", "x")).await;
-    let native = Native::new(server.config());
-    native.resolve("0.NA/10", &Query::default()).await.unwrap();
-    assert!(!native.root_has_changed());
+    let native = NativeClient::new(server.config());
+    native.resolve("0.NA/10", &ResolveOptions::default()).await.unwrap();
+    assert!(!native.is_root_outdated());
     server.service().endpoint.site_serial = 2;
-    native.resolve("0.NA/10", &Query::default()).await.unwrap();
-    assert!(native.root_has_changed());
+    native.resolve("0.NA/10", &ResolveOptions::default()).await.unwrap();
+    assert!(native.is_root_outdated());
 }
 
 #[tokio::test]
 async fn unreachable_root() {
     let _clock = StoppedClock::new();
     let closed = SocketAddr::from((Ipv4Addr::LOCALHOST, free_port()));
-    let config = Config { private_addresses: true, ..Root::at(&[closed], None).config() };
+    let config = Config { private_addresses: true, ..RootSites::from_addresses(&[closed], None).into_config() };
     let error = lookup_error(config).await;
     assert_eq!(String::from_utf8(error.handle.clone()).unwrap(), "0.NA/10.1000");
     assert!(error.attempts.iter().all(|one| matches!(one.error, AttemptError::Connection(_))), "{error}");

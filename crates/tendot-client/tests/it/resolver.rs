@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
-use tendot_client::{Answer, CacheSettings, Found, Question, Reply, Resolver, Source, Upstream};
+use tendot_client::{CachedReply, CacheSettings, LookupOutcome, ResolveRequest, UpstreamReply, Resolver, CacheStatus, Upstream};
 use tendot_proto::{Ttl, Value};
 use tokio::time::{advance, sleep};
 
@@ -21,7 +21,7 @@ struct FakeUpstream {
 impl Upstream for &FakeUpstream {
     type Error = io::Error;
 
-    async fn ask(&self, name: &str) -> Result<Found, io::Error> {
+    async fn ask(&self, name: &str) -> Result<LookupOutcome, io::Error> {
         let number = self.request_count.fetch_add(1, Ordering::Relaxed) + 1;
         sleep(Duration::from_millis(100)).await;
         if self.is_failing.load(Ordering::Relaxed) {
@@ -30,16 +30,16 @@ impl Upstream for &FakeUpstream {
         let value =
             |ttl| vec![Value { ttl, ..Value::new(1, "URL", format!("https://example.org/{number}")) }];
         Ok(match name.rsplit('/').next().unwrap() {
-            "none" => Found::Nothing,
-            "never" => Found::Values(value(Ttl::Relative(0))),
-            "big" => Found::Values(vec![Value::with_data(1, "DESC", vec![0; 100_000])]),
-            _ => Found::Values(value(Ttl::Relative(600))),
+            "none" => LookupOutcome::Nothing,
+            "never" => LookupOutcome::Values(value(Ttl::Relative(0))),
+            "big" => LookupOutcome::Values(vec![Value::with_data(1, "DESC", vec![0; 100_000])]),
+            _ => LookupOutcome::Values(value(Ttl::Relative(600))),
         })
     }
 
-    async fn reply(&self, question: &Question<'_>) -> Result<Reply, io::Error> {
+    async fn reply(&self, question: &ResolveRequest<'_>) -> Result<UpstreamReply, io::Error> {
         let age = Duration::from_secs(self.age.load(Ordering::Relaxed).into());
-        Ok(Reply { found: self.ask(&question.name).await?, age })
+        Ok(UpstreamReply { found: self.ask(&question.name).await?, age })
     }
 }
 
@@ -59,7 +59,7 @@ fn new_resolver() -> (&'static FakeUpstream, Resolver<&'static FakeUpstream>) {
 async fn cached_until_ttl_expires() {
     let (upstream, resolver) = new_resolver();
     for name in ["10.1000/x", "10.1000/X", "10.1000/x"] {
-        assert!(matches!(&*resolver.resolve(name).await.unwrap().found, Found::Values(_)));
+        assert!(matches!(&*resolver.resolve(name).await.unwrap().found, LookupOutcome::Values(_)));
     }
     assert_eq!(upstream.take_request_count(), 1);
     advance(Duration::from_secs(599)).await;
@@ -76,7 +76,7 @@ async fn cached_until_ttl_expires() {
 async fn negative_ttl_and_zero_ttl() {
     let (upstream, resolver) = new_resolver();
     for _ in 0..3 {
-        assert_eq!(*resolver.resolve("10.1000/none").await.unwrap().found, Found::Nothing);
+        assert_eq!(*resolver.resolve("10.1000/none").await.unwrap().found, LookupOutcome::Nothing);
     }
     assert_eq!(upstream.take_request_count(), 1);
     advance(Duration::from_secs(61)).await;
@@ -148,12 +148,12 @@ async fn memory_is_bounded() {
         resolver.resolve(&*format!("10.1000/{number}/big")).await.unwrap();
     }
     assert!(upstream.take_request_count() >= 190, "20 MB do not fit into 1 MB");
-    assert!(resolver.bytes() <= 1 << 20 && resolver.entries() < 12, "{}", resolver.bytes());
+    assert!(resolver.cache_bytes() <= 1 << 20 && resolver.cache_entries() < 12, "{}", resolver.cache_bytes());
     // Many small entries and negative entries count as well.
     for number in 0..10_000 {
         resolver.resolve(&*format!("10.1000/{number}/none")).await.unwrap();
     }
-    assert!(resolver.bytes() <= 1 << 20 && resolver.entries() < 5_000, "{}", resolver.entries());
+    assert!(resolver.cache_bytes() <= 1 << 20 && resolver.cache_entries() < 5_000, "{}", resolver.cache_entries());
 }
 
 #[tokio::test(start_paused = true)]
@@ -212,10 +212,10 @@ async fn cancelled_caller_does_not_cancel_request() {
 #[tokio::test(start_paused = true)]
 async fn authoritative_bypasses_cache() {
     let (upstream, resolver) = new_resolver();
-    let authoritative = || Question { is_authoritative: true, ..Question::from("10.1000/x") };
-    assert_eq!(resolver.resolve(authoritative()).await.unwrap().source, Source::Asked);
-    assert_eq!(resolver.resolve("10.1000/x").await.unwrap().source, Source::Kept);
-    assert_eq!(resolver.resolve(authoritative()).await.unwrap().source, Source::Asked);
+    let authoritative = || ResolveRequest { is_authoritative: true, ..ResolveRequest::from("10.1000/x") };
+    assert_eq!(resolver.resolve(authoritative()).await.unwrap().source, CacheStatus::Asked);
+    assert_eq!(resolver.resolve("10.1000/x").await.unwrap().source, CacheStatus::Kept);
+    assert_eq!(resolver.resolve(authoritative()).await.unwrap().source, CacheStatus::Asked);
     assert_eq!(upstream.take_request_count(), 2);
     // The authoritative reply replaces the cached one.
     let cached = resolver.resolve("10.1000/x").await.unwrap();
@@ -223,7 +223,7 @@ async fn authoritative_bypasses_cache() {
     // Stale replies are not authoritative.
     upstream.is_failing.store(true, Ordering::Relaxed);
     assert!(resolver.resolve(authoritative()).await.is_err());
-    assert_eq!(resolver.resolve("10.1000/x").await.unwrap().source, Source::Kept);
+    assert_eq!(resolver.resolve("10.1000/x").await.unwrap().source, CacheStatus::Kept);
 }
 
 /// Two services that forward the same request to each other do not wait for each other.
@@ -232,12 +232,12 @@ async fn forwarded_requests_are_not_coalesced() {
     let (upstream, resolver) = new_resolver();
     let one = spawn(&resolver, "10.1000/x".into());
     sleep(Duration::from_millis(50)).await;
-    let forwarded = Question { way: "a, b".into(), ..Question::from("10.1000/x") };
+    let forwarded = ResolveRequest { way: "a, b".into(), ..ResolveRequest::from("10.1000/x") };
     let two = spawn(&resolver, forwarded.clone());
-    assert_eq!(one.await.unwrap().unwrap().source, Source::Asked);
-    assert_eq!(two.await.unwrap().unwrap().source, Source::Asked);
+    assert_eq!(one.await.unwrap().unwrap().source, CacheStatus::Asked);
+    assert_eq!(two.await.unwrap().unwrap().source, CacheStatus::Asked);
     assert_eq!(upstream.take_request_count(), 2);
-    assert_eq!(resolver.resolve(forwarded).await.unwrap().source, Source::Kept);
+    assert_eq!(resolver.resolve(forwarded).await.unwrap().source, CacheStatus::Kept);
 }
 
 /// A reply that another cache has stored is cached for the rest of its TTL.
@@ -254,8 +254,8 @@ async fn age_reduces_ttl() {
 
 fn spawn(
     resolver: &Resolver<&'static FakeUpstream>,
-    question: Question<'static>,
-) -> tokio::task::JoinHandle<Result<Answer, Arc<io::Error>>> {
+    question: ResolveRequest<'static>,
+) -> tokio::task::JoinHandle<Result<CachedReply, Arc<io::Error>>> {
     let resolver = resolver.clone();
     tokio::spawn(async move { resolver.resolve(question).await })
 }

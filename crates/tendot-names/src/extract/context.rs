@@ -1,13 +1,13 @@
 //! What stands before a candidate.
 
-use crate::escape::triplet;
+use crate::escape::decode_triplet;
 
 /// How far back from a candidate its address or label is looked for, and from there whatever was opened before.
-pub(super) const REACH: usize = 256;
+pub(super) const MAX_LOOK_BACK: usize = 256;
 
 /// Where a candidate stands.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Context {
+pub(super) struct CandidateContext {
     /// Where the address or label begins that is attached to the candidate; its own beginning otherwise.
     pub(super) lead: usize,
     /// The byte before that: perhaps a quote or bracket that was opened for the candidate.
@@ -22,14 +22,14 @@ pub(super) struct Context {
     pub(super) fragment: bool,
 }
 
-impl Context {
+impl CandidateContext {
     /// Looks back from `start`, but not before `floor`.
-    pub(super) fn before(text: &[u8], floor: usize, start: usize) -> Self {
-        let bottom = floor.max(start.saturating_sub(REACH));
+    pub(super) fn look_back(text: &[u8], floor: usize, start: usize) -> Self {
+        let bottom = floor.max(start.saturating_sub(MAX_LOOK_BACK));
         let behind = text.get(bottom..start).unwrap_or_default();
         let mut rest = behind;
         while let [before @ .., byte] = rest
-            && (is_address_byte(*byte) || is_escape_in_address(behind, before.len()))
+            && (is_url_byte(*byte) || is_url_escape(behind, before.len()))
         {
             rest = before;
         }
@@ -39,12 +39,12 @@ impl Context {
         if attached.is_empty() {
             return context;
         }
-        let before = attached.last_chunk::<3>().and_then(|bytes| triplet(bytes));
+        let before = attached.last_chunk::<3>().and_then(|bytes| decode_triplet(bytes));
         let encoded = before.is_some_and(|byte| b"/:=\"'([,;| ".contains(&byte));
-        let urn = ends_with(attached, b"urn:doi:");
-        context.fragment = urn || ends_with(attached, b"info:doi/");
+        let urn = ends_with_ignore_case(attached, b"urn:doi:");
+        context.fragment = urn || ends_with_ignore_case(attached, b"info:doi/");
         context.encoded = encoded;
-        context.url = encoded || urn || is_address(attached);
+        context.url = encoded || urn || is_url(attached);
         context.query = attached.contains(&b'?') || attached.contains(&b'&') && attached.contains(&b'=');
         if let Some(first @ (b'_' | b'*' | b'~' | b'\'' | b'=')) = attached.first() {
             context.opener = *first;
@@ -57,10 +57,10 @@ impl Context {
 }
 
 /// True when the byte at `at` belongs to an escape of something that an address may contain: `&amp;`, `\/`, `\u0026`.
-fn is_escape_in_address(behind: &[u8], at: usize) -> bool {
+fn is_url_escape(behind: &[u8], at: usize) -> bool {
     let (before, from) = behind.split_at_checked(at).unwrap_or_default();
     match from {
-        [b';', ..] => [&b"&amp"[..], b"&#38", b"&#x26"].iter().any(|entity| ends_with(before, entity)),
+        [b';', ..] => [&b"&amp"[..], b"&#38", b"&#x26"].iter().any(|entity| ends_with_ignore_case(before, entity)),
         [b'\\', after @ ..] => {
             after.starts_with(b"/") || after.starts_with(b"&") || after.starts_with(b"u0026")
         }
@@ -69,21 +69,21 @@ fn is_escape_in_address(behind: &[u8], at: usize) -> bool {
 }
 
 /// True for what can be part of an address before the name. Brackets and quotes are left out: they open something.
-fn is_address_byte(byte: u8) -> bool {
+fn is_url_byte(byte: u8) -> bool {
     byte.is_ascii_graphic() && !b"\"<>()[]{}|\\^`,;".contains(&byte)
 }
 
-fn is_address(attached: &[u8]) -> bool {
-    ends_with(attached, b"doi.org/")
-        || ends_with(attached, b"handle.net/")
-        || begins_with_host(attached)
+fn is_url(attached: &[u8]) -> bool {
+    ends_with_ignore_case(attached, b"doi.org/")
+        || ends_with_ignore_case(attached, b"handle.net/")
+        || starts_with_host(attached)
         || attached.windows(3).any(|bytes| bytes == b"://")
         || attached.windows(5).any(|bytes| bytes == br":\/\/")
         || attached.windows(9).any(|bytes| bytes.eq_ignore_ascii_case(b"%3A%2F%2F"))
 }
 
 /// `tandfonline.com/doi/`: an address without scheme.
-fn begins_with_host(attached: &[u8]) -> bool {
+fn starts_with_host(attached: &[u8]) -> bool {
     let Some(end) = attached.iter().position(|byte| *byte == b'/') else { return false };
     let host = attached.get(..end).unwrap_or_default();
     let top = host.iter().rev().take_while(|byte| byte.is_ascii_alphabetic()).count();
@@ -91,16 +91,16 @@ fn begins_with_host(attached: &[u8]) -> bool {
 }
 
 /// True when a label stands before the name, or the address of a proxy: then a short registrant code is believed.
-pub(super) fn is_labelled(text: &[u8], start: usize) -> bool {
+pub(super) fn has_label(text: &[u8], start: usize) -> bool {
     let behind = text.get(start.saturating_sub(24)..start).unwrap_or_default();
     if [&b"doi.org/"[..], b"handle.net/", b"doi.org%2F", br"doi.org\/", b"/doi/", b"info:doi/"]
         .iter()
-        .any(|lead| ends_with(behind, lead))
+        .any(|lead| ends_with_ignore_case(behind, lead))
     {
         return true;
     }
-    let attached = behind.rsplit(|byte| !is_address_byte(*byte)).next().unwrap_or_default();
-    if attached.windows(5).any(|bytes| bytes.eq_ignore_ascii_case(b"/doi/")) || ends_with(attached, b"?id=") {
+    let attached = behind.rsplit(|byte| !is_url_byte(*byte)).next().unwrap_or_default();
+    if attached.windows(5).any(|bytes| bytes.eq_ignore_ascii_case(b"/doi/")) || ends_with_ignore_case(attached, b"?id=") {
         return true;
     }
     let mut rest = behind;
@@ -111,12 +111,12 @@ pub(super) fn is_labelled(text: &[u8], start: usize) -> bool {
         rest = if *byte == 0x9A { before.strip_suffix(b"\xEF\xBC").unwrap_or(before) } else { before };
     }
     let encoded_colon = rest.strip_suffix(b"%3A").or(rest.strip_suffix(b"%3a")).unwrap_or(rest);
-    ends_with(encoded_colon, b"doi") || ends_with(encoded_colon, b"hdl")
+    ends_with_ignore_case(encoded_colon, b"doi") || ends_with_ignore_case(encoded_colon, b"hdl")
 }
 
 /// True when a bracket that `close` would close was opened before `lead`, in the same line.
-pub(super) fn is_open_before(text: &[u8], floor: usize, lead: usize, open: u8, close: u8) -> bool {
-    let bottom = floor.max(lead.saturating_sub(REACH));
+pub(super) fn is_bracket_open(text: &[u8], floor: usize, lead: usize, open: u8, close: u8) -> bool {
+    let bottom = floor.max(lead.saturating_sub(MAX_LOOK_BACK));
     let mut closed = 0usize;
     for &byte in text.get(bottom..lead).unwrap_or_default().iter().rev() {
         match byte {
@@ -132,10 +132,10 @@ pub(super) fn is_open_before(text: &[u8], floor: usize, lead: usize, open: u8, c
 
 /// True when a double quote was opened before `lead`, in the same line; not known when the line begins too far
 /// back.
-pub(super) fn is_quoted(text: &[u8], floor: usize, lead: usize) -> bool {
-    let bottom = floor.max(lead.saturating_sub(REACH));
+pub(super) fn is_quote_open(text: &[u8], floor: usize, lead: usize) -> bool {
+    let bottom = floor.max(lead.saturating_sub(MAX_LOOK_BACK));
     let line = text.get(bottom..lead).unwrap_or_default();
-    let is_known = lead - bottom < REACH;
+    let is_known = lead - bottom < MAX_LOOK_BACK;
     let mut open = false;
     for &byte in line.iter().rev() {
         match byte {
@@ -147,7 +147,7 @@ pub(super) fn is_quoted(text: &[u8], floor: usize, lead: usize) -> bool {
     open && is_known
 }
 
-pub(super) fn ends_with(text: &[u8], end: &[u8]) -> bool {
+pub(super) fn ends_with_ignore_case(text: &[u8], end: &[u8]) -> bool {
     text.len() >= end.len()
         && text.get(text.len() - end.len()..).is_some_and(|tail| tail.eq_ignore_ascii_case(end))
 }

@@ -6,7 +6,7 @@ use core::ops::Range;
 
 /// Text that differs from what stands in the input, and how to find the way back.
 #[derive(Debug)]
-pub(super) struct Decoded {
+pub(super) struct UnescapedText {
     pub(super) text: String,
     /// Up to which offset of the input `text` goes.
     upto: usize,
@@ -14,7 +14,7 @@ pub(super) struct Decoded {
     places: Vec<(usize, usize)>,
 }
 
-impl Decoded {
+impl UnescapedText {
     /// Nothing yet of a candidate that begins at `start`.
     pub(super) fn new(start: usize) -> Self {
         Self { text: String::with_capacity(48), upto: start, places: Vec::new() }
@@ -22,14 +22,14 @@ impl Decoded {
 
     /// Takes over the text of the input up to `range`, and `character` or nothing instead of that.
     pub(super) fn replace(&mut self, text: &[u8], range: Range<usize>, character: Option<char>) {
-        self.catch_up(text, range.start);
+        self.copy_until(text, range.start);
         self.text.extend(character);
         self.upto = range.end;
         self.places.push((self.text.len(), range.end));
     }
 
     /// Takes over the text of the input up to `at`, as it is.
-    pub(super) fn catch_up(&mut self, text: &[u8], at: usize) {
+    pub(super) fn copy_until(&mut self, text: &[u8], at: usize) {
         let plain = text.get(self.upto..at).unwrap_or_default();
         // Only whole characters were passed.
         self.text.push_str(str::from_utf8(plain).unwrap_or_default());
@@ -37,7 +37,7 @@ impl Decoded {
     }
 
     /// The offset in the input at which the first `len` bytes of the decoded text end.
-    pub(super) fn place_of(&self, start: usize, len: usize) -> usize {
+    pub(super) fn input_offset(&self, start: usize, len: usize) -> usize {
         let passed = self.places.iter().take_while(|(decoded, _)| *decoded <= len).last();
         let (decoded, place) = passed.copied().unwrap_or((0, start));
         place + (len - decoded)

@@ -1,11 +1,11 @@
 //! Names that are broken at a line's end.
 
-use super::scan::AHEAD;
+use super::scan::MAX_LOOK_AHEAD;
 
 /// Where the first word of the next line begins, if nothing but white space stands between and no blank line.
-pub(super) fn next_line(text: &[u8], at: usize) -> Option<usize> {
+pub(super) fn next_line_start(text: &[u8], at: usize) -> Option<usize> {
     let mut breaks = 0;
-    for (offset, byte) in text.get(at..)?.iter().take(AHEAD / 2).enumerate() {
+    for (offset, byte) in text.get(at..)?.iter().take(MAX_LOOK_AHEAD / 2).enumerate() {
         match byte {
             b'\n' => breaks += 1,
             b'\r' | b' ' | b'\t' => {}
@@ -16,8 +16,8 @@ pub(super) fn next_line(text: &[u8], at: usize) -> Option<usize> {
 }
 
 /// True when a name that breaks off after `last` seems to go on with `next`.
-pub(super) fn goes_on(last: u8, next: &[u8]) -> bool {
-    let word = next.iter().take(AHEAD / 2).take_while(|byte| byte.is_ascii_graphic()).count();
+pub(super) fn continues_on_next_line(last: u8, next: &[u8]) -> bool {
+    let word = next.iter().take(MAX_LOOK_AHEAD / 2).take_while(|byte| byte.is_ascii_graphic()).count();
     let word = next.get(..word).unwrap_or_default();
     let Some(first) = word.first() else { return false };
     let has_digit = word.iter().any(u8::is_ascii_digit);

@@ -19,9 +19,9 @@ use alloc::borrow::Cow;
 use core::fmt;
 use core::ops::Range;
 
-use crate::Name;
+use crate::Doi;
 
-pub use scan::Scan;
+pub use scan::IncrementalExtractor;
 
 /// Finds the DOI names in `text`, with the default settings of [`Extractor`].
 ///
@@ -30,7 +30,7 @@ pub use scan::Scan;
 /// let names: Vec<_> = tendot_names::find_iter(text).map(|found| found.name.to_string()).collect();
 /// assert_eq!(names, ["10.1130/2013.2502(04)", "10.1000/456#789"]);
 /// ```
-pub fn find_iter(text: &[u8]) -> impl Iterator<Item = Found<'_>> {
+pub fn find_iter(text: &[u8]) -> impl Iterator<Item = ExtractedDoi<'_>> {
     Extractor::new().find_iter(text)
 }
 
@@ -74,7 +74,7 @@ impl Extractor {
     /// assert_eq!(found(Extractor::new()), "10.1002/asi.20001");
     /// assert_eq!(found(Extractor::new().keep_tails(true)), "10.1002/asi.20001/full");
     /// ```
-    pub const fn keep_tails(self, keep_tails: bool) -> Self {
+    pub const fn keep_publisher_tails(self, keep_tails: bool) -> Self {
         Self { keep_tails, ..self }
     }
 
@@ -100,17 +100,17 @@ impl Extractor {
     }
 
     /// The names in `text`, in order.
-    pub fn find_iter(self, text: &[u8]) -> impl Iterator<Item = Found<'_>> {
-        let mut scan = Scan::new(self);
-        core::iter::from_fn(move || match scan.next(text, true) {
-            Next::Found(found) => Some(found),
-            Next::NeedMore(_) | Next::End => None,
+    pub fn find_iter(self, text: &[u8]) -> impl Iterator<Item = ExtractedDoi<'_>> {
+        let mut scan = IncrementalExtractor::new(self);
+        core::iter::from_fn(move || match scan.next_doi(text, true) {
+            ExtractStep::Found(found) => Some(found),
+            ExtractStep::NeedMore(_) | ExtractStep::End => None,
         })
     }
 
     /// A scan for text that comes in pieces, see [`Scan::next`].
-    pub fn scan(self) -> Scan {
-        Scan::new(self)
+    pub fn incremental(self) -> IncrementalExtractor {
+        IncrementalExtractor::new(self)
     }
 }
 
@@ -123,20 +123,20 @@ impl Default for Extractor {
 /// A name found in text.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub struct Found<'t> {
+pub struct ExtractedDoi<'t> {
     /// The name, decoded.
-    pub name: Cow<'t, Name>,
+    pub name: Cow<'t, Doi>,
     /// The bytes of the text that hold it.
     pub span: Range<usize>,
     /// How it was found.
-    pub flags: Flags,
+    pub flags: ExtractionFlags,
 }
 
 /// What a step of a scan over a piece of text gave.
 #[derive(Clone, Debug)]
-pub enum Next<'t> {
+pub enum ExtractStep<'t> {
     /// A name.
-    Found(Found<'t>),
+    Found(ExtractedDoi<'t>),
     /// What stands from this offset on can be judged only with the text that follows.
     NeedMore(usize),
     /// No more names.
@@ -146,7 +146,7 @@ pub enum Next<'t> {
 /// Something worth knowing about how a name was found.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 #[non_exhaustive]
-pub enum Flag {
+pub enum ExtractionFlag {
     /// It stood in an address.
     InUrl,
     /// Percent-encoding, entities or escapes were decoded.
@@ -159,7 +159,7 @@ pub enum Flag {
     Joined,
 }
 
-impl Flag {
+impl ExtractionFlag {
     const ALL: [Self; 5] = [Self::InUrl, Self::Decoded, Self::TailCut, Self::MaybeTruncated, Self::Joined];
 
     /// The flag's stable name in kebab case.
@@ -176,27 +176,27 @@ impl Flag {
 
 /// A set of [`Flag`]s.
 #[derive(Clone, Copy, Default, Eq, Hash, PartialEq)]
-pub struct Flags(u8);
+pub struct ExtractionFlags(u8);
 
-impl Flags {
+impl ExtractionFlags {
     /// True when `flag` is among them.
-    pub const fn contains(self, flag: Flag) -> bool {
+    pub const fn contains(self, flag: ExtractionFlag) -> bool {
         self.0 & (1 << flag as u8) != 0
     }
 
     /// The flags, one by one.
-    pub fn iter(self) -> impl Iterator<Item = Flag> {
-        Flag::ALL.into_iter().filter(move |&flag| self.contains(flag))
+    pub fn iter(self) -> impl Iterator<Item = ExtractionFlag> {
+        ExtractionFlag::ALL.into_iter().filter(move |&flag| self.contains(flag))
     }
 
-    pub(crate) fn set(&mut self, flag: Flag, on: bool) {
+    pub(crate) fn insert_if(&mut self, flag: ExtractionFlag, on: bool) {
         if on {
             self.0 |= 1 << flag as u8;
         }
     }
 }
 
-impl fmt::Debug for Flags {
+impl fmt::Debug for ExtractionFlags {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_set().entries(self.iter()).finish()
     }

@@ -1,13 +1,13 @@
 //! The beginning of a name: where one may stand, its prefix, its slash.
 
-use super::context::ends_with;
-use super::token::{multibyte, token};
-use crate::character::is_stray_invisible;
-use crate::escape::triplet;
+use super::context::ends_with_ignore_case;
+use super::token::{decode_utf8_char, decode_escaped_char};
+use crate::character::is_removable_invisible;
+use crate::escape::decode_triplet;
 
 /// True when a name may begin at `start`: not inside a number or word, but right after a label, a percent-encoded
 /// character or an escaped line end.
-pub(super) fn may_begin(text: &[u8], start: usize) -> bool {
+pub(super) fn can_start_at(text: &[u8], start: usize) -> bool {
     let before = text.get(start.saturating_sub(6)..start).unwrap_or_default();
     match before {
         [] => true,
@@ -24,10 +24,10 @@ pub(super) fn may_begin(text: &[u8], start: usize) -> bool {
 }
 
 /// A longer prefix is taken for a number.
-pub(super) const LONGEST_PREFIX: usize = 64;
+pub(super) const MAX_PREFIX_LEN: usize = 64;
 
 /// A directory indicator and registrant code.
-pub(super) struct Prefix {
+pub(super) struct PrefixMatch {
     pub(super) end: usize,
     /// Digits of the registrant code, all groups together.
     pub(super) digits: usize,
@@ -38,11 +38,11 @@ pub(super) struct Prefix {
 }
 
 /// The directory indicator and registrant code at `start`.
-pub(super) fn prefix(text: &[u8], start: usize) -> Prefix {
-    let mut found = Prefix { end: start + 3, digits: 0, is_ip_address: false, has_invisible: false };
+pub(super) fn match_prefix(text: &[u8], start: usize) -> PrefixMatch {
+    let mut found = PrefixMatch { end: start + 3, digits: 0, is_ip_address: false, has_invisible: false };
     let mut at = start + 3;
     let (mut groups, mut group, mut value, mut small) = (0, 0usize, 0u32, true);
-    while at - start <= LONGEST_PREFIX {
+    while at - start <= MAX_PREFIX_LEN {
         match text.get(at) {
             Some(digit @ b'0'..=b'9') => {
                 groups += u32::from(group == 0);
@@ -59,8 +59,8 @@ pub(super) fn prefix(text: &[u8], start: usize) -> Prefix {
                 at += 1;
             }
             Some(0x80..) => {
-                let invisible = multibyte(text.get(at..).unwrap_or_default());
-                let Some(invisible) = invisible.filter(|token| is_stray_invisible(token.character)) else {
+                let invisible = decode_utf8_char(text.get(at..).unwrap_or_default());
+                let Some(invisible) = invisible.filter(|token| is_removable_invisible(token.character)) else {
                     break;
                 };
                 found.has_invisible = true;
@@ -77,24 +77,24 @@ pub(super) fn prefix(text: &[u8], start: usize) -> Prefix {
 }
 
 /// True when the text stops where the prefix may go on or its slash may follow.
-pub(super) fn is_open_ended(text: &[u8], end: usize) -> bool {
+pub(super) fn needs_more_input(text: &[u8], end: usize) -> bool {
     let rest = text.get(end..).unwrap_or_default();
     rest.is_empty() || rest.len() < 8 && matches!(rest.first(), Some(b'.' | b'%' | b'\\' | b'&' | 0x80..))
 }
 
 /// The length of the slash at the beginning of `text`, however it is written.
-pub(super) fn slash(text: &[u8]) -> Option<usize> {
+pub(super) fn slash_len(text: &[u8]) -> Option<usize> {
     match text.first()? {
         b'/' => Some(1),
-        b'%' => (triplet(text) == Some(b'/')).then_some(3),
-        b'\\' | b'&' => token(text).filter(|token| token.character == '/').map(|token| token.len),
+        b'%' => (decode_triplet(text) == Some(b'/')).then_some(3),
+        b'\\' | b'&' => decode_escaped_char(text).filter(|token| token.character == '/').map(|token| token.len),
         _ => None,
     }
 }
 
 /// True for a URN of the Entertainment ID Registry, which has a colon for the slash (RFC 7972).
-pub(super) fn is_eidr(text: &[u8], start: usize, end: usize) -> bool {
-    text.get(end) == Some(&b':') && ends_with(text.get(..start).unwrap_or_default(), b"urn:eidr:")
+pub(super) fn is_eidr_urn(text: &[u8], start: usize, end: usize) -> bool {
+    text.get(end) == Some(&b':') && ends_with_ignore_case(text.get(..start).unwrap_or_default(), b"urn:eidr:")
 }
 
 #[cfg(test)]
@@ -104,10 +104,10 @@ mod tests {
     #[test]
     fn beginnings() {
         for text in ["", " ", "(", "doi:", "DOI", "21924DOI", "%2F", "\\n", "的", "a.", "/"] {
-            assert!(may_begin(format(text).as_bytes(), text.len()), "{text}");
+            assert!(can_start_at(format(text).as_bytes(), text.len()), "{text}");
         }
         for text in ["1", "20", "v1.", "x", "foo", "foodoi", "e"] {
-            assert!(!may_begin(format(text).as_bytes(), text.len()), "{text}");
+            assert!(!can_start_at(format(text).as_bytes(), text.len()), "{text}");
         }
     }
 
@@ -123,7 +123,7 @@ mod tests {
             ("10.x/1", 3, 0, false),
             ("10.\u{200B}1000\u{2060}/1", 13, 4, false),
         ] {
-            let found = prefix(text.as_bytes(), 0);
+            let found = match_prefix(text.as_bytes(), 0);
             assert_eq!(
                 (found.end, found.digits, found.is_ip_address),
                 (end, digits, is_ip_address),

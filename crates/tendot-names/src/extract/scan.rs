@@ -1,9 +1,9 @@
 //! The walk over the text, from one `10.` to the next.
 
-use super::context::{Context, REACH, ends_with, is_labelled};
-use super::prefix::{LONGEST_PREFIX, Prefix, is_eidr, is_open_ended, may_begin, prefix, slash};
-use super::walk::Walk;
-use super::{Extractor, Found, Next};
+use super::context::{CandidateContext, MAX_LOOK_BACK, ends_with_ignore_case, has_label};
+use super::prefix::{MAX_PREFIX_LEN, PrefixMatch, is_eidr_urn, needs_more_input, can_start_at, match_prefix, slash_len};
+use super::walk::TextCandidate;
+use super::{Extractor, ExtractedDoi, ExtractStep};
 
 /// A search for names in text that comes in pieces.
 ///
@@ -21,7 +21,7 @@ use super::{Extractor, Found, Next};
 /// assert_eq!(found.name.as_str(), "10.1000/182");
 /// ```
 #[derive(Clone, Debug)]
-pub struct Scan {
+pub struct IncrementalExtractor {
     options: Extractor,
     /// Where the search goes on.
     at: usize,
@@ -29,21 +29,21 @@ pub struct Scan {
     floor: usize,
     /// The text goes on with something too long to be a name, up to the next white space, quote or tag.
     in_overlong: bool,
-    ten: Ten,
+    ten: PrefixFinder,
 }
 
 /// How many bytes beyond a candidate's end may decide about it: most of all the rest of a SICI code, with its escapes.
-pub(super) const AHEAD: usize = 128;
+pub(super) const MAX_LOOK_AHEAD: usize = 128;
 
-impl Scan {
+impl IncrementalExtractor {
     pub(super) fn new(options: Extractor) -> Self {
-        Self { options, at: 0, floor: 0, in_overlong: false, ten: Ten::new() }
+        Self { options, at: 0, floor: 0, in_overlong: false, ten: PrefixFinder::new() }
     }
 
     /// The next name in `text`, which is the last piece when `last` is set. [`Next::NeedMore`] tells from which
     /// offset on the text is still needed: drop what is before, tell it with [`forget`](Self::forget), append more,
     /// and ask again.
-    pub fn next<'t>(&mut self, text: &'t [u8], last: bool) -> Next<'t> {
+    pub fn next_doi<'t>(&mut self, text: &'t [u8], last: bool) -> ExtractStep<'t> {
         loop {
             if self.in_overlong {
                 let rest = text.get(self.at..).unwrap_or_default();
@@ -51,47 +51,47 @@ impl Scan {
                 self.at += end.unwrap_or(rest.len());
                 self.in_overlong = end.is_none();
             }
-            let Some(start) = self.find_ten(text) else {
+            let Some(start) = self.find_prefix(text) else {
                 if last {
                     self.at = text.len();
-                    return Next::End;
+                    return ExtractStep::End;
                 }
                 // `10` may be the beginning of `10.`.
                 self.at = self.at.max(text.len().saturating_sub(2));
-                return Next::NeedMore(self.at.saturating_sub(2 * REACH));
+                return ExtractStep::NeedMore(self.at.saturating_sub(2 * MAX_LOOK_BACK));
             };
-            match self.candidate(text, start, last) {
-                Outcome::Name(found, resume) => {
+            match self.evaluate_candidate(text, start, last) {
+                CandidateOutcome::Name(found, resume) => {
                     self.at = resume;
                     self.floor = resume;
-                    return Next::Found(found);
+                    return ExtractStep::Found(found);
                 }
-                Outcome::Not(resume) => self.at = resume,
-                Outcome::Rejected(resume) => {
+                CandidateOutcome::Not(resume) => self.at = resume,
+                CandidateOutcome::Rejected(resume) => {
                     self.at = resume;
                     self.floor = resume;
                 }
-                Outcome::TooLong(resume) => {
+                CandidateOutcome::TooLong(resume) => {
                     self.at = resume;
                     self.floor = resume;
                     self.in_overlong = true;
                 }
-                Outcome::Undecided => {
+                CandidateOutcome::Undecided => {
                     self.at = start;
-                    return Next::NeedMore(start.saturating_sub(2 * REACH));
+                    return ExtractStep::NeedMore(start.saturating_sub(2 * MAX_LOOK_BACK));
                 }
             }
         }
     }
 
     /// Says that the first `bytes` bytes of the text were dropped.
-    pub fn forget(&mut self, bytes: usize) {
+    pub fn consume(&mut self, bytes: usize) {
         self.at = self.at.saturating_sub(bytes);
         self.floor = self.floor.saturating_sub(bytes);
     }
 
     /// The next `10.` with a digit and, sooner or later, something that may be a slash.
-    fn find_ten(&self, text: &[u8]) -> Option<usize> {
+    fn find_prefix(&self, text: &[u8]) -> Option<usize> {
         let mut at = self.at;
         loop {
             let rest = text.get(at..)?;
@@ -116,9 +116,9 @@ impl Scan {
 
     /// True when what follows the text can't change that a candidate ended at `end`: white space did, and the name
     /// does not go on in the next line.
-    fn is_decided(&self, text: &[u8], end: usize) -> bool {
+    fn is_end_final(&self, text: &[u8], end: usize) -> bool {
         let (before, after) = text.split_at_checked(end).unwrap_or_default();
-        if ends_with(before, b"doi") {
+        if ends_with_ignore_case(before, b"doi") {
             // Perhaps the label of the next name.
             return false;
         }
@@ -131,59 +131,59 @@ impl Scan {
     }
 
     /// Judges the `10.` at `start`.
-    fn candidate<'t>(&self, text: &'t [u8], start: usize, last: bool) -> Outcome<'t> {
-        if !may_begin(text, start) {
-            return Outcome::Not(start + 3);
+    fn evaluate_candidate<'t>(&self, text: &'t [u8], start: usize, last: bool) -> CandidateOutcome<'t> {
+        if !can_start_at(text, start) {
+            return CandidateOutcome::Not(start + 3);
         }
-        let Prefix { end, digits, is_ip_address, has_invisible } = prefix(text, start);
-        if end - start >= LONGEST_PREFIX {
+        let PrefixMatch { end, digits, is_ip_address, has_invisible } = match_prefix(text, start);
+        if end - start >= MAX_PREFIX_LEN {
             let rest = text.get(end..).unwrap_or_default();
             let run = rest.iter().take_while(|byte| byte.is_ascii_digit() || **byte == b'.').count();
-            return Outcome::Not(end + run);
+            return CandidateOutcome::Not(end + run);
         }
-        if !last && is_open_ended(text, end) {
-            return Outcome::Undecided;
+        if !last && needs_more_input(text, end) {
+            return CandidateOutcome::Undecided;
         }
         if digits == 0 {
-            return Outcome::Not(end);
+            return CandidateOutcome::Not(end);
         }
-        let eidr = is_eidr(text, start, end);
-        let slash = if eidr { Some(1) } else { slash(text.get(end..).unwrap_or_default()) };
-        let Some(slash) = slash else { return Outcome::Not(end) };
+        let eidr = is_eidr_urn(text, start, end);
+        let slash = if eidr { Some(1) } else { slash_len(text.get(end..).unwrap_or_default()) };
+        let Some(slash) = slash else { return CandidateOutcome::Not(end) };
         let believed = digits >= 4 && !is_ip_address;
-        if !believed && !self.options.labelled && !is_labelled(text, start) {
-            return Outcome::Not(end);
+        if !believed && !self.options.labelled && !has_label(text, start) {
+            return CandidateOutcome::Not(end);
         }
         if text.get(end + slash).is_some_and(|byte| *byte <= b' ') && !self.options.join_lines {
-            return Outcome::Not(end + slash);
+            return CandidateOutcome::Not(end + slash);
         }
-        let context = Context::before(text, self.floor, start);
-        let mut walk = Walk::new(&self.options, self.floor, text, start..end, slash, context);
+        let context = CandidateContext::look_back(text, self.floor, start);
+        let mut walk = TextCandidate::new(&self.options, self.floor, text, start..end, slash, context);
         if has_invisible {
-            walk.drop_invisible_in_prefix(end);
+            walk.remove_invisible_in_prefix(end);
         }
-        let resume = walk.run();
-        if !last && resume + AHEAD > text.len() && !self.is_decided(text, resume) {
-            return Outcome::Undecided;
+        let resume = walk.find_end();
+        if !last && resume + MAX_LOOK_AHEAD > text.len() && !self.is_end_final(text, resume) {
+            return CandidateOutcome::Undecided;
         }
         let too_long = resume - start > self.options.max_len;
-        match walk.finish() {
+        match walk.extract() {
             // What is longer than the limit is a name only if its end was cut off, as a row of dots is.
-            Some(found) if found.span.end < resume || !too_long => Outcome::Name(found, resume),
-            _ if too_long => Outcome::TooLong(resume),
-            _ => Outcome::Rejected(resume),
+            Some(found) if found.span.end < resume || !too_long => CandidateOutcome::Name(found, resume),
+            _ if too_long => CandidateOutcome::TooLong(resume),
+            _ => CandidateOutcome::Rejected(resume),
         }
     }
 }
 
 /// A search for `10.`, prepared once.
 #[derive(Clone, Debug)]
-struct Ten {
+struct PrefixFinder {
     #[cfg(feature = "memchr")]
     finder: memchr::memmem::Finder<'static>,
 }
 
-impl Ten {
+impl PrefixFinder {
     fn new() -> Self {
         Self {
             #[cfg(feature = "memchr")]
@@ -202,9 +202,9 @@ impl Ten {
     }
 }
 
-enum Outcome<'t> {
+enum CandidateOutcome<'t> {
     /// A name, and where to go on.
-    Name(Found<'t>, usize),
+    Name(ExtractedDoi<'t>, usize),
     /// None here; where to go on.
     Not(usize),
     /// None here, after a walk; where to go on.

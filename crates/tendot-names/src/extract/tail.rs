@@ -1,11 +1,11 @@
 //! What is cut off the end of a candidate: punctuation of the sentence, brackets that the name did not open, tails
 //! of publishers' addresses, notes that were glued on.
 
-use super::context::ends_with;
+use super::context::ends_with_ignore_case;
 
 /// Cuts off trailing punctuation, quotes, and brackets without a partner. `emphasis` is the character that stood
 /// directly before the name, as Markdown's `_` does.
-pub(super) fn trim(text: &str, emphasis: u8) -> &str {
+pub(super) fn trim_punctuation(text: &str, emphasis: u8) -> &str {
     let mut rest = text;
     // Opening minus closing brackets of each kind in what is left, counted once.
     let mut balance: Option<[isize; 4]> = None;
@@ -14,7 +14,7 @@ pub(super) fn trim(text: &str, emphasis: u8) -> &str {
             b'.' | b',' | b';' | b':' | b'?' | b'!' | b'/' | b'*' | b'"' | b'\'' | b'`' | b'\\' | b'|'
             | b'&' => 1,
             b'(' | b'[' | b'{' | b'<' => {
-                if let Some(balance) = balance.as_mut().and_then(|counts| counts.get_mut(bracket_kind(last)))
+                if let Some(balance) = balance.as_mut().and_then(|counts| counts.get_mut(bracket_index(last)))
                 {
                     *balance -= 1;
                 }
@@ -22,7 +22,7 @@ pub(super) fn trim(text: &str, emphasis: u8) -> &str {
             }
             b')' | b']' | b'}' | b'>' => {
                 let counts = balance.get_or_insert_with(|| bracket_balance(rest));
-                match counts.get_mut(bracket_kind(last)) {
+                match counts.get_mut(bracket_index(last)) {
                     Some(balance) if *balance < 0 => *balance += 1,
                     _ => break,
                 }
@@ -30,7 +30,7 @@ pub(super) fn trim(text: &str, emphasis: u8) -> &str {
             }
             b'_' | b'~' | b'$' | b'=' if last == emphasis => 1,
             0x80.. => match rest.chars().next_back() {
-                Some(last) if is_punctuation(last) => last.len_utf8(),
+                Some(last) if is_trailing_punctuation(last) => last.len_utf8(),
                 _ => break,
             },
             _ => break,
@@ -41,7 +41,7 @@ pub(super) fn trim(text: &str, emphasis: u8) -> &str {
 }
 
 /// Punctuation outside ASCII that ends no name: quotes, closing brackets, marks of notes, and of other scripts' sentences.
-fn is_punctuation(character: char) -> bool {
+fn is_trailing_punctuation(character: char) -> bool {
     matches!(
         character,
         '…' | '“'
@@ -88,7 +88,7 @@ fn bracket_balance(text: &str) -> [isize; 4] {
             b')' | b']' | b'}' | b'>' => -1,
             _ => continue,
         };
-        if let Some(balance) = balance.get_mut(bracket_kind(byte)) {
+        if let Some(balance) = balance.get_mut(bracket_index(byte)) {
             *balance += by;
         }
     }
@@ -96,7 +96,7 @@ fn bracket_balance(text: &str) -> [isize; 4] {
 }
 
 /// A number for each kind of bracket.
-pub(super) fn bracket_kind(bracket: u8) -> usize {
+pub(super) fn bracket_index(bracket: u8) -> usize {
     match bracket {
         b'(' | b')' => 0,
         b'[' | b']' => 1,
@@ -106,7 +106,7 @@ pub(super) fn bracket_kind(bracket: u8) -> usize {
 }
 
 /// Endings that publishers' addresses append to a name, wherever they are seen.
-const TAILS: [&str; 14] = [
+const PUBLISHER_TAILS: [&str; 14] = [
     "/abstract",
     "/epdf",
     "/full",
@@ -124,7 +124,7 @@ const TAILS: [&str; 14] = [
 ];
 
 /// Endings that are believed only in an address.
-const ADDRESS_TAILS: [&str; 32] = [
+const URL_TAILS: [&str; 32] = [
     "/citation",
     "/citations",
     "/citedby",
@@ -160,7 +160,7 @@ const ADDRESS_TAILS: [&str; 32] = [
 ];
 
 /// Notes that are glued to a name; everything from them on is cut.
-const NOTES: [&str; 9] = [
+const ANNOTATIONS: [&str; 9] = [
     ".....",
     ";jsessionid",
     "#sthash",
@@ -173,53 +173,53 @@ const NOTES: [&str; 9] = [
 ];
 
 /// How many tails are cut off one name: more than anybody has seen, few enough to keep the work linear.
-const MOST_CUTS: usize = 8;
+const MAX_TAIL_CUTS: usize = 8;
 
 /// Cuts tails and notes off. Nothing is cut from the prefix; the suffix begins at `suffix`.
-pub(super) fn cut_tails(text: &str, suffix: usize, in_address: bool, emphasis: u8) -> &str {
+pub(super) fn trim_publisher_tails(text: &str, suffix: usize, in_address: bool, emphasis: u8) -> &str {
     let mut rest = text;
-    for _ in 0..MOST_CUTS {
-        let kept = rest.get(suffix..).and_then(|suffix| cut_once(suffix, rest, in_address));
+    for _ in 0..MAX_TAIL_CUTS {
+        let kept = rest.get(suffix..).and_then(|suffix| trim_one_tail(suffix, rest, in_address));
         let Some(kept) = kept else { break };
-        rest = trim(rest.get(..suffix + kept).unwrap_or_default(), emphasis);
+        rest = trim_punctuation(rest.get(..suffix + kept).unwrap_or_default(), emphasis);
     }
     rest
 }
 
 /// How much of `suffix` is left once one tail is cut off.
-fn cut_once(suffix: &str, whole: &str, in_address: bool) -> Option<usize> {
+fn trim_one_tail(suffix: &str, whole: &str, in_address: bool) -> Option<usize> {
     let bytes = suffix.as_bytes();
     let last = *bytes.last()? | 0x20;
     // No tail ends in a digit, as most suffixes do.
     if last.is_ascii_alphabetic() || *bytes.last()? == b']' {
-        let address_tails = if in_address { &ADDRESS_TAILS[..] } else { &[] };
-        let tail = TAILS
+        let address_tails = if in_address { &URL_TAILS[..] } else { &[] };
+        let tail = PUBLISHER_TAILS
             .iter()
             .chain(address_tails)
             .filter(|tail| tail.as_bytes().last() == Some(&last))
-            .filter(|tail| bytes.len() > tail.len() && ends_with(bytes, tail.as_bytes()))
+            .filter(|tail| bytes.len() > tail.len() && ends_with_ignore_case(bytes, tail.as_bytes()))
             .map(|tail| tail.len())
             .max();
         if let Some(tail) = tail {
             return Some(bytes.len() - tail);
         }
-        if let Some(kept) = without_bracketed_note(suffix) {
+        if let Some(kept) = before_bracketed_annotation(suffix) {
             return Some(kept);
         }
     }
     if in_address {
-        const FOLDERS: [&[u8]; 4] = [b"/suppl_file/", b"/asset/", b"/transform/", b"/type/journal_article"];
-        let folder = FOLDERS.into_iter().filter_map(|folder| find_ignore_case(bytes, folder)).min();
-        if let Some(at) = folder.and_then(positive) {
+        const URL_FOLDERS: [&[u8]; 4] = [b"/suppl_file/", b"/asset/", b"/transform/", b"/type/journal_article"];
+        let folder = URL_FOLDERS.into_iter().filter_map(|folder| find_ignore_case(bytes, folder)).min();
+        if let Some(at) = folder.and_then(nonzero) {
             return Some(at);
         }
     }
-    without_version(suffix, whole).or_else(|| without_note(bytes))
+    before_preprint_version(suffix, whole).or_else(|| before_annotation(bytes))
 }
 
 /// `[CrossRef]`, `[PubMed]` at the end, or the first word of `[Google Scholar]` and `(registering DOI)`. SICI names
 /// have more after their brackets.
-fn without_bracketed_note(suffix: &str) -> Option<usize> {
+fn before_bracketed_annotation(suffix: &str) -> Option<usize> {
     let (open, note) = match suffix.strip_suffix(']') {
         Some(inner) => {
             let open = inner.rfind('[')?;
@@ -233,11 +233,11 @@ fn without_bracketed_note(suffix: &str) -> Option<usize> {
     let is_closed = suffix.ends_with(']');
     let is_word =
         note.len() > if is_closed { 0 } else { 1 } && note.bytes().all(|byte| byte.is_ascii_alphabetic());
-    if is_word { positive(open) } else { None }
+    if is_word { nonzero(open) } else { None }
 }
 
 /// The version that bioRxiv and medRxiv append in addresses: `10.1101/097196v2`.
-fn without_version(suffix: &str, whole: &str) -> Option<usize> {
+fn before_preprint_version(suffix: &str, whole: &str) -> Option<usize> {
     if !whole.starts_with("10.1101/") && !whole.starts_with("10.64898/") {
         return None;
     }
@@ -247,28 +247,28 @@ fn without_version(suffix: &str, whole: &str) -> Option<usize> {
     ((1..=2).contains(&version_len) && name.ends_with(|c: char| c.is_ascii_digit())).then_some(name.len())
 }
 
-fn without_note(suffix: &[u8]) -> Option<usize> {
-    if !may_have_note(suffix) {
+fn before_annotation(suffix: &[u8]) -> Option<usize> {
+    if !may_contain_annotation(suffix) {
         return None;
     }
     let begins_note = |at: &usize| {
         let rest = suffix.get(*at..).unwrap_or_default();
         let first = rest.first().map(u8::to_ascii_lowercase);
         matches!(first, Some(b'.' | b';' | b'#' | b'[' | b')' | b'/' | b'a' | b'e'))
-            && NOTES.iter().any(|note| starts_with_ignore_case(rest, note.as_bytes()))
+            && ANNOTATIONS.iter().any(|note| starts_with_ignore_case(rest, note.as_bytes()))
     };
-    let at = (1..suffix.len()).find(begins_note).or_else(|| glued_epub(suffix)).or_else(|| {
+    let at = (1..suffix.len()).find(begins_note).or_else(|| find_epub_annotation(suffix)).or_else(|| {
         let host = find_ignore_case(suffix, b".sagepub.com")?;
         let before = suffix.get(..host)?;
         let letters = before.iter().rev().take_while(|byte| byte.is_ascii_alphabetic()).count();
         Some(host - letters)
     })?;
-    positive(at)
+    nonzero(at)
 }
 
 /// False for most suffixes: each note has the beginning of one of these. No step depends on the one before, so this
 /// is vectorized.
-fn may_have_note(suffix: &[u8]) -> bool {
+fn may_contain_annotation(suffix: &[u8]) -> bool {
     let second = suffix.get(1..).unwrap_or_default();
     let third = suffix.get(2..).unwrap_or_default();
     suffix.iter().zip(second).zip(third).fold(false, |found, ((a, b), c)| {
@@ -286,7 +286,7 @@ fn may_have_note(suffix: &[u8]) -> bool {
 }
 
 /// `.epub`, `(epub2010` and `.ecollection2014` at the end.
-fn glued_epub(suffix: &[u8]) -> Option<usize> {
+fn find_epub_annotation(suffix: &[u8]) -> Option<usize> {
     for word in [&b"epub"[..], b"ecollection"] {
         let Some(at) = find_ignore_case(suffix, word) else { continue };
         let marked = at > 0 && suffix.get(at - 1).is_some_and(|byte| b".([;,".contains(byte));
@@ -306,7 +306,7 @@ fn find_ignore_case(text: &[u8], word: &[u8]) -> Option<usize> {
     text.windows(word.len()).position(|bytes| bytes.eq_ignore_ascii_case(word))
 }
 
-fn positive(at: usize) -> Option<usize> {
+fn nonzero(at: usize) -> Option<usize> {
     (at > 0).then_some(at)
 }
 
@@ -343,6 +343,6 @@ mod tests {
     fn check(text: &str, expected: &str) {
         let in_address = text.contains(".full.");
         let suffix = text.find('/').unwrap() + 1;
-        assert_eq!(cut_tails(text, suffix, in_address, 0), expected);
+        assert_eq!(trim_publisher_tails(text, suffix, in_address, 0), expected);
     }
 }

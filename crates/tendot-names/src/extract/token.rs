@@ -5,27 +5,27 @@ use crate::escape::hex_value;
 
 /// A character of the text and how many bytes stand for it.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) struct Token {
+pub(super) struct EscapedChar {
     pub(super) character: char,
     pub(super) len: usize,
 }
 
 /// Reads the character at the beginning of `text`; nothing where no name goes on: at its end, at bytes that are
 /// not UTF-8, and at escapes of quotes and line ends.
-pub(super) fn token(text: &[u8]) -> Option<Token> {
+pub(super) fn decode_escaped_char(text: &[u8]) -> Option<EscapedChar> {
     let (&first, rest) = text.split_first()?;
     match first {
-        b'&' => Some(entity(text).unwrap_or(Token { character: '&', len: 1 })),
-        b'\\' => escape(rest).map(|token| Token { len: token.len + 1, ..token }),
-        b'{' => Some(tex_group(rest).unwrap_or(Token { character: '{', len: 1 })),
-        b'$' => Some(tex_math(rest).unwrap_or(Token { character: '$', len: 1 })),
-        0..0x80 => Some(Token { character: char::from(first), len: 1 }),
-        _ => multibyte(text),
+        b'&' => Some(decode_entity(text).unwrap_or(EscapedChar { character: '&', len: 1 })),
+        b'\\' => decode_backslash(rest).map(|token| EscapedChar { len: token.len + 1, ..token }),
+        b'{' => Some(decode_tex_group(rest).unwrap_or(EscapedChar { character: '{', len: 1 })),
+        b'$' => Some(decode_tex_math(rest).unwrap_or(EscapedChar { character: '$', len: 1 })),
+        0..0x80 => Some(EscapedChar { character: char::from(first), len: 1 }),
+        _ => decode_utf8_char(text),
     }
 }
 
 /// A character outside ASCII.
-pub(super) fn multibyte(text: &[u8]) -> Option<Token> {
+pub(super) fn decode_utf8_char(text: &[u8]) -> Option<EscapedChar> {
     let len = match text.first()? {
         0xC2..0xE0 => 2,
         0xE0..0xF0 => 3,
@@ -33,12 +33,12 @@ pub(super) fn multibyte(text: &[u8]) -> Option<Token> {
         _ => return None,
     };
     let character = str::from_utf8(text.get(..len)?).ok()?.chars().next()?;
-    Some(Token { character, len })
+    Some(EscapedChar { character, len })
 }
 
 /// `&lt;`, `&#60;`, `&#x3C;`, and the same escaped twice: `&amp;lt;`.
-fn entity(text: &[u8]) -> Option<Token> {
-    const NAMED: [(&[u8], char); 22] = [
+fn decode_entity(text: &[u8]) -> Option<EscapedChar> {
+    const NAMED_ENTITIES: [(&[u8], char); 22] = [
         (b"&lt;", '<'),
         (b"&gt;", '>'),
         (b"&amp;lt;", '<'),
@@ -63,20 +63,20 @@ fn entity(text: &[u8]) -> Option<Token> {
         (b"&shy;", '\u{AD}'),
     ];
     if text.get(1) == Some(&b'#') {
-        return numeric_entity(text);
+        return decode_numeric_entity(text);
     }
     let second = text.get(1)?.to_ascii_lowercase();
     if !second.is_ascii_alphabetic() {
         return None;
     }
-    NAMED
+    NAMED_ENTITIES
         .into_iter()
         .filter(|(name, _)| name.get(1) == Some(&second))
         .find(|(name, _)| text.get(..name.len()).is_some_and(|start| start.eq_ignore_ascii_case(name)))
-        .map(|(name, character)| Token { character, len: name.len() })
+        .map(|(name, character)| EscapedChar { character, len: name.len() })
 }
 
-fn numeric_entity(text: &[u8]) -> Option<Token> {
+fn decode_numeric_entity(text: &[u8]) -> Option<EscapedChar> {
     let digits = text.get(2..)?;
     let (digits, radix, lead) = match digits.first()? {
         b'x' | b'X' => (digits.get(1..)?, 16, 3),
@@ -85,12 +85,12 @@ fn numeric_entity(text: &[u8]) -> Option<Token> {
     let end = digits.iter().take(8).position(|&byte| byte == b';')?;
     let number = str::from_utf8(digits.get(..end)?).ok()?;
     let character = char::from_u32(u32::from_str_radix(number, radix).ok()?)?;
-    Some(Token { character, len: lead + end + 1 })
+    Some(EscapedChar { character, len: lead + end + 1 })
 }
 
 /// What follows a backslash.
-fn escape(rest: &[u8]) -> Option<Token> {
-    const TEX: [(&[u8], char); 6] = [
+fn decode_backslash(rest: &[u8]) -> Option<EscapedChar> {
+    const TEX_COMMANDS: [(&[u8], char); 6] = [
         (b"textless", '<'),
         (b"textgreater", '>'),
         (b"textunderscore", '_'),
@@ -104,45 +104,45 @@ fn escape(rest: &[u8]) -> Option<Token> {
             let code = digits
                 .iter()
                 .try_fold(0u32, |code, &digit| Some(code << 4 | u32::from(hex_value(digit)?)))?;
-            Some(Token { character: char::from_u32(code)?, len: 5 })
+            Some(EscapedChar { character: char::from_u32(code)?, len: 5 })
         }
-        b't' => TEX.into_iter().find(|(name, _)| rest.starts_with(name)).map(|(name, character)| {
+        b't' => TEX_COMMANDS.into_iter().find(|(name, _)| rest.starts_with(name)).map(|(name, character)| {
             // TeX takes braces or a space after the word for its end.
             let end = match rest.get(name.len()..) {
                 Some([b'{', b'}', ..]) => 2,
                 Some([b' ', after, ..]) if after.is_ascii_alphanumeric() => 1,
                 _ => 0,
             };
-            Token { character, len: name.len() + end }
+            EscapedChar { character, len: name.len() + end }
         }),
         b'"' | b'\'' | b'\\' => None,
-        b'&' => Some(entity(rest).unwrap_or(Token { character: '&', len: 1 })),
-        byte if byte.is_ascii_punctuation() => Some(Token { character: char::from(*byte), len: 1 }),
+        b'&' => Some(decode_entity(rest).unwrap_or(EscapedChar { character: '&', len: 1 })),
+        byte if byte.is_ascii_punctuation() => Some(EscapedChar { character: char::from(*byte), len: 1 }),
         _ => None,
     }
 }
 
 /// `{\_}`, `{\textless}`, `{[}` and `{$<$}`; also `{\&}lt;`.
-fn tex_group(rest: &[u8]) -> Option<Token> {
+fn decode_tex_group(rest: &[u8]) -> Option<EscapedChar> {
     if let Some(entity) = rest.strip_prefix(br"\&}") {
         let known = [(&b"lt;"[..], '<'), (b"gt;", '>'), (b"amp;", '&')];
         if let Some((name, character)) = known.into_iter().find(|(name, _)| entity.starts_with(name)) {
-            return Some(Token { character, len: 4 + name.len() });
+            return Some(EscapedChar { character, len: 4 + name.len() });
         }
     }
     let inner = match rest {
-        [b'\\', after @ ..] => escape(after).map(|token| Token { len: token.len + 1, ..token })?,
-        [b'$', after @ ..] => tex_math(after)?,
-        [byte, b'}', ..] if byte.is_ascii_punctuation() => Token { character: char::from(*byte), len: 1 },
+        [b'\\', after @ ..] => decode_backslash(after).map(|token| EscapedChar { len: token.len + 1, ..token })?,
+        [b'$', after @ ..] => decode_tex_math(after)?,
+        [byte, b'}', ..] if byte.is_ascii_punctuation() => EscapedChar { character: char::from(*byte), len: 1 },
         _ => return None,
     };
-    (rest.get(inner.len) == Some(&b'}')).then_some(Token { len: inner.len + 2, ..inner })
+    (rest.get(inner.len) == Some(&b'}')).then_some(EscapedChar { len: inner.len + 2, ..inner })
 }
 
 /// `$<$`, `$>$`, `$_$`.
-fn tex_math(rest: &[u8]) -> Option<Token> {
+fn decode_tex_math(rest: &[u8]) -> Option<EscapedChar> {
     match rest {
-        [byte @ (b'<' | b'>' | b'_'), b'$', ..] => Some(Token { character: char::from(*byte), len: 3 }),
+        [byte @ (b'<' | b'>' | b'_'), b'$', ..] => Some(EscapedChar { character: char::from(*byte), len: 3 }),
         _ => None,
     }
 }
@@ -173,11 +173,11 @@ mod tests {
         check("$5", Some(('$', 1)));
         check("é", Some(('é', 2)));
         check("", None);
-        assert_eq!(token(b"\xE6\x97"), None);
+        assert_eq!(decode_escaped_char(b"\xE6\x97"), None);
     }
 
     #[track_caller]
     fn check(text: &str, expected: Option<(char, usize)>) {
-        assert_eq!(token(text.as_bytes()).map(|token| (token.character, token.len)), expected, "{text}");
+        assert_eq!(decode_escaped_char(text.as_bytes()).map(|token| (token.character, token.len)), expected, "{text}");
     }
 }

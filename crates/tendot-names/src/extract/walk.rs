@@ -4,19 +4,19 @@ use alloc::borrow::Cow;
 use alloc::string::String;
 use core::ops::Range;
 
-use super::context::{Context, ends_with, is_open_before, is_quoted};
-use super::decoded::Decoded;
-use super::join::{goes_on, next_line};
-use super::prefix::{Prefix, may_begin, prefix, slash};
-use super::tail::{bracket_kind, cut_tails, trim};
-use super::token::{Token, multibyte, token};
-use super::{Extractor, Flag, Flags, Found};
-use crate::character::{fault, is_noncharacter, is_stray_invisible};
-use crate::escape::{Malformed, decode, position_before_decoding, triplet};
-use crate::{Doi, ErrorKind, Name, Rules, cast};
+use super::context::{CandidateContext, ends_with_ignore_case, is_bracket_open, is_quote_open};
+use super::decoded::UnescapedText;
+use super::join::{continues_on_next_line, next_line_start};
+use super::prefix::{PrefixMatch, can_start_at, match_prefix, slash_len};
+use super::tail::{bracket_index, trim_publisher_tails, trim_punctuation};
+use super::token::{EscapedChar, decode_utf8_char, decode_escaped_char};
+use super::{Extractor, ExtractionFlag, ExtractionFlags, ExtractedDoi};
+use crate::character::{character_error, is_noncharacter, is_removable_invisible};
+use crate::escape::{InvalidTriplet, percent_decode, encoded_offset, decode_triplet};
+use crate::{DoiBuf, ErrorKind, Doi, SyntaxRules, cast};
 
 /// One candidate.
-pub(super) struct Walk<'s, 't> {
+pub(super) struct TextCandidate<'s, 't> {
     options: &'s Extractor,
     /// Nothing before this is looked at.
     floor: usize,
@@ -25,7 +25,7 @@ pub(super) struct Walk<'s, 't> {
     /// Where the suffix begins.
     suffix: usize,
     at: usize,
-    context: Context,
+    context: CandidateContext,
     /// Opened minus closed brackets of each kind.
     depth: [isize; 4],
     /// Whether brackets of each kind, and double quotes, were open before; asked at most once, since it means to
@@ -33,15 +33,15 @@ pub(super) struct Walk<'s, 't> {
     open_before: [Option<bool>; 4],
     quoted: Option<bool>,
     /// The candidate with its escapes decoded, once it differs from the text.
-    decoded: Option<Decoded>,
+    decoded: Option<UnescapedText>,
     percent: bool,
     encoded_slash: bool,
     /// The next name follows at once.
     before_next_name: bool,
-    flags: Flags,
+    flags: ExtractionFlags,
 }
 
-impl<'s, 't> Walk<'s, 't> {
+impl<'s, 't> TextCandidate<'s, 't> {
     /// Begins after the prefix, with a slash that is `slash` bytes long.
     #[inline]
     pub(super) fn new(
@@ -50,7 +50,7 @@ impl<'s, 't> Walk<'s, 't> {
         text: &'t [u8],
         prefix: Range<usize>,
         slash: usize,
-        context: Context,
+        context: CandidateContext,
     ) -> Self {
         let first = text.get(prefix.end).copied();
         let encoded_slash = first == Some(b'%');
@@ -69,27 +69,27 @@ impl<'s, 't> Walk<'s, 't> {
             percent: encoded_slash,
             encoded_slash,
             before_next_name: false,
-            flags: Flags::default(),
+            flags: ExtractionFlags::default(),
         };
         if first != Some(b'/') && !encoded_slash {
-            walk.replace(slash, Some('/'));
+            walk.replace_escape(slash, Some('/'));
         }
         walk.at = walk.suffix;
         walk
     }
 
     /// Drops what is invisible before `end`, where the slash stands.
-    pub(super) fn drop_invisible_in_prefix(&mut self, end: usize) {
+    pub(super) fn remove_invisible_in_prefix(&mut self, end: usize) {
         let slash = self.decoded.take();
         self.at = self.start;
         while self.at < end {
-            match multibyte(self.text.get(self.at..).unwrap_or_default()) {
-                Some(invisible) => self.replace(invisible.len, None),
+            match decode_utf8_char(self.text.get(self.at..).unwrap_or_default()) {
+                Some(invisible) => self.replace_escape(invisible.len, None),
                 None => self.at += 1,
             }
         }
         if slash.is_some() {
-            self.replace(self.suffix - end, Some('/'));
+            self.replace_escape(self.suffix - end, Some('/'));
         }
         self.at = self.suffix;
     }
@@ -99,11 +99,11 @@ impl<'s, 't> Walk<'s, 't> {
     }
 
     /// Goes to the first character that is not part of the candidate, and says where that is.
-    pub(super) fn run(&mut self) -> usize {
+    pub(super) fn find_end(&mut self) -> usize {
         let limit = self.start.saturating_add(self.options.max_len);
         while self.at <= limit {
-            self.pass_plain(limit);
-            if !self.step() && !self.joins_next_line() {
+            self.skip_plain(limit);
+            if !self.accept_char() && !self.try_join_next_line() {
                 break;
             }
         }
@@ -112,14 +112,14 @@ impl<'s, 't> Walk<'s, 't> {
 
     /// Passes over characters from which nothing follows: dots and colons are among them unless the byte before
     /// shows that something else could begin there, and brackets that are opened and closed inside the candidate.
-    fn pass_plain(&mut self, limit: usize) {
+    fn skip_plain(&mut self, limit: usize) {
         let rest = self.text.get(self.at..).unwrap_or_default();
         let rest = rest.get(..=limit - self.at).unwrap_or(rest);
         let [mut round, mut square, ..] = self.depth;
         let mut before = self.byte(self.at - 1);
         let mut passed = 0;
         for (index, &byte) in rest.iter().enumerate() {
-            let plain = is_plain(byte)
+            let plain = is_plain_byte(byte)
                 || match byte {
                     b'.' => !matches!(before | 0x20, b'0' | b'w' | b'i'),
                     b':' => !matches!(before | 0x20, b'p' | b's' | b'i' | b'd' | b'n' | b'l' | b'o'),
@@ -154,42 +154,42 @@ impl<'s, 't> Walk<'s, 't> {
     }
 
     /// Takes one character that is not plain; false where the candidate ends.
-    fn step(&mut self) -> bool {
+    fn accept_char(&mut self) -> bool {
         let Some(&byte) = self.text.get(self.at) else { return false };
         if byte.is_ascii() && !matches!(byte, b'&' | b'\\' | b'{' | b'$') {
-            let goes_on = self.goes_on_with(char::from(byte), 1);
+            let goes_on = self.is_part_of_doi(char::from(byte), 1);
             self.at += usize::from(goes_on);
             return goes_on;
         }
-        let Some(token) = self.text.get(self.at..).and_then(token) else { return false };
-        let Token { character, len } = token;
+        let Some(token) = self.text.get(self.at..).and_then(decode_escaped_char) else { return false };
+        let EscapedChar { character, len } = token;
         if character.is_ascii() {
-            if !self.goes_on_with(character, len) {
+            if !self.is_part_of_doi(character, len) {
                 return false;
             }
-        } else if is_stray_invisible(character) {
-            self.replace(len, None);
+        } else if is_removable_invisible(character) {
+            self.replace_escape(len, None);
             return true;
-        } else if ends_name(character, self.byte(self.at + len)) {
+        } else if ends_doi(character, self.byte(self.at + len)) {
             return false;
         }
         if len == character.len_utf8() {
             self.at += len;
         } else {
-            self.replace(len, Some(character));
+            self.replace_escape(len, Some(character));
         }
         true
     }
 
     /// Judges an ASCII character of `len` bytes at the current place. May move the current place back to the
     /// beginning of something that is glued to the name.
-    fn goes_on_with(&mut self, character: char, len: usize) -> bool {
+    fn is_part_of_doi(&mut self, character: char, len: usize) -> bool {
         let next = self.byte(self.at + len);
         let opener = self.context.opener;
         match character {
             '\0'..=' ' | '\x7F' | '|' => false,
-            '.' => !self.ends_at_dot(),
-            ':' => !self.ends_at_colon(),
+            '.' => !self.ends_before_dot(),
+            ':' => !self.ends_before_colon(),
             '%' => {
                 self.percent = true;
                 true
@@ -200,43 +200,43 @@ impl<'s, 't> Walk<'s, 't> {
                         next,
                         0..=b' ' | b',' | b'}' | b']' | b':' | b';' | b')' | b'>' | b'/' | b'=' | b'<'
                     );
-                !closes && !self.is_quoted()
+                !closes && !self.is_inside_quotes()
             }
             '\'' | '`' => opener != character as u8 && next.is_ascii_alphanumeric(),
             '*' => opener != b'*',
-            '<' => self.opens_sici_part(len),
-            '>' => self.closes_bracket('<', '>', next) && self.depth.get(3).is_some_and(|depth| *depth >= 0),
+            '<' => self.accepts_sici_bracket(len),
+            '>' => self.accepts_closing_bracket('<', '>', next) && self.depth.get(3).is_some_and(|depth| *depth >= 0),
             // `[/doi]`
             '[' if next == b'/' => false,
             '(' | '[' | '{' => {
-                self.count(character, 1);
+                self.adjust_depth(character, 1);
                 true
             }
-            ')' => self.closes_bracket('(', ')', next),
-            ']' => self.closes_bracket('[', ']', next),
-            '}' => self.closes_bracket('{', '}', next),
-            '?' => !self.context.url && !is_query(self.text.get(self.at + len..).unwrap_or_default()),
+            ')' => self.accepts_closing_bracket('(', ')', next),
+            ']' => self.accepts_closing_bracket('[', ']', next),
+            '}' => self.accepts_closing_bracket('{', '}', next),
+            '?' => !self.context.url && !starts_query_parameter(self.text.get(self.at + len..).unwrap_or_default()),
             '#' => !self.context.url && !self.context.fragment,
             '&' if self.context.query => false,
-            '&' => !self.options.labelled || !is_query(self.text.get(self.at + len..).unwrap_or_default()),
+            '&' => !self.options.labelled || !starts_query_parameter(self.text.get(self.at + len..).unwrap_or_default()),
             _ if Some(character as u8) == self.options.field_separator && len == 1 => {
-                opener == b'"' || self.is_quoted()
+                opener == b'"' || self.is_inside_quotes()
             }
             _ => true,
         }
     }
 
-    fn count(&mut self, bracket: char, by: isize) {
-        if let Some(depth) = self.depth.get_mut(bracket_kind(bracket as u8)) {
+    fn adjust_depth(&mut self, bracket: char, by: isize) {
+        if let Some(depth) = self.depth.get_mut(bracket_index(bracket as u8)) {
             *depth += by;
         }
     }
 
     /// True when a closing bracket is part of the candidate: it closes one inside, or none that was open before.
-    fn closes_bracket(&mut self, open: char, close: char, next: u8) -> bool {
-        let kind = bracket_kind(close as u8);
+    fn accepts_closing_bracket(&mut self, open: char, close: char, next: u8) -> bool {
+        let kind = bracket_index(close as u8);
         let inside = self.depth.get(kind).is_some_and(|depth| *depth > 0);
-        self.count(close, -1);
+        self.adjust_depth(close, -1);
         if inside {
             return true;
         }
@@ -248,16 +248,16 @@ impl<'s, 't> Walk<'s, 't> {
         !self
             .open_before
             .get_mut(kind)
-            .is_some_and(|known| *known.get_or_insert_with(|| is_open_before(text, floor, lead, open, close)))
+            .is_some_and(|known| *known.get_or_insert_with(|| is_bracket_open(text, floor, lead, open, close)))
     }
 
-    fn is_quoted(&mut self) -> bool {
+    fn is_inside_quotes(&mut self) -> bool {
         let (text, floor, lead) = (self.text, self.floor, self.context.lead);
-        *self.quoted.get_or_insert_with(|| is_quoted(text, floor, lead))
+        *self.quoted.get_or_insert_with(|| is_quote_open(text, floor, lead))
     }
 
     /// `<` is part of a name in SICI codes: `<693::AID-ASI4>3.0.CO;2-0`. Otherwise it begins a tag.
-    fn opens_sici_part(&mut self, len: usize) -> bool {
+    fn accepts_sici_bracket(&mut self, len: usize) -> bool {
         let after = self.text.get(self.at + len..).unwrap_or_default();
         let join_lines = self.options.join_lines;
         let is_inner = |byte: &u8| {
@@ -267,25 +267,25 @@ impl<'s, 't> Walk<'s, 't> {
         };
         let inner = after.iter().take(64).take_while(|byte| is_inner(byte)).count();
         let has_colon = after.get(..inner).unwrap_or_default().contains(&b':');
-        let close = after.get(inner..).and_then(token).filter(|token| token.character == '>');
+        let close = after.get(inner..).and_then(decode_escaped_char).filter(|token| token.character == '>');
         let Some(close) = close else { return false };
         let version = after.get(inner + close.len..).unwrap_or_default();
         // An issue's code has nothing between the brackets.
         let is_sici = (has_colon || inner == 0)
             && matches!(version, [a, b'.', b, ..] if a.is_ascii_digit() && b.is_ascii_digit());
         if is_sici {
-            self.count('<', 1);
+            self.adjust_depth('<', 1);
         }
         is_sici
     }
 
     /// Another name or an address may begin shortly before the dot at the current place.
-    fn ends_at_dot(&mut self) -> bool {
+    fn ends_before_dot(&mut self) -> bool {
         let before = self.text.get(self.suffix..self.at).unwrap_or_default();
         let after = self.text.get(self.at + 1..).unwrap_or_default();
         let cut = match before {
             [rest @ .., b'1', b'0'] => {
-                let cut = self.next_name(rest);
+                let cut = self.next_doi_start(rest);
                 self.before_next_name = cut.is_some();
                 cut
             }
@@ -300,19 +300,19 @@ impl<'s, 't> Walk<'s, 't> {
             }
             _ => None,
         };
-        self.end_at(cut)
+        self.move_end_to(cut)
     }
 
     /// Where the candidate ends if the `10.` after `before` begins another name.
-    fn next_name(&self, before: &[u8]) -> Option<usize> {
+    fn next_doi_start(&self, before: &[u8]) -> Option<usize> {
         let begin = self.suffix + before.len();
         let after_slash = matches!(before.last(), None | Some(b'/' | b'_'))
-            || before.last_chunk::<3>().and_then(|bytes| triplet(bytes)) == Some(b'/');
-        if after_slash || !may_begin(self.text, begin) {
+            || before.last_chunk::<3>().and_then(|bytes| decode_triplet(bytes)) == Some(b'/');
+        if after_slash || !can_start_at(self.text, begin) {
             return None;
         }
-        let Prefix { end, digits, .. } = prefix(self.text, begin);
-        if digits < 4 || slash(self.text.get(end..)?).is_none() {
+        let PrefixMatch { end, digits, .. } = match_prefix(self.text, begin);
+        if digits < 4 || slash_len(self.text.get(end..)?).is_none() {
             return None;
         }
         // A label belongs to the next name, a dash to none.
@@ -326,7 +326,7 @@ impl<'s, 't> Walk<'s, 't> {
     }
 
     /// `http:`, `doi:` or `pmid:` may end in the colon at the current place.
-    fn ends_at_colon(&mut self) -> bool {
+    fn ends_before_colon(&mut self) -> bool {
         let before = self.text.get(self.suffix..self.at).unwrap_or_default();
         let after = self.text.get(self.at + 1..).unwrap_or_default();
         let letters = before.iter().rev().take(5).take_while(|byte| byte.is_ascii_alphabetic()).count();
@@ -346,83 +346,83 @@ impl<'s, 't> Walk<'s, 't> {
             (b"pmcid", !self.options.keep_tails),
             (b"pmid", !self.options.keep_tails),
         ];
-        let found = words.into_iter().find(|(begins, follows)| *follows && ends_with(word, begins));
+        let found = words.into_iter().find(|(begins, follows)| *follows && ends_with_ignore_case(word, begins));
         let Some((begins, _)) = found else { return false };
-        self.flags.set(Flag::TailCut, begins.starts_with(b"pm"));
-        self.end_at(Some(before.len() - begins.len()))
+        self.flags.insert_if(ExtractionFlag::TailCut, begins.starts_with(b"pm"));
+        self.move_end_to(Some(before.len() - begins.len()))
     }
 
     /// Moves the current place back to `cut`, an offset in the suffix.
-    fn end_at(&mut self, cut: Option<usize>) -> bool {
+    fn move_end_to(&mut self, cut: Option<usize>) -> bool {
         let Some(cut) = cut else { return false };
         self.at = self.suffix + cut;
         true
     }
 
     /// Notes that the next `len` bytes stand for `character`, or for nothing.
-    fn replace(&mut self, len: usize, character: Option<char>) {
-        let decoded = self.decoded.get_or_insert_with(|| Decoded::new(self.start));
+    fn replace_escape(&mut self, len: usize, character: Option<char>) {
+        let decoded = self.decoded.get_or_insert_with(|| UnescapedText::new(self.start));
         decoded.replace(self.text, self.at..self.at + len, character);
         self.at += len;
-        self.flags.set(Flag::Decoded, character.is_some());
+        self.flags.insert_if(ExtractionFlag::Decoded, character.is_some());
     }
 
     /// At a line's end, goes to the next line if the name seems to go on there.
-    fn joins_next_line(&mut self) -> bool {
+    fn try_join_next_line(&mut self) -> bool {
         if !matches!(self.byte(self.at), b'\n' | b'\r' | b' ' | b'\t') {
             return false;
         }
-        let Some(next) = next_line(self.text, self.at) else { return false };
+        let Some(next) = next_line_start(self.text, self.at) else { return false };
         let last = self.byte(self.at - 1);
-        if !goes_on(last, self.text.get(next..).unwrap_or_default()) {
+        if !continues_on_next_line(last, self.text.get(next..).unwrap_or_default()) {
             return false;
         }
         if !self.options.join_lines {
-            self.flags.set(Flag::MaybeTruncated, true);
+            self.flags.insert_if(ExtractionFlag::MaybeTruncated, true);
             return false;
         }
-        self.flags.set(Flag::Joined, true);
-        self.replace(next - self.at, None);
+        self.flags.insert_if(ExtractionFlag::Joined, true);
+        self.replace_escape(next - self.at, None);
         true
     }
 
     /// Trims the candidate and decodes it.
-    pub(super) fn finish(&mut self) -> Option<Found<'t>> {
-        self.flags.set(Flag::InUrl, self.context.url);
-        self.drop_glued_end();
+    pub(super) fn extract(&mut self) -> Option<ExtractedDoi<'t>> {
+        self.flags.insert_if(ExtractionFlag::InUrl, self.context.url);
+        self.trim_following_label();
         let (start, at) = (self.start, self.at);
         let Some(mut decoded) = self.decoded.take() else {
             let raw = str::from_utf8(self.text.get(start..at)?).ok()?;
-            let (len, name) = self.settle(raw, self.suffix - start)?;
+            let (len, name) = self.name_extent(raw, self.suffix - start)?;
             let name = match name {
                 Some(name) => Cow::Owned(name),
-                None => Cow::Borrowed(checked(raw.get(..len)?)),
+                None => Cow::Borrowed(assume_valid(raw.get(..len)?)),
             };
-            return Some(Found { name, span: start..start + len, flags: self.flags });
+            return Some(ExtractedDoi { name, span: start..start + len, flags: self.flags });
         };
-        decoded.catch_up(self.text, at);
+        decoded.copy_until(self.text, at);
         let suffix = if self.encoded_slash { self.suffix - start } else { decoded.text.find('/')? + 1 };
-        let (len, name) = self.settle(&decoded.text, suffix)?;
-        let end = decoded.place_of(start, len);
+        let (len, name) = self.name_extent(&decoded.text, suffix)?;
+        let end = decoded.input_offset(start, len);
         let name = name.unwrap_or_else(|| {
             let mut text = decoded.text;
             text.truncate(len);
-            checked(&text);
-            Doi::checked(text)
+            assume_valid(&text);
+            DoiBuf::from_validated(text)
         });
-        Some(Found { name: Cow::Owned(name), span: start..end, flags: self.flags })
+        Some(ExtractedDoi { name: Cow::Owned(name), span: start..end, flags: self.flags })
     }
 
     /// Leaves to the next name its label, and to a comment its end.
-    fn drop_glued_end(&mut self) {
+    fn trim_following_label(&mut self) {
         let raw = self.text.get(self.suffix..self.at).unwrap_or_default();
         let after = self.text.get(self.at..).unwrap_or_default();
-        if ends_with(raw, b"doi") && after.first().is_some_and(|byte| matches!(byte, b' ' | b'\t')) {
+        if ends_with_ignore_case(raw, b"doi") && after.first().is_some_and(|byte| matches!(byte, b' ' | b'\t')) {
             let next = after.get(1..).unwrap_or_default();
             if next.starts_with(b"10.") || next.starts_with(b"http") {
                 self.at -= 3;
             }
-        } else if ends_with(raw, b";pmid") || ends_with(raw, b",pmid") {
+        } else if ends_with_ignore_case(raw, b";pmid") || ends_with_ignore_case(raw, b",pmid") {
             self.at -= 5;
         } else if raw.ends_with(b"--") && after.starts_with(b">") {
             self.at -= 2;
@@ -431,9 +431,9 @@ impl<'s, 't> Walk<'s, 't> {
 
     /// How much of the candidate is the name, whose suffix begins at `suffix`; and the name itself where
     /// percent-encoding was removed from it.
-    fn settle(&mut self, raw: &str, suffix: usize) -> Option<(usize, Option<Doi>)> {
-        let name = self.trimmed(raw, suffix)?;
-        match if self.percent { self.without_percent_encoding(name) } else { None } {
+    fn name_extent(&mut self, raw: &str, suffix: usize) -> Option<(usize, Option<DoiBuf>)> {
+        let name = self.trim_candidate(raw, suffix)?;
+        match if self.percent { self.percent_decode_doi(name) } else { None } {
             Some((len, doi)) => Some((len, Some(doi))),
             None if self.encoded_slash => None,
             None => Some((name.len(), None)),
@@ -441,78 +441,78 @@ impl<'s, 't> Walk<'s, 't> {
     }
 
     /// Cuts off what is not part of the name; nothing if nothing is left of the suffix, which begins at `suffix`.
-    fn trimmed<'n>(&mut self, raw: &'n str, suffix: usize) -> Option<&'n str> {
+    fn trim_candidate<'n>(&mut self, raw: &'n str, suffix: usize) -> Option<&'n str> {
         let emphasis = self.context.opener;
-        let mut name = trim(raw, emphasis);
+        let mut name = trim_punctuation(raw, emphasis);
         if self.before_next_name {
             let is_separator = |c: char| matches!(c, '=' | '~' | '@' | '#' | '→' | '·' | '│');
-            name = trim(name.trim_end_matches(is_separator), emphasis);
+            name = trim_punctuation(name.trim_end_matches(is_separator), emphasis);
         }
         if self.percent {
-            name = trim(self.before_encoded_end(name), emphasis);
+            name = trim_punctuation(self.before_encoded_delimiter(name), emphasis);
         }
         // The shortest tail is `/pdf`, after at least one character.
         if !self.options.keep_tails && name.len() > suffix + 4 {
             let in_address = self.context.url || self.options.labelled;
-            let kept = cut_tails(name, suffix, in_address, emphasis);
-            self.flags.set(Flag::TailCut, kept.len() < name.len());
+            let kept = trim_publisher_tails(name, suffix, in_address, emphasis);
+            self.flags.insert_if(ExtractionFlag::TailCut, kept.len() < name.len());
             name = kept;
         }
-        name.get(suffix..)?.bytes().any(has_substance).then_some(name)
+        name.get(suffix..)?.bytes().any(is_word_byte).then_some(name)
     }
 
     /// In an address that is itself encoded, the characters that end a name are encoded too; in a query, spaces are.
-    fn before_encoded_end<'n>(&self, name: &'n str) -> &'n str {
+    fn before_encoded_delimiter<'n>(&self, name: &'n str) -> &'n str {
         let nested = self.encoded_slash && self.context.encoded;
         let ends = |byte: u8| nested && b"?#&".contains(&byte) || byte == b' ' && self.context.query;
-        let end = name.as_bytes().windows(3).position(|bytes| triplet(bytes).is_some_and(ends));
+        let end = name.as_bytes().windows(3).position(|bytes| decode_triplet(bytes).is_some_and(ends));
         end.and_then(|end| name.get(..end)).unwrap_or(name)
     }
 
     /// The name without percent-encoding, if it has any, and how much of `name` it takes. In plain text it is decoded
     /// only when all of it can be; after a label or in an address, a `%` that begins no triplet is kept.
-    fn without_percent_encoding(&mut self, name: &str) -> Option<(usize, Doi)> {
+    fn percent_decode_doi(&mut self, name: &str) -> Option<(usize, DoiBuf)> {
         let is_bare = self.context.lead == self.start && !self.encoded_slash;
-        let malformed = if is_bare && !self.context.url { Malformed::Refuse } else { Malformed::Keep };
-        let decoded = decode(name, malformed).ok()?.text;
+        let malformed = if is_bare && !self.context.url { InvalidTriplet::Refuse } else { InvalidTriplet::Keep };
+        let decoded = percent_decode(name, malformed).ok()?.text;
         let mut kept = decoded.trim_end();
         // What was encoded in an address is data; elsewhere the text around the name may have been encoded with it.
         if is_bare || self.context.encoded || self.before_next_name {
-            kept = trim(kept, self.context.opener).trim_end();
+            kept = trim_punctuation(kept, self.context.opener).trim_end();
         }
         let suffix = kept.find('/')? + 1;
         if self.context.encoded && !self.options.keep_tails {
-            let shorter = cut_tails(kept, suffix, true, self.context.opener);
-            self.flags.set(Flag::TailCut, shorter.len() < kept.len());
+            let shorter = trim_publisher_tails(kept, suffix, true, self.context.opener);
+            self.flags.insert_if(ExtractionFlag::TailCut, shorter.len() < kept.len());
             kept = shorter;
         }
         let is_name =
-            kept.get(suffix..)?.bytes().any(has_substance) && Name::lenient(kept, Rules::Current).is_ok();
+            kept.get(suffix..)?.bytes().any(is_word_byte) && Doi::allowing_unassigned(kept, SyntaxRules::Current).is_ok();
         if *decoded == *name || !is_name {
             return None;
         }
-        self.flags.set(Flag::Decoded, true);
+        self.flags.insert_if(ExtractionFlag::Decoded, true);
         let len =
-            if kept.len() < decoded.len() { position_before_decoding(name, kept.len()) } else { name.len() };
-        Some((len, Doi::checked(String::from(kept))))
+            if kept.len() < decoded.len() { encoded_offset(name, kept.len()) } else { name.len() };
+        Some((len, DoiBuf::from_validated(String::from(kept))))
     }
 }
 
 /// True for what makes a suffix more than punctuation.
-fn has_substance(byte: u8) -> bool {
+fn is_word_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte >= 0x80
 }
 
 /// Looks at a candidate as a name. The prefix was read digit by digit, and the walk stopped at every character that
 /// a name may not have, so it is one.
-fn checked(name: &str) -> &Name {
-    debug_assert!(Name::lenient(name, Rules::Current).is_ok(), "{name:?}");
+fn assume_valid(name: &str) -> &Doi {
+    debug_assert!(Doi::allowing_unassigned(name, SyntaxRules::Current).is_ok(), "{name:?}");
     cast::name(name)
 }
 
 /// True for what every name may contain and nothing follows from.
-fn is_plain(byte: u8) -> bool {
-    static PLAIN: [bool; 256] = {
+fn is_plain_byte(byte: u8) -> bool {
+    static PLAIN_BYTES: [bool; 256] = {
         let mut plain = [false; 256];
         let mut byte = 0;
         while byte < 128u8 {
@@ -526,12 +526,12 @@ fn is_plain(byte: u8) -> bool {
         }
         plain
     };
-    PLAIN.get(usize::from(byte)).is_some_and(|plain| *plain)
+    PLAIN_BYTES.get(usize::from(byte)).is_some_and(|plain| *plain)
 }
 
 /// Characters outside ASCII at which a name ends: white space, dashes and quotes of the sentence, CJK text, what is
 /// not graphic. `next` is the byte that follows.
-fn ends_name(character: char, next: u8) -> bool {
+fn ends_doi(character: char, next: u8) -> bool {
     match character {
         '—' | '―' | '⸺' | '⸻' | '…' | '“' | '”' | '„' | '«' | '»' | '‹' | '›' | '•' | '\u{FFFD}' => {
             true
@@ -542,7 +542,7 @@ fn ends_name(character: char, next: u8) -> bool {
         _ => {
             is_cjk(character)
                 || character.is_whitespace()
-                || match fault(character) {
+                || match character_error(character) {
                     None => false,
                     Some(ErrorKind::UnassignedCharacter) => is_noncharacter(character),
                     Some(_) => true,
@@ -559,7 +559,7 @@ fn is_cjk(character: char) -> bool {
 }
 
 /// `src=recsys`: what follows a question mark is a query, not part of the name.
-fn is_query(after: &[u8]) -> bool {
+fn starts_query_parameter(after: &[u8]) -> bool {
     let key = after
         .iter()
         .take(32)

@@ -5,7 +5,7 @@ use std::hash::{Hash as _, Hasher as _};
 
 use proptest::collection::vec;
 use proptest::prelude::*;
-use tendot_names::{Doi, Extractor, Flag, Form, Name, Next, Reader, Rules, find_iter, repair};
+use tendot_names::{DoiBuf, Extractor, ExtractionFlag, OutputForm, Doi, ExtractStep, Parser, SyntaxRules, find_iter, repair};
 
 /// Characters that a DOI may have; awkward ones are frequent.
 fn character() -> impl Strategy<Value = char> {
@@ -15,7 +15,7 @@ fn character() -> impl Strategy<Value = char> {
         4 => prop::char::range('0', '9'),
         8 => prop::char::range(' ', '~'),
         2 => prop::sample::select(vec!['é', 'É', '\u{301}', '日', '\u{3000}', '\u{212A}', '🐔', 'Ａ', '–', '’']),
-        1 => any::<char>().prop_filter("graphic", |&c| Name::new(&format!("10.1/{c}")).is_ok()),
+        1 => any::<char>().prop_filter("graphic", |&c| Doi::new(&format!("10.1/{c}")).is_ok()),
     ]
 }
 
@@ -23,15 +23,15 @@ fn prefix() -> impl Strategy<Value = String> {
     prop_oneof![4 => "10\\.[0-9]{4,6}", 1 => "10\\.[0-9]{1,3}(\\.[0-9]{1,7}){0,2}"]
 }
 
-fn name() -> impl Strategy<Value = Doi> {
+fn name() -> impl Strategy<Value = DoiBuf> {
     (prefix(), vec(character(), 1..40)).prop_map(|(prefix, suffix)| {
         let suffix: String = suffix.into_iter().collect();
-        Doi::with_rules(format!("{prefix}/{suffix}"), Rules::Current).unwrap()
+        DoiBuf::with_rules(format!("{prefix}/{suffix}"), SyntaxRules::Current).unwrap()
     })
 }
 
 /// The same DOI with the case of some ASCII letters flipped.
-fn with_case_flipped(name: &Name, flips: u64) -> Doi {
+fn with_case_flipped(name: &Doi, flips: u64) -> DoiBuf {
     let flip = |(at, c): (usize, char)| {
         if flips >> (at % 64) & 1 == 0 {
             c
@@ -41,18 +41,18 @@ fn with_case_flipped(name: &Name, flips: u64) -> Doi {
             c.to_ascii_lowercase()
         }
     };
-    Doi::with_rules(name.as_str().chars().enumerate().map(flip).collect::<String>(), Rules::Current).unwrap()
+    DoiBuf::with_rules(name.as_str().chars().enumerate().map(flip).collect::<String>(), SyntaxRules::Current).unwrap()
 }
 
-fn hash(name: &Name) -> u64 {
+fn hash(name: &Doi) -> u64 {
     let mut hasher = DefaultHasher::new();
     name.hash(&mut hasher);
     hasher.finish()
 }
 
-fn key(name: &Name) -> Vec<u8> {
+fn key(name: &Doi) -> Vec<u8> {
     let mut key = Vec::new();
-    name.write_key(&mut key);
+    name.append_comparison_key(&mut key);
     key
 }
 
@@ -67,29 +67,29 @@ proptest! {
 
     #[test]
     fn formatted_dois_parse_back(name in name()) {
-        for form in [Form::Uri, Form::Uri202411, Form::Urn, Form::Url, Form::UrlMinimal, Form::UrlFull, Form::Info] {
-            let written = name.written_as(form).unwrap().to_string();
-            for reader in [Reader::strict(), Reader::lenient()] {
-                let reading = reader.read(&written).unwrap();
-                prop_assert!(reading.name().unwrap().eq_exact(&name), "{}", written);
+        for form in [OutputForm::Uri, OutputForm::Uri202411, OutputForm::Urn, OutputForm::Url, OutputForm::UrlMinimal, OutputForm::UrlFull, OutputForm::Info] {
+            let written = name.format(form).unwrap().to_string();
+            for reader in [Parser::strict(), Parser::lenient()] {
+                let reading = reader.parse(&written).unwrap();
+                prop_assert!(reading.doi().unwrap().eq_exact(&name), "{}", written);
             }
         }
-        for form in [Form::Canonical, Form::Uri2003] {
-            let written = name.written_as(form).unwrap().to_string();
-            let reading = Reader::strict().read(&written).unwrap();
-            prop_assert_eq!(reading.name().unwrap(), &*name);
+        for form in [OutputForm::Canonical, OutputForm::Uri2003] {
+            let written = name.format(form).unwrap().to_string();
+            let reading = Parser::strict().parse(&written).unwrap();
+            prop_assert_eq!(reading.doi().unwrap(), &*name);
             // Canonical forms do not depend on the spelling, and formatting them again changes nothing.
-            let again = reading.name().unwrap().written_as(form).unwrap().to_string();
+            let again = reading.doi().unwrap().format(form).unwrap().to_string();
             prop_assert_eq!(again, written);
         }
-        let bare = Reader::strict().read(name.as_str()).unwrap();
-        prop_assert!(bare.name().unwrap().eq_exact(&name));
+        let bare = Parser::strict().parse(name.as_str()).unwrap();
+        prop_assert!(bare.doi().unwrap().eq_exact(&name));
     }
 
     #[test]
     fn urls_have_no_dot_segments(name in name()) {
-        for form in [Form::Url, Form::UrlFull] {
-            let written = name.written_as(form).unwrap().to_string();
+        for form in [OutputForm::Url, OutputForm::UrlFull] {
+            let written = name.format(form).unwrap().to_string();
             let path = written.strip_prefix("https://doi.org/").unwrap();
             prop_assert!(path.split('/').all(|segment| !matches!(segment, "." | "..")), "{}", written);
             prop_assert!(path.bytes().all(|byte| byte.is_ascii_graphic() && !b"?#\"<>".contains(&byte)), "{}", written);
@@ -114,13 +114,13 @@ proptest! {
     fn strict_and_lenient_agree_without_adjustments(text in input_form_text()) {
         // Only strict parsing keeps white space at the end.
         prop_assume!(!text.ends_with(char::is_whitespace));
-        if let Ok(strict) = Reader::strict().read(&text) {
-            let lenient = Reader::lenient().read(&text);
+        if let Ok(strict) = Parser::strict().parse(&text) {
+            let lenient = Parser::lenient().parse(&text);
             prop_assert!(lenient.is_ok(), "{:?}", text);
             let lenient = lenient.unwrap();
-            if lenient.notes().is_empty() {
-                prop_assert_eq!(strict.target().as_str(), lenient.target().as_str());
-                prop_assert_eq!(strict.form(), lenient.form());
+            if lenient.adjustments().is_empty() {
+                prop_assert_eq!(strict.identifier().as_str(), lenient.identifier().as_str());
+                prop_assert_eq!(strict.input_form(), lenient.input_form());
             }
         }
     }
@@ -129,10 +129,10 @@ proptest! {
     fn lenient_parsing_ignores_surrounding_space(text in input_form_text()) {
         // The space also bypasses the fast path for plain input.
         let spaced = format!(" {text} ");
-        match (Reader::lenient().read(&text), Reader::lenient().read(&spaced)) {
+        match (Parser::lenient().parse(&text), Parser::lenient().parse(&spaced)) {
             (Ok(plain), Ok(spaced)) => {
-                prop_assert_eq!(plain.target().as_str(), spaced.target().as_str());
-                prop_assert_eq!(plain.form(), spaced.form());
+                prop_assert_eq!(plain.identifier().as_str(), spaced.identifier().as_str());
+                prop_assert_eq!(plain.input_form(), spaced.input_form());
             }
             (Err(plain), Err(spaced)) => {
                 prop_assert_eq!(plain.kind(), spaced.kind(), "{:?}", text);
@@ -143,10 +143,10 @@ proptest! {
 
     #[test]
     fn error_offsets_are_in_bounds(text in input_form_text()) {
-        for reader in [Reader::strict(), Reader::lenient(), Reader::lenient().rules(Rules::Z3984)] {
-            if let Err(error) = reader.read(&text) {
-                prop_assert!(error.at() <= text.len(), "{:?} {}", text, error);
-                prop_assert!(text.is_char_boundary(error.at()), "{:?} {}", text, error);
+        for reader in [Parser::strict(), Parser::lenient(), Parser::lenient().rules(SyntaxRules::Z3984)] {
+            if let Err(error) = reader.parse(&text) {
+                prop_assert!(error.offset() <= text.len(), "{:?} {}", text, error);
+                prop_assert!(text.is_char_boundary(error.offset()), "{:?} {}", text, error);
             }
         }
     }
@@ -168,11 +168,11 @@ proptest! {
         check_extracts(&format!("{{\"DOI\":\"{unicode}\",\"volume\":1}}"), &name)?;
         let tex = name.replace('_', "\\_").replace('<', "{\\textless}").replace('>', "{\\textgreater}");
         check_extracts(&format!("  doi = {{{tex}}},\n"), &name)?;
-        let parsed = Name::new(&name).unwrap();
-        for form in [Form::Url, Form::UrlFull, Form::Uri, Form::Urn] {
-            check_extracts(&format!("see {}, or not.", parsed.written_as(form).unwrap()), &name)?;
+        let parsed = Doi::new(&name).unwrap();
+        for form in [OutputForm::Url, OutputForm::UrlFull, OutputForm::Uri, OutputForm::Urn] {
+            check_extracts(&format!("see {}, or not.", parsed.format(form).unwrap()), &name)?;
         }
-        let nested = parsed.written_as(Form::UrlFull).unwrap().to_string().replace(':', "%3A").replace('/', "%2F");
+        let nested = parsed.format(OutputForm::UrlFull).unwrap().to_string().replace(':', "%3A").replace('/', "%2F");
         prop_assume!(!nested.contains("%25"));
         let nested = nested.replace("%28", "(").replace("%29", ")");
         check_extracts(&format!("https://login.example.edu/login?url={nested}&x=1"), &name)?;
@@ -181,14 +181,14 @@ proptest! {
     #[test]
     fn extraction_is_ordered_and_valid(text in adversarial_text(), join in any::<bool>(), keep in any::<bool>()) {
         let text = text.as_bytes();
-        let extractor = Extractor::new().join_lines(join).keep_tails(keep);
+        let extractor = Extractor::new().join_lines(join).keep_publisher_tails(keep);
         let mut last_end = 0;
         for found in extractor.find_iter(text) {
             prop_assert!(found.span.start >= last_end && found.span.end <= text.len());
             prop_assert!(text[found.span.clone()].starts_with(b"10."));
-            let unassigned = Name::new(found.name.as_str());
+            let unassigned = Doi::new(found.name.as_str());
             prop_assert!(unassigned.is_ok() || unassigned.unwrap_err().kind().code() == "unassigned-character");
-            if !found.flags.iter().any(|flag| matches!(flag, Flag::Decoded | Flag::Joined)) {
+            if !found.flags.iter().any(|flag| matches!(flag, ExtractionFlag::Decoded | ExtractionFlag::Joined)) {
                 let raw = String::from_utf8(text[found.span.clone()].to_vec()).unwrap();
                 prop_assert_eq!(raw.replace(['\u{200B}', '\u{AD}'], ""), found.name.as_str());
             }
@@ -205,25 +205,25 @@ proptest! {
         cuts.push(text.len());
         cuts.sort_unstable();
 
-        let mut scan = extractor.scan();
+        let mut scan = extractor.incremental();
         let (mut buffer, mut base, mut taken) = (Vec::new(), 0, 0);
         let mut chunks = Vec::new();
         for (index, cut) in cuts.iter().enumerate() {
             buffer.extend_from_slice(&text[taken..*cut]);
             taken = *cut;
             loop {
-                match scan.next(&buffer, index + 1 == cuts.len()) {
-                    Next::Found(found) => {
+                match scan.next_doi(&buffer, index + 1 == cuts.len()) {
+                    ExtractStep::Found(found) => {
                         let span = found.span.start + base..found.span.end + base;
                         chunks.push((found.name.to_string(), span));
                     }
-                    Next::NeedMore(keep_from) => {
+                    ExtractStep::NeedMore(keep_from) => {
                         buffer.drain(..keep_from);
-                        scan.forget(keep_from);
+                        scan.consume(keep_from);
                         base += keep_from;
                         break;
                     }
-                    Next::End => break,
+                    ExtractStep::End => break,
                 }
             }
         }

@@ -7,7 +7,7 @@ use std::fmt::Display;
 use std::path::Path;
 
 use serde_json::Value;
-use tendot_names::{Extractor, Form, Name, Reader, Rules, Target, repair};
+use tendot_names::{Extractor, OutputForm, Doi, Parser, SyntaxRules, DoiOrShortDoi, repair};
 
 #[test]
 fn vectors() {
@@ -49,65 +49,65 @@ fn check(case: &Value) -> Vec<String> {
     };
     match case["class"].as_str().unwrap() {
         "name-valid" | "name-invalid" => {
-            for rules in Rules::ALL {
-                let actual = match Name::with_rules(input, rules) {
+            for rules in SyntaxRules::ALL {
+                let actual = match Doi::with_rules(input, rules) {
                     Ok(_) => "ok".to_owned(),
                     Err(error) => format!("{:?}", error.kind()),
                 };
                 compare(rules.as_str(), &expect[rules.as_str()], actual.into());
             }
             if let Some(prefix) = expect.get("prefix") {
-                let name = Name::with_rules(input, Rules::Minimal2002).unwrap();
+                let name = Doi::with_rules(input, SyntaxRules::Minimal2002).unwrap();
                 compare("prefix", prefix, name.prefix().into());
                 compare("suffix", &expect["suffix"], name.suffix().into());
             }
         }
         "bytes-invalid" => {
             let bytes = decode_hex(case["input_hex"].as_str().unwrap());
-            let error = Name::from_bytes(&bytes).unwrap_err();
+            let error = Doi::from_bytes(&bytes).unwrap_err();
             compare("from_bytes", &expect["from_bytes"], format!("{:?}", error.kind()).into());
         }
         "form" => {
-            for (policy, reader) in [("strict", Reader::strict()), ("lenient", Reader::lenient())] {
+            for (policy, reader) in [("strict", Parser::strict()), ("lenient", Parser::lenient())] {
                 compare(policy, &expect[policy], parse_to_json(reader, input));
             }
         }
         "encode" => {
-            let name = Name::new(input).unwrap();
+            let name = Doi::new(input).unwrap();
             for (key, form) in [
-                ("doi_uri", Form::Uri),
-                ("urn", Form::Urn),
-                ("url_mandatory", Form::UrlMinimal),
-                ("url_recommended", Form::Url),
-                ("canonical2003", Form::Uri2003),
+                ("doi_uri", OutputForm::Uri),
+                ("urn", OutputForm::Urn),
+                ("url_mandatory", OutputForm::UrlMinimal),
+                ("url_recommended", OutputForm::Url),
+                ("canonical2003", OutputForm::Uri2003),
             ] {
-                compare(key, &expect[key], to_json_string(name.written_as(form).unwrap()));
+                compare(key, &expect[key], to_json_string(name.format(form).unwrap()));
             }
             for form in [
-                Form::Uri,
-                Form::Uri202411,
-                Form::Urn,
-                Form::Url,
-                Form::UrlMinimal,
-                Form::UrlFull,
-                Form::Info,
+                OutputForm::Uri,
+                OutputForm::Uri202411,
+                OutputForm::Urn,
+                OutputForm::Url,
+                OutputForm::UrlMinimal,
+                OutputForm::UrlFull,
+                OutputForm::Info,
             ] {
-                let written = name.written_as(form).unwrap().to_string();
-                let back = parse_to_json(Reader::strict(), &written);
+                let written = name.format(form).unwrap().to_string();
+                let back = parse_to_json(Parser::strict(), &written);
                 compare(form.as_str(), &back["name"], input.into());
             }
         }
         "canonical2003" => {
-            let reading = Reader::strict().rules(Rules::Minimal2002).read(input).unwrap();
-            let written = reading.name().unwrap().written_as(Form::Uri2003).unwrap();
+            let reading = Parser::strict().rules(SyntaxRules::Minimal2002).parse(input).unwrap();
+            let written = reading.doi().unwrap().format(OutputForm::Uri2003).unwrap();
             compare("canonical2003", &expect["canonical2003"], to_json_string(written));
         }
         "equivalence" => {
-            let names: Vec<Target<'_>> = case["input"]
+            let names: Vec<DoiOrShortDoi<'_>> = case["input"]
                 .as_array()
                 .unwrap()
                 .iter()
-                .map(|input| Reader::lenient().read(input.as_str().unwrap()).unwrap().into_target())
+                .map(|input| Parser::lenient().parse(input.as_str().unwrap()).unwrap().into_identifier())
                 .collect();
             compare("equal", &expect["equal"], (names[0] == names[1]).into());
         }
@@ -115,7 +115,7 @@ fn check(case: &Value) -> Vec<String> {
             for (mode, extractor) in [
                 ("text-default", Extractor::new()),
                 ("join-lines", Extractor::new().join_lines(true)),
-                ("keep-tails", Extractor::new().keep_tails(true)),
+                ("keep-tails", Extractor::new().keep_publisher_tails(true)),
             ] {
                 if let Some(expected) = expect.get(mode) {
                     let found: Vec<String> =
@@ -133,11 +133,11 @@ fn check(case: &Value) -> Vec<String> {
     differences
 }
 
-fn parse_to_json(reader: Reader, input: &str) -> Value {
-    match reader.read(input) {
+fn parse_to_json(reader: Parser, input: &str) -> Value {
+    match reader.parse(input) {
         Ok(reading) => {
-            let kind = if reading.name().is_some() { "doi" } else { "short" };
-            let (name, form) = (reading.target().as_str(), reading.form().as_str());
+            let kind = if reading.doi().is_some() { "doi" } else { "short" };
+            let (name, form) = (reading.identifier().as_str(), reading.input_form().as_str());
             serde_json::json!({"kind": kind, "name": name, "form": form})
         }
         Err(error) => serde_json::json!({"error": format!("{:?}", error.kind())}),

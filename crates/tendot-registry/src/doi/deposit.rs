@@ -1,6 +1,6 @@
 //! One name is registered, changed, or ended.
 
-use tendot_names::{Name, Reader};
+use tendot_names::{Doi, Parser};
 use tendot_proto::{Handle, Work};
 use tendot_store::{Edit, Entry, Expect, State};
 
@@ -152,10 +152,10 @@ impl Plan for NameEnd {
 
 /// Prefix and suffix of a name that can be a DOI name.
 pub(super) fn split(name: &str) -> Result<(&str, &str), Refusal> {
-    let read = Name::new(name).map_err(|error| {
+    let read = Doi::new(name).map_err(|error| {
         let refusal = Refusal::invalid("bad-name", "/name", format!("`{name}` is no DOI name: {error}"));
-        let reading = Reader::lenient().max_len(4_096).read(name).ok();
-        match reading.as_ref().and_then(|reading| reading.name()) {
+        let reading = Parser::lenient().max_len(4_096).parse(name).ok();
+        match reading.as_ref().and_then(|reading| reading.doi()) {
             Some(meant) => refusal.hint(format!("do you mean `{meant}`?")),
             None => refusal,
         }

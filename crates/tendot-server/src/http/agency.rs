@@ -2,7 +2,7 @@
 
 use http::StatusCode;
 use serde::Serialize;
-use tendot_names::Name;
+use tendot_names::Doi;
 use tendot_proto::record::Namespace;
 use tendot_proto::{Handle, Value};
 use tendot_registry::{Caller, Error, Query};
@@ -81,7 +81,7 @@ impl Http {
     ) -> Result<Result<String, &'static str>, StoreError> {
         let is_prefix = name.starts_with("10.") && !name.contains('/');
         if !is_prefix {
-            if Name::new(name).is_err() {
+            if Doi::new(name).is_err() {
                 return Ok(Err("Invalid DOI"));
             }
             let query = Query::new(Handle::from(name));

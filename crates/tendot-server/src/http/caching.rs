@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 use bytes::Bytes;
 use http::header::{AGE, CACHE_CONTROL, ETAG, EXPIRES, HeaderMap, HeaderName, HeaderValue, IF_NONE_MATCH};
 use http::{Response, StatusCode};
-use tendot_client::Source;
+use tendot_client::CacheStatus;
 use tendot_proto::{Ttl, Value};
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -59,12 +59,12 @@ pub(crate) fn say_heard(headers: &mut HeaderMap, heard: Heard) {
     const CACHE_STATUS: HeaderName = HeaderName::from_static("cache-status");
     let status = match (heard.stale, heard.source) {
         (Some(over), _) => format!("tendot; hit; ttl=-{}", over.max(1)),
-        (None, Source::Kept) => format!("tendot; hit; ttl={}", heard.fresh),
-        (None, Source::Shared) => "tendot; fwd=miss; collapsed".into(),
-        (None, Source::Asked) => "tendot; fwd=miss".into(),
+        (None, CacheStatus::Kept) => format!("tendot; hit; ttl={}", heard.fresh),
+        (None, CacheStatus::Shared) => "tendot; fwd=miss; collapsed".into(),
+        (None, CacheStatus::Asked) => "tendot; fwd=miss".into(),
     };
     headers.extend(HeaderValue::try_from(status).map(|value| (CACHE_STATUS, value)));
-    if heard.age > 0 || heard.source == Source::Kept {
+    if heard.age > 0 || heard.source == CacheStatus::Kept {
         headers.insert(AGE, heard.age.into());
     }
 }

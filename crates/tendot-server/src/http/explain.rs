@@ -5,7 +5,7 @@ use std::time::{Instant, SystemTime};
 use http::header::{ACCEPT, CACHE_CONTROL, HeaderMap, HeaderValue, LOCATION};
 use http::{StatusCode, Version};
 use serde::{Serialize, Serializer};
-use tendot_names::{Form, Reader, Target};
+use tendot_names::{OutputForm, Parser, DoiOrShortDoi};
 use tendot_proto::Value;
 use tendot_registry::Error;
 use utoipa::ToSchema;
@@ -457,7 +457,7 @@ fn mend(error: BadAddress) -> String {
 /// What a name is.
 pub(crate) enum Read<'a> {
     /// A DOI name, or a shortDOI.
-    Doi(Target<'a>),
+    Doi(DoiOrShortDoi<'a>),
     /// The name of a record that is no DOI name.
     Handle,
     /// A prefix alone, without a slash or as the name of its record.
@@ -468,12 +468,12 @@ pub(crate) enum Read<'a> {
 impl<'a> Read<'a> {
     pub(crate) fn of(name: &'a str) -> Self {
         let suffix = name.split_once('/').filter(|(prefix, _)| prefix.eq_ignore_ascii_case("0.NA"));
-        match (suffix, Reader::strict().read(name)) {
+        match (suffix, Parser::strict().parse(name)) {
             _ if name.is_empty() => Self::Nothing,
             (Some((_, prefix)), _) if !prefix.contains('/') && !prefix.is_empty() => Self::Prefix(prefix),
             _ if !name.contains('/') => Self::Prefix(name),
             // What reads as something else was meant as it is: it stood in a path.
-            (_, Ok(reading)) if reading.target().as_str() == name => Self::Doi(reading.into_target()),
+            (_, Ok(reading)) if reading.identifier().as_str() == name => Self::Doi(reading.into_identifier()),
             _ => Self::Handle,
         }
     }
@@ -481,8 +481,8 @@ impl<'a> Read<'a> {
     fn says(&self, name: &str) -> String {
         match self {
             Self::Doi(target) => {
-                let kind = if matches!(target, Target::Doi(_)) { "the DOI name" } else { "the shortDOI" };
-                let canonical = target.written_as(Form::Canonical).map(|form| form.to_string());
+                let kind = if matches!(target, DoiOrShortDoi::Doi(_)) { "the DOI name" } else { "the shortDOI" };
+                let canonical = target.written_as(OutputForm::Canonical).map(|form| form.to_string());
                 format!("read as {kind} `{name}`, compared as `{}`", canonical.unwrap_or_default())
             }
             Self::Handle => format!("read as the handle `{name}`, which is no DOI name"),
@@ -495,7 +495,7 @@ impl<'a> Read<'a> {
 /// Where everybody finds names that are not here.
 pub(crate) fn elsewhere(name: &str) -> Option<String> {
     match Read::of(name) {
-        Read::Doi(target) => target.written_as(Form::Url).map(|url| url.to_string()),
+        Read::Doi(target) => target.written_as(OutputForm::Url).map(|url| url.to_string()),
         Read::Handle => Some(format!("https://hdl.handle.net{}", own_path(name))),
         Read::Prefix(_) | Read::Nothing => None,
     }

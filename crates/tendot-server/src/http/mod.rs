@@ -97,7 +97,7 @@ use request_id::{REQUEST_ID, RequestIds};
 use reverse::Searches;
 use route::Route;
 use shown::Shown;
-use tendot_names::Reader;
+use tendot_names::Parser;
 use tendot_registry::Registry;
 pub use tls::{Tls, TlsError};
 use tokio::sync::Semaphore;
@@ -578,8 +578,8 @@ impl Http {
 
 /// The name in what somebody pasted: written in any form, or somewhere in a text; else all of it.
 fn name_pasted(pasted: &str) -> String {
-    if let Ok(reading) = Reader::lenient().read(pasted) {
-        return reading.into_target().as_str().to_owned();
+    if let Ok(reading) = Parser::lenient().parse(pasted) {
+        return reading.into_identifier().as_str().to_owned();
     }
     let found = tendot_names::find_iter(pasted.as_bytes()).next().map(|found| found.name.to_string());
     found.unwrap_or_else(|| form::name_or_short(pasted).into_owned())

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use http::header::HeaderMap;
 use serde::{Serialize, Serializer};
-use tendot_client::{Answer, Found, HttpError, Question, Source, WAY};
+use tendot_client::{CachedReply, LookupOutcome, HttpUpstreamError, ResolveRequest, CacheStatus, WAY};
 use tendot_proto::{Work, limits};
 use tendot_registry::{Caller, Error, Query, Resolution};
 use tokio::time::{Instant, timeout_at};
@@ -60,7 +60,7 @@ pub(crate) struct Heard {
     /// `kept`, `shared` with somebody else's question, or `asked` for now.
     #[serde(serialize_with = "one_word")]
     #[schema(value_type = String)]
-    pub(crate) source: Source,
+    pub(crate) source: CacheStatus,
     /// Seconds since who keeps it said it.
     pub(crate) age: u64,
     /// Seconds for which it may still be kept.
@@ -70,16 +70,16 @@ pub(crate) struct Heard {
     pub(crate) stale: Option<u64>,
 }
 
-fn one_word<S: Serializer>(source: &Source, serializer: S) -> Result<S::Ok, S::Error> {
+fn one_word<S: Serializer>(source: &CacheStatus, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(match source {
-        Source::Kept => "kept",
-        Source::Shared => "shared",
-        Source::Asked => "asked",
+        CacheStatus::Kept => "kept",
+        CacheStatus::Shared => "shared",
+        CacheStatus::Asked => "asked",
     })
 }
 
 impl Heard {
-    fn of(answer: &Answer) -> Self {
+    fn of(answer: &CachedReply) -> Self {
         Self {
             source: answer.source,
             age: answer.age.as_secs(),
@@ -105,7 +105,7 @@ impl Heard {
         let age = self.age;
         match (self.stale, self.source) {
             (Some(_), _) => format!("{base} does not answer; this is what it said {age} s ago"),
-            (None, Source::Kept) => {
+            (None, CacheStatus::Kept) => {
                 format!("{base} said this {age} s ago; it may be kept for {} s", self.fresh)
             }
             (None, _) if age > 0 => format!("{base} was asked, and had kept this for {age} s"),
@@ -183,16 +183,16 @@ impl Http {
             return Err(unanswered(UpstreamError::TooMuch));
         }
         let question =
-            Question { name: name.into(), is_authoritative: search.is_authoritative, way: way.into() };
+            ResolveRequest { name: name.into(), is_authoritative: search.is_authoritative, way: way.into() };
         let until = *search.until.get_or_insert_with(|| Instant::now() + TIME);
         let answer = timeout_at(until, foreign.resolver.resolve(question)).await;
-        if !matches!(&answer, Ok(Ok(Answer { source: Source::Kept, .. }))) {
+        if !matches!(&answer, Ok(Ok(CachedReply { source: CacheStatus::Kept, .. }))) {
             search.questions -= 1;
         }
         let answer = match answer.map_err(|_| unanswered(UpstreamError::Time))? {
             Ok(answer) => answer,
             // As if nobody could be asked.
-            Err(unasked) if matches!(*unasked, UpstreamError::Http(HttpError::Name { .. })) => {
+            Err(unasked) if matches!(*unasked, UpstreamError::Http(HttpUpstreamError::Name { .. })) => {
                 return Err(error.into());
             }
             Err(error) => return Err(LookupError::Unanswered(error)),
@@ -200,17 +200,17 @@ impl Http {
         let counts = &self.metrics.upstream;
         let counter = match (answer.stale, answer.source) {
             (Some(_), _) => &counts.stale,
-            (None, Source::Kept) => &counts.hits,
-            (None, Source::Shared) => &counts.shared,
-            (None, Source::Asked) => &counts.misses,
+            (None, CacheStatus::Kept) => &counts.hits,
+            (None, CacheStatus::Shared) => &counts.shared,
+            (None, CacheStatus::Asked) => &counts.misses,
         };
         counter.fetch_add(1, Ordering::Relaxed);
         let heard = Heard::of(&answer);
         let values = match &*answer.found {
-            Found::Values(values) => query.select(values, &mut search.work),
-            Found::NoValues => Err(Error::NoValues),
-            Found::Nothing => Err(Error::NotFound),
-            Found::NotKept => Err(error),
+            LookupOutcome::Values(values) => query.select(values, &mut search.work),
+            LookupOutcome::NoValues => Err(Error::NoValues),
+            LookupOutcome::Nothing => Err(Error::NotFound),
+            LookupOutcome::NotKept => Err(error),
         };
         match values {
             Ok(values) => {

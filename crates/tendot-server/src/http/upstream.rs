@@ -6,8 +6,8 @@ use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use http::StatusCode;
-use tendot_client::native::{Native, NativeError};
-use tendot_client::{CacheSettings, Found, HttpError, HttpUpstream, Question, Reply, Resolver};
+use tendot_client::native::{NativeClient, ResolveError};
+use tendot_client::{CacheSettings, LookupOutcome, HttpUpstreamError, HttpUpstream, ResolveRequest, UpstreamReply, Resolver};
 use tendot_proto::lookup::LookupErrorKind;
 use tokio::sync::Semaphore;
 
@@ -26,16 +26,16 @@ pub enum Upstream {
     /// Another resolver, over HTTP.
     Http(Box<HttpUpstream>),
     /// Whoever keeps the name, found by the native protocol from a root on.
-    Native(Native),
+    Native(NativeClient),
 }
 
 /// Why nobody could say anything about a name.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum UpstreamError {
     #[error(transparent)]
-    Http(#[from] HttpError),
+    Http(#[from] HttpUpstreamError),
     #[error(transparent)]
-    Native(#[from] NativeError),
+    Native(#[from] ResolveError),
     #[error("{QUESTIONS} questions are under way already")]
     Busy,
     #[error("the question came back to who passed it on")]
@@ -49,10 +49,10 @@ pub(crate) enum UpstreamError {
 impl UpstreamError {
     pub(crate) const fn status(&self) -> StatusCode {
         match self {
-            Self::Http(HttpError::Time { .. }) | Self::Time => StatusCode::GATEWAY_TIMEOUT,
-            Self::Http(HttpError::Circle { .. }) | Self::Circle => StatusCode::LOOP_DETECTED,
+            Self::Http(HttpUpstreamError::Time { .. }) | Self::Time => StatusCode::GATEWAY_TIMEOUT,
+            Self::Http(HttpUpstreamError::Circle { .. }) | Self::Circle => StatusCode::LOOP_DETECTED,
             Self::Native(error) if is_silence(error) => StatusCode::GATEWAY_TIMEOUT,
-            Self::Native(NativeError::Busy { .. }) | Self::Busy => StatusCode::SERVICE_UNAVAILABLE,
+            Self::Native(ResolveError::Busy { .. }) | Self::Busy => StatusCode::SERVICE_UNAVAILABLE,
             Self::Http(_) | Self::Native(_) | Self::TooMuch => StatusCode::BAD_GATEWAY,
         }
     }
@@ -70,10 +70,10 @@ impl UpstreamError {
     /// What everybody may know of it: addresses and errors of our network are for the log.
     pub(crate) fn says(&self) -> String {
         match self {
-            Self::Http(HttpError::Connection { base, .. }) => format!("{base} can't be reached"),
-            Self::Http(HttpError::Answer { base, .. }) => format!("{base} gave an answer that is none"),
+            Self::Http(HttpUpstreamError::Connection { base, .. }) => format!("{base} can't be reached"),
+            Self::Http(HttpUpstreamError::Answer { base, .. }) => format!("{base} gave an answer that is none"),
             Self::Native(error) if is_silence(error) => format!("{HANDLE_SYSTEM} did not answer in time"),
-            Self::Native(NativeError::Busy { .. }) | Self::Busy => {
+            Self::Native(ResolveError::Busy { .. }) | Self::Busy => {
                 "too many names are being asked for elsewhere".into()
             }
             Self::Native(_) => format!("{HANDLE_SYSTEM} gave no answer that can be used"),
@@ -84,8 +84,8 @@ impl UpstreamError {
 
 const HANDLE_SYSTEM: &str = "the Handle System";
 
-const fn is_silence(error: &NativeError) -> bool {
-    matches!(error, NativeError::Lookup(error) if matches!(error.kind, LookupErrorKind::Time))
+const fn is_silence(error: &ResolveError) -> bool {
+    matches!(error, ResolveError::Lookup(error) if matches!(error.kind, LookupErrorKind::Time))
 }
 
 /// Names that are kept elsewhere, asked for and kept for a while.
@@ -100,7 +100,7 @@ impl Foreign {
     /// Who is asked.
     pub(crate) fn base(&self) -> &str {
         match &self.resolver.upstream().upstream {
-            Upstream::Http(upstream) => upstream.base(),
+            Upstream::Http(upstream) => upstream.base_url(),
             Upstream::Native(_) => HANDLE_SYSTEM,
         }
     }
@@ -121,9 +121,9 @@ impl Http {
         if let Some(figures) = Arc::get_mut(&mut self.figures) {
             let (entries, bytes) = (resolver.clone(), resolver.clone());
             let (name, about) = ("tendot_upstream_cache_entries", "Answers of others that are kept.");
-            figures.push(Figure::new(name, about, false, move || Some(entries.entries() as f64)));
+            figures.push(Figure::new(name, about, false, move || Some(entries.cache_entries() as f64)));
             let (name, about) = ("tendot_upstream_cache_bytes", "Memory that they take, roughly.");
-            figures.push(Figure::new(name, about, false, move || Some(bytes.bytes() as f64)));
+            figures.push(Figure::new(name, about, false, move || Some(bytes.cache_bytes() as f64)));
         }
         self.metrics.upstream.is_there.store(true, Ordering::Relaxed);
         let id = format!("{:016x}", RandomState::new().hash_one(0_u8));
@@ -143,30 +143,30 @@ pub(super) struct Counted {
 impl tendot_client::Upstream for Counted {
     type Error = UpstreamError;
 
-    async fn ask(&self, name: &str) -> Result<Found, UpstreamError> {
+    async fn ask(&self, name: &str) -> Result<LookupOutcome, UpstreamError> {
         tendot_client::Upstream::reply(self, &name.into()).await.map(|reply| reply.found)
     }
 
-    async fn reply(&self, question: &Question<'_>) -> Result<Reply, UpstreamError> {
+    async fn reply(&self, question: &ResolveRequest<'_>) -> Result<UpstreamReply, UpstreamError> {
         // Who waits for room would wait for those who do not answer.
         let Ok(_permit) = self.room.try_acquire() else {
             self.metrics.upstream.count(Questioned::NoRoom, None);
             return Err(UpstreamError::Busy);
         };
         let begun = Instant::now();
-        let reply: Result<Reply, UpstreamError> = match &self.upstream {
+        let reply: Result<UpstreamReply, UpstreamError> = match &self.upstream {
             Upstream::Http(upstream) => upstream.reply(question).await.map_err(Into::into),
             Upstream::Native(upstream) => upstream.reply(question).await.map_err(Into::into),
         };
         let outcome = match &reply {
-            Ok(Reply { found: Found::Nothing | Found::NotKept, .. }) => Questioned::Nothing,
+            Ok(UpstreamReply { found: LookupOutcome::Nothing | LookupOutcome::NotKept, .. }) => Questioned::Nothing,
             Ok(_) => Questioned::Found,
-            Err(UpstreamError::Http(HttpError::Name { .. })) => Questioned::Nobody,
+            Err(UpstreamError::Http(HttpUpstreamError::Name { .. })) => Questioned::Nobody,
             Err(error) if error.status() == StatusCode::GATEWAY_TIMEOUT => Questioned::Silence,
-            Err(UpstreamError::Http(HttpError::Answer { .. } | HttpError::Circle { .. })) => {
+            Err(UpstreamError::Http(HttpUpstreamError::Answer { .. } | HttpUpstreamError::Circle { .. })) => {
                 Questioned::BadAnswer
             }
-            Err(UpstreamError::Native(NativeError::Refused { .. } | NativeError::Malformed { .. })) => {
+            Err(UpstreamError::Native(ResolveError::Refused { .. } | ResolveError::Malformed { .. })) => {
                 Questioned::BadAnswer
             }
             Err(_) => Questioned::Unreachable,

@@ -3,8 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
-use tendot_client::native::{Native, NativeError, Root};
-use tendot_client::{CacheSettings, Found, Resolver, Upstream};
+use tendot_client::native::{NativeClient, ResolveError, RootSites};
+use tendot_client::{CacheSettings, LookupOutcome, Resolver, Upstream};
 use tendot_proto::auth::{Challenge, Policy, SecretKeyAnswer};
 use tendot_proto::lookup::{Config, Question};
 use tendot_proto::message::DigestAlgorithm;
@@ -39,7 +39,7 @@ pub struct SiteNeighbours {
 
 /// Who is asked for a record: that one of the servers that keeps it.
 struct Asked {
-    site: Root,
+    site: RootSites,
     /// Of each server, so that one that does not answer is in nobody else's way.
     places: Vec<Semaphore>,
 }
@@ -48,7 +48,7 @@ impl SiteNeighbours {
     /// Those of this site.
     pub fn new(site: Site<'static>) -> Self {
         let places = site.servers.iter().map(|_| Semaphore::new(AT_ONCE)).collect();
-        let asked = Asked { site: Root::of(site), places };
+        let asked = Asked { site: RootSites::from_site(site), places };
         let kept = CacheSettings {
             bytes: BYTES,
             longest: KEPT,
@@ -62,20 +62,20 @@ impl SiteNeighbours {
 
 impl Asked {
     /// Asks the server that keeps a name, and nobody else.
-    fn client(&self, name: Handle<'_>) -> Native {
-        Native::new(Config {
+    fn client(&self, name: Handle<'_>) -> NativeClient {
+        NativeClient::new(Config {
             certify: true,
             // Whoever wrote the record of our site has to be trusted.
             private_addresses: true,
             transports: vec![Transport::TCP],
             time: WAIT,
-            ..self.site.clone().config_for(name)
+            ..self.site.clone().into_direct_config(name)
         })
     }
 
     /// Room for one more question to that server.
-    async fn place(&self, name: Handle<'_>) -> Result<SemaphorePermit<'_>, NativeError> {
-        let busy = || NativeError::Busy { waited: WAIT };
+    async fn place(&self, name: Handle<'_>) -> Result<SemaphorePermit<'_>, ResolveError> {
+        let busy = || ResolveError::Busy { waited: WAIT };
         let site = self.site.sites().first().ok_or_else(busy)?;
         let keeper = Handle::new(&name.with_slash()).server(site.hash_option, self.places.len());
         let places = keeper.and_then(|keeper| self.places.get(keeper)).ok_or_else(busy)?;
@@ -84,9 +84,9 @@ impl Asked {
 }
 
 impl Upstream for Asked {
-    type Error = NativeError;
+    type Error = ResolveError;
 
-    async fn ask(&self, name: &str) -> Result<Found, NativeError> {
+    async fn ask(&self, name: &str) -> Result<LookupOutcome, ResolveError> {
         let handle = Handle::from(name);
         let _place = self.place(handle).await?;
         self.client(handle).ask(name).await
@@ -105,10 +105,10 @@ impl Neighbours for SiteNeighbours {
             };
             let answer = answer.map_err(|error| Error::Neighbour { why: error.to_string() })?;
             match &*answer.found {
-                Found::Values(values) => Ok(Some(values.clone())),
-                Found::NoValues => Ok(Some(Vec::new())),
-                Found::Nothing => Ok(None),
-                Found::NotKept => Err(Error::Neighbour { why: "it knows another record of our site".into() }),
+                LookupOutcome::Values(values) => Ok(Some(values.clone())),
+                LookupOutcome::NoValues => Ok(Some(Vec::new())),
+                LookupOutcome::Nothing => Ok(None),
+                LookupOutcome::NotKept => Err(Error::Neighbour { why: "it knows another record of our site".into() }),
             }
         })
     }
@@ -137,7 +137,7 @@ impl Neighbours for SiteNeighbours {
             let question = Question::new(key.handle(), Opcode::VERIFY_CHALLENGE, &request);
             let asked = self.records.upstream();
             let _place = asked.place(key.handle()).await.map_err(|error| unsaid(error.to_string()))?;
-            let said = asked.client(key.handle()).look_up(question).await;
+            let said = asked.client(key.handle()).lookup(question).await;
             let said = said.map_err(|error| unsaid(error.to_string()))?;
             let message = said.message().map_err(|error| unsaid(error.to_string()))?;
             match message.body {

@@ -26,7 +26,7 @@ pub(crate) fn run(arguments: &ExtractArguments) -> Result<Answer, Failure> {
     let threads = arguments.threads.and_then(|threads| NonZero::new(usize::from(threads)));
     let threads =
         threads.or_else(|| std::thread::available_parallelism().ok()).unwrap_or(NonZero::<usize>::MIN);
-    let extractor = Extractor::new().join_lines(arguments.join_lines).keep_tails(arguments.keep_tails);
+    let extractor = Extractor::new().join_lines(arguments.join_lines).keep_publisher_tails(arguments.keep_tails);
     // A name that is broken at a line's end could be broken between two parts.
     let in_parts = !arguments.join_lines;
     let with_lines = arguments.json;

@@ -23,13 +23,13 @@ pub(crate) mod site;
 pub(crate) mod token;
 pub(crate) mod verify;
 
-use tendot_names::Reader;
+use tendot_names::Parser;
 
 use crate::args::ReadingArguments;
 
 impl ReadingArguments {
-    fn reader(self) -> Reader {
-        let reader = if self.strict { Reader::strict() } else { Reader::lenient() };
+    fn reader(self) -> Parser {
+        let reader = if self.strict { Parser::strict() } else { Parser::lenient() };
         reader.rules(self.rules.0).max_len(crate::lines::LONGEST)
     }
 }

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::io;
 
 use serde::Serialize;
-use tendot_names::{Error, Form, Name, Note, Reader, Reading, Rules, Target, repair};
+use tendot_names::{Error, OutputForm, Doi, Note, Parser, ParsedName, SyntaxRules, DoiOrShortDoi, repair};
 
 use crate::args::NameArguments;
 use crate::failure::{shown, tell_error, tell_that_input_is_awaited};
@@ -51,11 +51,11 @@ pub(crate) fn run(arguments: NameArguments) -> Result<Answer, Failure> {
 enum Style {
     Text,
     Json,
-    Form(Form),
+    Form(OutputForm),
 }
 
 struct Printer {
-    reader: Reader,
+    reader: Parser,
     repair: bool,
     style: Style,
     output: Output,
@@ -100,28 +100,28 @@ impl Printer {
             && let Ok(field) = str::from_utf8(input)
             && let Some(repaired) = repair(field)
             // A name that other rules forbid is left to the reader, which says why.
-            && self.reader.read(repaired.target.as_str()).is_ok()
+            && self.reader.parse(repaired.target.as_str()).is_ok()
         {
             // The form and the notes are those of the whole, where that can be read.
-            let whole = self.reader.read(field).ok();
-            let form = whole.as_ref().map_or("name", |reading| reading.form().as_str());
-            let mut notes: Vec<Note> = whole.iter().flat_map(|reading| reading.notes().iter()).collect();
-            let untouched = whole.is_some_and(|reading| *reading.target() == repaired.target);
+            let whole = self.reader.parse(field).ok();
+            let form = whole.as_ref().map_or("name", |reading| reading.input_form().as_str());
+            let mut notes: Vec<Note> = whole.iter().flat_map(|reading| reading.adjustments().iter()).collect();
+            let untouched = whole.is_some_and(|reading| *reading.identifier() == repaired.target);
             let cut = (!untouched).then_some(Cut { before: repaired.before, after: repaired.after });
             if cut.is_some() {
                 notes.push(Note::Repaired);
             }
             return Ok(Read { target: repaired.target, form, notes, cut });
         }
-        let reading: Reading<'a> = self.reader.read_bytes(input)?;
-        let (form, notes) = (reading.form().as_str(), reading.notes().iter().collect());
-        Ok(Read { target: reading.into_target(), form, notes, cut: None })
+        let reading: ParsedName<'a> = self.reader.parse_bytes(input)?;
+        let (form, notes) = (reading.input_form().as_str(), reading.adjustments().iter().collect());
+        Ok(Read { target: reading.into_identifier(), form, notes, cut: None })
     }
 }
 
 /// An input that was understood.
 struct Read<'a> {
-    target: Target<'a>,
+    target: DoiOrShortDoi<'a>,
     form: &'static str,
     notes: Vec<Note>,
     cut: Option<Cut<'a>>,
@@ -134,11 +134,11 @@ struct Cut<'a> {
     after: Cow<'a, str>,
 }
 
-fn obeys(target: &Target<'_>, rules: Rules) -> bool {
-    Name::with_rules(target.as_str(), rules).is_ok()
+fn obeys(target: &DoiOrShortDoi<'_>, rules: SyntaxRules) -> bool {
+    Doi::with_rules(target.as_str(), rules).is_ok()
 }
 
-fn written(target: &Target<'_>, form: Form) -> String {
+fn written(target: &DoiOrShortDoi<'_>, form: OutputForm) -> String {
     target.written_as(form).map(|written| written.to_string()).unwrap_or_default()
 }
 
@@ -177,22 +177,22 @@ impl<'a> Described<'a> {
         Self {
             input: String::from_utf8_lossy(input),
             ok: true,
-            kind: if matches!(target, Target::Doi(_)) { "doi" } else { "short" },
+            kind: if matches!(target, DoiOrShortDoi::Doi(_)) { "doi" } else { "short" },
             form: read.form,
             name: target.as_str(),
             prefix: target.prefix(),
             suffix: target.suffix(),
-            canonical: written(target, Form::Canonical),
-            uri: written(target, Form::Uri),
-            urn: written(target, Form::Urn),
-            url: written(target, Form::Url),
-            uri_2003: written(target, Form::Uri2003),
-            url_minimal: written(target, Form::UrlMinimal),
-            url_full: written(target, Form::UrlFull),
+            canonical: written(target, OutputForm::Canonical),
+            uri: written(target, OutputForm::Uri),
+            urn: written(target, OutputForm::Urn),
+            url: written(target, OutputForm::Url),
+            uri_2003: written(target, OutputForm::Uri2003),
+            url_minimal: written(target, OutputForm::UrlMinimal),
+            url_full: written(target, OutputForm::UrlFull),
             rules: RulesObeyed {
-                current: obeys(target, Rules::Current),
-                z3984: obeys(target, Rules::Z3984),
-                minimal2002: obeys(target, Rules::Minimal2002),
+                current: obeys(target, SyntaxRules::Current),
+                z3984: obeys(target, SyntaxRules::Z3984),
+                minimal2002: obeys(target, SyntaxRules::Minimal2002),
             },
             notes: read.notes.iter().map(|note| note.code()).collect(),
             cut: read.cut.as_ref(),
@@ -216,7 +216,7 @@ struct Fault {
 
 impl<'a> Refused<'a> {
     pub(super) fn new(input: &'a [u8], error: &Error) -> Self {
-        let error = Fault { code: error.kind().code(), message: error.kind().explanation(), at: error.at() };
+        let error = Fault { code: error.kind().code(), message: error.kind().message(), at: error.offset() };
         Self { input: String::from_utf8_lossy(input), ok: false, error }
     }
 }
@@ -225,26 +225,26 @@ impl<'a> Refused<'a> {
 fn text(read: &Read<'_>) -> String {
     let target = &read.target;
     let obeyed: Vec<_> =
-        Rules::ALL.into_iter().filter(|rules| obeys(target, *rules)).map(Rules::as_str).collect();
+        SyntaxRules::ALL.into_iter().filter(|rules| obeys(target, *rules)).map(SyntaxRules::as_str).collect();
     let mut text = format!("{}\n", target.as_str());
     let mut row = |key: &str, value: &str| {
         if !value.is_empty() {
             let _ = writeln!(text, "  {key:<12}{value}");
         }
     };
-    row("kind", if matches!(target, Target::Doi(_)) { "DOI name" } else { "shortDOI" });
+    row("kind", if matches!(target, DoiOrShortDoi::Doi(_)) { "DOI name" } else { "shortDOI" });
     row("written as", read.form);
     row("prefix", target.prefix());
     row("suffix", target.suffix());
     for form in [
-        Form::Canonical,
-        Form::Url,
-        Form::Uri,
-        Form::Uri202411,
-        Form::Uri2003,
-        Form::Urn,
-        Form::Info,
-        Form::Eidr,
+        OutputForm::Canonical,
+        OutputForm::Url,
+        OutputForm::Uri,
+        OutputForm::Uri202411,
+        OutputForm::Uri2003,
+        OutputForm::Urn,
+        OutputForm::Info,
+        OutputForm::Eidr,
     ] {
         row(form.as_str(), &written(target, form));
     }

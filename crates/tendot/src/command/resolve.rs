@@ -8,9 +8,9 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
-use tendot_client::native::{Native, NativeError, Origin, Query, Root};
-use tendot_client::{Found, HttpUpstream, Question, Upstream as _};
-use tendot_names::Reader;
+use tendot_client::native::{NativeClient, ResolveError, TransportAddress, ResolveOptions, RootSites};
+use tendot_client::{LookupOutcome, HttpUpstream, ResolveRequest, Upstream as _};
+use tendot_names::Parser;
 use tendot_proto::lookup::Config;
 use tendot_proto::record::{PublicKey, Transport};
 use tendot_proto::{Handle, HandleError, ResponseCode, Value};
@@ -44,7 +44,7 @@ pub(crate) fn run(arguments: &ResolveArguments) -> Result<Answer, Failure> {
         }
         server => runtime.block_on(over_native(server, &name, arguments))?,
     };
-    if found == Found::NotKept {
+    if found == LookupOutcome::NotKept {
         let from = from.map_or_else(String::new, |source| format!("{} says that ", source.from));
         let why = format!("{from}names like `{}` are not kept there (code 301)", shown(name.as_bytes()));
         return Err(Failure::new(why).hint("without `--server` it is found out who keeps the name"));
@@ -54,8 +54,8 @@ pub(crate) fn run(arguments: &ResolveArguments) -> Result<Answer, Failure> {
 
 /// The handle in a written form. What is no DOI name is a handle as it is.
 pub(super) fn name_in(text: &str) -> Cow<'_, str> {
-    if let Ok(reading) = Reader::lenient().read(text) {
-        return Cow::Owned(reading.into_target().as_str().to_owned());
+    if let Ok(reading) = Parser::lenient().parse(text) {
+        return Cow::Owned(reading.into_identifier().as_str().to_owned());
     }
     let forms = ["hdl:", "info:hdl/", "https://hdl.handle.net/", "http://hdl.handle.net/"];
     let text = text.trim();
@@ -72,8 +72,8 @@ struct Source {
     transport: String,
 }
 
-impl From<Origin> for Source {
-    fn from(origin: Origin) -> Self {
+impl From<TransportAddress> for Source {
+    fn from(origin: TransportAddress) -> Self {
         let transport = origin.transport.to_string().to_ascii_lowercase();
         Self { from: origin.address.to_string(), transport }
     }
@@ -83,7 +83,7 @@ async fn over_http(
     server: &str,
     name: &str,
     arguments: &ResolveArguments,
-) -> Result<(Found, Option<Source>), Failure> {
+) -> Result<(LookupOutcome, Option<Source>), Failure> {
     if arguments.certified || arguments.udp || arguments.tcp || arguments.server_key.is_some() {
         let why = "`--certified`, `--udp`, `--tcp` and `--server-key` belong to the native protocol";
         return Err(Failure::new(why).hint("a server is asked in it as `--server hdl://HOST:2641`"));
@@ -91,7 +91,7 @@ async fn over_http(
     let upstream = HttpUpstream::new(server).map_err(|error| {
         Failure::new(error.to_string()).hint("such as `http://127.0.0.1:8080` or `hdl://127.0.0.1:2641`")
     })?;
-    let question = Question { name: name.into(), is_authoritative: arguments.auth, ..Question::default() };
+    let question = ResolveRequest { name: name.into(), is_authoritative: arguments.auth, ..ResolveRequest::default() };
     let reply = upstream.reply(&question).await.map_err(|error| Failure::new(error.to_string()))?;
     let transport = if server.starts_with("https") { "https" } else { "http" };
     let source = Source { from: server.to_owned(), transport: transport.to_owned() };
@@ -99,30 +99,30 @@ async fn over_http(
 }
 
 /// The values that were asked for, of a whole record.
-fn selected(found: Found, arguments: &ResolveArguments) -> Found {
-    let Found::Values(mut values) = found else { return found };
+fn selected(found: LookupOutcome, arguments: &ResolveArguments) -> LookupOutcome {
+    let LookupOutcome::Values(mut values) = found else { return found };
     if !arguments.types.is_empty() || !arguments.indexes.is_empty() {
         values.retain(|value| {
             arguments.indexes.contains(&value.index)
                 || arguments.types.iter().any(|asked| value.is_selected_by(asked.as_bytes()))
         });
     }
-    if values.is_empty() { Found::NoValues } else { Found::Values(values) }
+    if values.is_empty() { LookupOutcome::NoValues } else { LookupOutcome::Values(values) }
 }
 
 async fn over_native(
     server: Option<&str>,
     name: &str,
     arguments: &ResolveArguments,
-) -> Result<(Found, Option<Source>), Failure> {
-    let native = Native::new(config(server, name, arguments)?);
-    let query = Query {
+) -> Result<(LookupOutcome, Option<Source>), Failure> {
+    let native = NativeClient::new(config(server, name, arguments)?);
+    let query = ResolveOptions {
         types: arguments.types.clone(),
         indexes: arguments.indexes.clone(),
         is_authoritative: arguments.auth,
     };
     let resolved = native.resolve(name, &query).await;
-    if native.root_has_changed() && arguments.root.is_none() && server.is_none() {
+    if native.is_root_outdated() && arguments.root.is_none() && server.is_none() {
         tell_warning("the root has changed since this program was made; `--root FILE` takes a newer one");
     }
     let resolution = resolved.map_err(|error| unanswered(&error, arguments))?;
@@ -137,16 +137,16 @@ fn config(server: Option<&str>, name: &str, arguments: &ResolveArguments) -> Res
                 let why = "`--certified` needs the key of the server, and an address does not tell it";
                 return Err(Failure::new(why).hint("`--server-key pubkey.bin`"));
             }
-            Root::at(&addresses(server)?, key.as_ref()).config_for(Handle::from(name))
+            RootSites::from_addresses(&addresses(server)?, key.as_ref()).into_direct_config(Handle::from(name))
         }
         (None, Some(file)) => {
             let bytes = fs::read(file).map_err(|error| Failure::io(file.display(), &error))?;
-            let root = Root::from_bytes(&bytes)
+            let root = RootSites::from_bytes(&bytes)
                 .map_err(|error| Failure::new(format!("{}: {error}", file.display())))?;
             // Who names a root trusts it.
-            Config { private_addresses: true, ..root.config() }
+            Config { private_addresses: true, ..root.into_config() }
         }
-        (None, None) => Root::published().config(),
+        (None, None) => RootSites::global_registry().into_config(),
     };
     config.certify = arguments.certified;
     if arguments.udp || arguments.tcp {
@@ -177,11 +177,11 @@ fn addresses(server: &str) -> Result<Vec<SocketAddr>, Failure> {
 }
 
 /// Why there is no answer, with each attempt on a line of its own.
-fn unanswered(error: &NativeError, arguments: &ResolveArguments) -> Failure {
+fn unanswered(error: &ResolveError, arguments: &ResolveArguments) -> Failure {
     let name = shown(arguments.name.as_bytes());
     let mut message = format!("`{name}` could not be resolved: ");
     match error {
-        NativeError::Lookup(error) => {
+        ResolveError::Lookup(error) => {
             if !Handle::new(&error.handle).is_same(Handle::from(&*name_in(&arguments.name))) {
                 let _ = write!(message, "{}: ", shown(&error.handle));
             }
@@ -194,7 +194,7 @@ fn unanswered(error: &NativeError, arguments: &ResolveArguments) -> Failure {
     }
     let failure = Failure::new(message);
     match (error, &arguments.server) {
-        (NativeError::Lookup(_), None) => {
+        (ResolveError::Lookup(_), None) => {
             failure.hint("`--server https://doi.org` asks over HTTP, `--root FILE` begins elsewhere")
         }
         _ => failure,
@@ -217,14 +217,14 @@ struct Described<'a> {
 fn print(
     arguments: &ResolveArguments,
     name: &str,
-    found: &Found,
+    found: &LookupOutcome,
     source: &Option<Source>,
     took: Duration,
 ) -> Result<Answer, Failure> {
     let (code, values): (_, &[_]) = match found {
-        Found::Values(values) => (ResponseCode::SUCCESS, values),
-        Found::NoValues => (ResponseCode::VALUES_NOT_FOUND, &[]),
-        Found::Nothing | Found::NotKept => (ResponseCode::HANDLE_NOT_FOUND, &[]),
+        LookupOutcome::Values(values) => (ResponseCode::SUCCESS, values),
+        LookupOutcome::NoValues => (ResponseCode::VALUES_NOT_FOUND, &[]),
+        LookupOutcome::Nothing | LookupOutcome::NotKept => (ResponseCode::HANDLE_NOT_FOUND, &[]),
     };
     let mut output = Output::new();
     if arguments.json {
@@ -253,12 +253,12 @@ fn print(
     output.flush()?;
     let name = shown(name.as_bytes());
     Ok(match found {
-        Found::Values(_) => Answer::Yes,
-        Found::NoValues => {
+        LookupOutcome::Values(_) => Answer::Yes,
+        LookupOutcome::NoValues => {
             Failure::new(format!("the record of `{name}` has no such value for everybody (code 200)")).tell();
             Answer::No
         }
-        Found::Nothing | Found::NotKept => {
+        LookupOutcome::Nothing | LookupOutcome::NotKept => {
             let why = match source {
                 Some(_) => format!("no record for `{name}` (handle not found, code 100)"),
                 None => format!("no record for `{name}`: nobody keeps names of its prefix (code 100)"),

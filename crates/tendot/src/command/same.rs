@@ -1,7 +1,7 @@
 //! `tendot same`
 
 use serde::Serialize;
-use tendot_names::{ErrorKind, Reader, Target};
+use tendot_names::{ErrorKind, Parser, DoiOrShortDoi};
 
 use super::name::Refused;
 use crate::args::SameArguments;
@@ -33,9 +33,9 @@ pub(crate) fn run(arguments: &SameArguments) -> Result<Answer, Failure> {
     Ok(Answer::No)
 }
 
-fn target<'a>(reader: &Reader, text: &'a [u8], json: bool) -> Result<Target<'a>, Failure> {
-    match reader.read_bytes(text) {
-        Ok(reading) => Ok(reading.into_target()),
+fn target<'a>(reader: &Parser, text: &'a [u8], json: bool) -> Result<DoiOrShortDoi<'a>, Failure> {
+    match reader.parse_bytes(text) {
+        Ok(reading) => Ok(reading.into_identifier()),
         Err(error) => {
             if json {
                 let mut output = Output::new();

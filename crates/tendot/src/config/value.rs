@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use ipnet::IpNet;
-use tendot_client::native::{Native, Root};
-use tendot_client::{HttpError, HttpUpstream};
+use tendot_client::native::{NativeClient, RootSites};
+use tendot_client::{HttpUpstreamError, HttpUpstream};
 use tendot_proto::Reference;
 use tendot_proto::lookup::Config;
 use tendot_server::http::{ForwardedBy, Upstream};
@@ -121,21 +121,21 @@ impl Setting for UpstreamSetting {
     fn read(text: &str) -> Result<Self, String> {
         match text {
             "off" => Ok(Self(None)),
-            "handle-system" => Ok(Self(Some(Upstream::Native(Native::new(Root::published().config()))))),
+            "handle-system" => Ok(Self(Some(Upstream::Native(NativeClient::new(RootSites::global_registry().into_config()))))),
             _ if text.starts_with("handle-system:") => {
                 let file = text.trim_start_matches("handle-system:");
                 let bytes =
                     std::fs::read(file).map_err(|error| format!("`{file}` can't be read: {error}"))?;
                 let root =
-                    Root::from_bytes(&bytes).map_err(|error| format!("`{file}` is no root: {error}"))?;
+                    RootSites::from_bytes(&bytes).map_err(|error| format!("`{file}` is no root: {error}"))?;
                 // Who names a root trusts it.
-                let config = Config { private_addresses: true, ..root.config() };
-                Ok(Self(Some(Upstream::Native(Native::new(config)))))
+                let config = Config { private_addresses: true, ..root.into_config() };
+                Ok(Self(Some(Upstream::Native(NativeClient::new(config)))))
             }
             _ => HttpUpstream::new(text)
                 .map(|upstream| Self(Some(Upstream::Http(Box::new(upstream)))))
                 .map_err(|error| match error {
-                    HttpError::Base { why, .. } => {
+                    HttpUpstreamError::Base { why, .. } => {
                         format!("{why}; a resolver is written as `https://doi.org`")
                     }
                     error => error.to_string(),

@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use tendot_names::{Extractor, Found};
+use tendot_names::{Extractor, ExtractedDoi};
 
 use super::search::{Hit, SearchError, Sink, search};
 use super::{Part, separator};
@@ -172,7 +172,7 @@ impl Sink for Collect<'_> {
     type Error = Unwanted;
     const LINES: bool = false;
 
-    fn take(&mut self, found: &Found<'_>, _: &[u8], _: u64, _: u64) -> Result<(), Unwanted> {
+    fn take(&mut self, found: &ExtractedDoi<'_>, _: &[u8], _: u64, _: u64) -> Result<(), Unwanted> {
         self.found.extend_from_slice(found.name.as_str().as_bytes());
         self.found.push(b'\n');
         self.count += 1;
@@ -191,7 +191,7 @@ impl Sink for WithLines<'_, '_> {
     type Error = Unwanted;
     const LINES: bool = true;
 
-    fn take(&mut self, found: &Found<'_>, text: &[u8], base: u64, line: u64) -> Result<(), Unwanted> {
+    fn take(&mut self, found: &ExtractedDoi<'_>, text: &[u8], base: u64, line: u64) -> Result<(), Unwanted> {
         self.0.hits.push(Hit::new(found, text, base, line));
         if self.0.hits.len() < Collect::HITS { Ok(()) } else { self.0.hand_over() }
     }

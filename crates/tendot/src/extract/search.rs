@@ -2,7 +2,7 @@
 
 use std::io::{self, Read};
 
-use tendot_names::{Extractor, Flags, Found, Next};
+use tendot_names::{Extractor, ExtractionFlags, ExtractedDoi, ExtractStep};
 
 /// A name and where it stands.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -14,12 +14,12 @@ pub(crate) struct Hit {
     pub(crate) end: u64,
     /// The bytes that were found, as text.
     pub(crate) text: String,
-    pub(crate) flags: Flags,
+    pub(crate) flags: ExtractionFlags,
 }
 
 impl Hit {
     /// Keeps what was found in a piece of text that begins at offset `base`.
-    pub(crate) fn new(found: &Found<'_>, text: &[u8], base: u64, line: u64) -> Self {
+    pub(crate) fn new(found: &ExtractedDoi<'_>, text: &[u8], base: u64, line: u64) -> Self {
         let raw = text.get(found.span.clone()).unwrap_or_default();
         Self {
             name: found.name.to_string(),
@@ -42,7 +42,7 @@ pub(crate) trait Sink {
     /// True when the sink wants to know lines.
     const LINES: bool;
 
-    fn take(&mut self, found: &Found<'_>, text: &[u8], base: u64, line: u64) -> Result<(), Self::Error>;
+    fn take(&mut self, found: &ExtractedDoi<'_>, text: &[u8], base: u64, line: u64) -> Result<(), Self::Error>;
 
     /// Called before more input is waited for.
     fn wait(&mut self) -> Result<(), Self::Error> {
@@ -60,7 +60,7 @@ pub(crate) fn search<S: Sink>(
 ) -> Result<u64, SearchError<S::Error>> {
     let mut buffer = vec![0; CHUNK];
     let mut filled = 0;
-    let mut scan = extractor.scan();
+    let mut scan = extractor.incremental();
     let mut lines = Lines::default();
     loop {
         let read = match reader.read(&mut buffer[filled..]) {
@@ -72,13 +72,13 @@ pub(crate) fn search<S: Sink>(
         let last = read == 0;
         let text = &buffer[..filled];
         let keep_from = loop {
-            match scan.next(text, last) {
-                Next::Found(found) => {
+            match scan.next_doi(text, last) {
+                ExtractStep::Found(found) => {
                     let line = if S::LINES { lines.upto(text, found.span.start) } else { 0 };
                     sink.take(&found, text, base, line).map_err(SearchError::Take)?;
                 }
-                Next::NeedMore(keep_from) => break keep_from,
-                Next::End => {
+                ExtractStep::NeedMore(keep_from) => break keep_from,
+                ExtractStep::End => {
                     return Ok(if S::LINES { lines.upto(text, filled) } else { 0 });
                 }
             }
@@ -90,7 +90,7 @@ pub(crate) fn search<S: Sink>(
         buffer.copy_within(keep_from..filled, 0);
         filled -= keep_from;
         base += keep_from as u64;
-        scan.forget(keep_from);
+        scan.consume(keep_from);
         if filled == buffer.len() {
             // Nothing could be decided: a name longer than the buffer is possible only with a larger limit.
             buffer.resize(buffer.len() * 2, 0);
@@ -133,7 +133,7 @@ mod tests {
         type Error = ();
         const LINES: bool = true;
 
-        fn take(&mut self, found: &Found<'_>, _: &[u8], base: u64, line: u64) -> Result<(), ()> {
+        fn take(&mut self, found: &ExtractedDoi<'_>, _: &[u8], base: u64, line: u64) -> Result<(), ()> {
             self.0.push((found.name.to_string(), line, base + found.span.start as u64));
             Ok(())
         }

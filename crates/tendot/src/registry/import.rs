@@ -9,7 +9,7 @@ use aws_lc_rs::digest::{Context, SHA256};
 use data_encoding::HEXLOWER;
 use indicatif::ProgressBar;
 use serde::Serialize;
-use tendot_client::{BatchOptions, RegistryError};
+use tendot_client::{BatchOptions, RegistryClientError};
 
 use super::Session;
 use super::report::{Counts, Report};
@@ -96,7 +96,7 @@ impl Session {
         let options = BatchOptions { dry_run: true, ..BatchOptions::default() };
         self.answered(self.runtime.block_on(async {
             let mut answers = self.client.batch(&options, io::empty()).await?;
-            while answers.next().await?.is_some() {}
+            while answers.next_line().await?.is_some() {}
             Ok(())
         }))
     }
@@ -179,8 +179,8 @@ impl Run<'_> {
             };
             is_first = false;
             tries = if taken > before { 1 } else { tries + 1 };
-            if self.source.file.is_none() || !failure.is_passing() || tries > self.tries {
-                let is_passing = failure.is_passing();
+            if self.source.file.is_none() || !failure.is_transient() || tries > self.tries {
+                let is_passing = failure.is_transient();
                 return self.session.answered(Err(failure)).map_err(|failed| match is_passing {
                     true => self.ended(failed),
                     false => failed,
@@ -214,7 +214,7 @@ impl Run<'_> {
         taken: &mut u64,
         is_first: bool,
         report: &mut Report,
-    ) -> Result<Result<(), RegistryError>, Failure> {
+    ) -> Result<Result<(), RegistryClientError>, Failure> {
         let options = BatchOptions {
             is_table: self.source.format == BatchFormat::Csv,
             dry_run: self.dry_run,
@@ -235,7 +235,7 @@ impl Run<'_> {
             Ok(answers) => answers,
             Err(error) => return Ok(Err(error)),
         };
-        if is_first && answers.is_repeated() {
+        if is_first && answers.is_replayed() {
             let name = &self.source.name;
             self.bar.suspend(|| {
                 tell_warning(&format!("{name} was imported before: this is what was answered then, and nothing is done; `--key` with another key does it again"));
@@ -243,7 +243,7 @@ impl Run<'_> {
         }
         let mut number = 0;
         loop {
-            match answers.next().await {
+            match answers.next_line().await {
                 Ok(Some(line)) => {
                     number += 1;
                     if number > *taken {

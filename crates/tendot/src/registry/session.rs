@@ -7,7 +7,7 @@ use clap::ValueEnum;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value as Json};
-use tendot_client::{RegistryClient, RegistryError, RegistryProblem, RegistryReply};
+use tendot_client::{RegistryClient, RegistryClientError, RegistryProblem, RegistryReply};
 use tokio::runtime::{Builder, Runtime};
 
 use super::shown::{Noun, Table};
@@ -50,7 +50,7 @@ impl Session {
         let trusted = trusted.transpose()?;
         let client = RegistryClient::new(&server, token.as_deref(), trusted.as_deref());
         let client = client.map_err(|error| match &error {
-            RegistryError::InTheClear { .. } => {
+            RegistryClientError::InTheClear { .. } => {
                 Failure::new(error.to_string()).hint("ask it at `https://…`, or through a tunnel")
             }
             _ => Failure::new(escaped(&error.to_string())),
@@ -184,14 +184,14 @@ impl Session {
     }
 
     fn no_answer(&self, error: &dyn Display) -> Failure {
-        Failure::new(format!("{} gave an answer that is none: {error}", self.client.base()))
+        Failure::new(format!("{} gave an answer that is none: {error}", self.client.base_url()))
     }
 
     /// An answer, or why there is none.
-    pub(super) fn answered<T>(&self, asked: Result<T, RegistryError>) -> Result<T, Failure> {
+    pub(super) fn answered<T>(&self, asked: Result<T, RegistryClientError>) -> Result<T, Failure> {
         asked.map_err(|error| match error {
-            RegistryError::Problem(problem) => self.problem(&problem),
-            RegistryError::Unreachable { .. } => Failure::new(escaped(&error.to_string())).hint(
+            RegistryClientError::Problem(problem) => self.problem(&problem),
+            RegistryClientError::Unreachable { .. } => Failure::new(escaped(&error.to_string())).hint(
                 "is it running? `tendot serve` starts a service; `--server URL` or TENDOT_SERVER says where",
             ),
             error => Failure::new(escaped(&error.to_string())),

@@ -7,8 +7,8 @@ use aws_lc_rs::rsa::KeyPair;
 use data_encoding::BASE64;
 use rcgen::{CertificateParams, PKCS_RSA_SHA256};
 use serde_json::Value as Json;
-use tendot_client::Found;
-use tendot_client::native::{Administrator, Identity, Native, Peer, Query, Root};
+use tendot_client::LookupOutcome;
+use tendot_client::native::{AdminClient, AdminIdentity, NativeClient, AdminServer, ResolveOptions, RootSites};
 use tendot_proto::auth::PrivateKey;
 use tendot_proto::bootstrap::write_root_info;
 use tendot_proto::crypto::AwsLc;
@@ -145,16 +145,16 @@ fn resolves_and_administers_over_https() {
     site.servers[0].interfaces =
         vec![Interface { kind: InterfaceKind::BOTH, transport: Transport::HTTPS, port }];
     let resolve = |site: &Site<'static>| {
-        let config = Root::of(site.clone()).config_for(Handle::from("10.5555/ONE"));
-        block_on(Native::new(config).resolve("10.5555/ONE", &Query::default()))
+        let config = RootSites::from_site(site.clone()).into_direct_config(Handle::from("10.5555/ONE"));
+        block_on(NativeClient::new(config).resolve("10.5555/ONE", &ResolveOptions::default()))
     };
     let resolution = resolve(&site).unwrap();
     assert_eq!(resolution.from.unwrap().transport, Transport::HTTPS);
-    assert!(matches!(resolution.found, Found::Values(_)));
+    assert!(matches!(resolution.found, LookupOutcome::Values(_)));
     let administer = |site: &Site<'static>, name: &str| {
-        let peer = Peer::of(&Root::of(site.clone()), name).unwrap();
-        let identity = Identity::with_secret_key(301, "10.5555/ADMIN", b"opensesame");
-        let mut admin = Administrator::new(peer, identity);
+        let peer = AdminServer::for_handle(&RootSites::from_site(site.clone()), name).unwrap();
+        let identity = AdminIdentity::with_secret_key(301, "10.5555/ADMIN", b"opensesame");
+        let mut admin = AdminClient::new(peer, identity);
         block_on(admin.create(name, &[Value::new(1, "URL", "https://example.org/")]))
     };
     administer(&site, "10.5555/HTTPS").unwrap();

@@ -7,7 +7,7 @@ use http::StatusCode;
 use http::header::{CACHE_CONTROL, HeaderValue};
 use serde::Serialize;
 use serde_json::{Map, Value as Json, json};
-use tendot_names::Target;
+use tendot_names::DoiOrShortDoi;
 use tendot_registry::Error;
 use tendot_store::StoreError;
 use utoipa::ToSchema;
@@ -351,7 +351,7 @@ fn problem_of(name: &str, error: &Error) -> Problem<'static> {
             ],
             ..Problem::new(StatusCode::NOT_FOUND, "prefix-alone", "A prefix, and no name", String::new())
         },
-        (Error::NotResponsible { .. }, Read::Doi(Target::Short(_))) => {
+        (Error::NotResponsible { .. }, Read::Doi(DoiOrShortDoi::Short(_))) => {
             let detail =
                 "This is a shortDOI: it stands for a longer name, and only the DOI Foundation knows which.";
             Problem {

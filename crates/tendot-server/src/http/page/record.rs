@@ -3,7 +3,7 @@
 use askama::Template;
 use http::StatusCode;
 use http::header::LOCATION;
-use tendot_names::{Form, Target};
+use tendot_names::{OutputForm, DoiOrShortDoi};
 use tendot_proto::Value;
 use tendot_store::Store;
 
@@ -112,8 +112,8 @@ impl RecordPage {
         let mut room = Room::new();
         let read = Read::of(name);
         let kind = match &read {
-            Read::Doi(Target::Doi(_)) => "DOI name",
-            Read::Doi(Target::Short(_)) => "shortDOI",
+            Read::Doi(DoiOrShortDoi::Doi(_)) => "DOI name",
+            Read::Doi(DoiOrShortDoi::Short(_)) => "shortDOI",
             Read::Prefix(_) => "Prefix",
             Read::Handle | Read::Nothing => "Handle",
         };
@@ -184,18 +184,18 @@ fn forms(name: &str, read: &Read<'_>, room: &mut Room) -> Vec<(String, String)> 
     forms
 }
 
-const FORMS: [(Form, &str); 13] = [
-    (Form::Url, "Address"),
-    (Form::UrlMinimal, "the shortest"),
-    (Form::UrlFull, "all encoded"),
-    (Form::Name, "Name"),
-    (Form::Canonical, "for comparing"),
-    (Form::Display, "In print"),
-    (Form::Uri, "URI"),
-    (Form::Uri202411, "URI of 2024-11"),
-    (Form::Uri2003, "URI of 2003"),
-    (Form::Urn, "URN"),
-    (Form::Info, "info URI"),
-    (Form::Eidr, "EIDR"),
-    (Form::Html, "HTML"),
+const FORMS: [(OutputForm, &str); 13] = [
+    (OutputForm::Url, "Address"),
+    (OutputForm::UrlMinimal, "the shortest"),
+    (OutputForm::UrlFull, "all encoded"),
+    (OutputForm::Name, "Name"),
+    (OutputForm::Canonical, "for comparing"),
+    (OutputForm::Display, "In print"),
+    (OutputForm::Uri, "URI"),
+    (OutputForm::Uri202411, "URI of 2024-11"),
+    (OutputForm::Uri2003, "URI of 2003"),
+    (OutputForm::Urn, "URN"),
+    (OutputForm::Info, "info URI"),
+    (OutputForm::Eidr, "EIDR"),
+    (OutputForm::Html, "HTML"),
 ];

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use data_encoding::BASE64;
 use serde_json::{Value as Json, json};
-use tendot_client::native::{AdministrationError, Administrator, Identity, Peer, Root};
+use tendot_client::native::{AdminError, AdminClient, AdminIdentity, AdminServer, RootSites};
 use tendot_proto::record::{Admin, AdminPermissions, Site};
 use tendot_proto::{Handle, Value};
 use tendot_testing::conformance;
@@ -95,13 +95,13 @@ impl ThreeServerSite {
         names.find(|name| self.responsible(name) == server).unwrap()
     }
 
-    fn root(&self) -> Root {
-        Root::of(self.site.clone())
+    fn root(&self) -> RootSites {
+        RootSites::from_site(self.site.clone())
     }
 
     /// A site of one of the servers alone, which is asked for every name.
-    fn only(&self, server: usize) -> Root {
-        Root::of(Site { servers: vec![self.site.servers[server].clone()], ..self.site.clone() })
+    fn only(&self, server: usize) -> RootSites {
+        RootSites::from_site(Site { servers: vec![self.site.servers[server].clone()], ..self.site.clone() })
     }
 }
 
@@ -122,12 +122,12 @@ fn write_records(path: &Path, site: &Json) -> Vec<String> {
     names
 }
 
-fn identities() -> [Identity; 3] {
+fn identities() -> [AdminIdentity; 3] {
     let key = std::fs::read(handle_net("admpriv.bin")).unwrap();
     [
-        Identity::with_secret_key(301, "10.5555/ADMIN", b"opensesame"),
-        Identity::with_key_file(300, "10.5555/ADMIN", &key, None).unwrap(),
-        Identity::with_key_file(300, "0.NA/10.5555", &key, None).unwrap(),
+        AdminIdentity::with_secret_key(301, "10.5555/ADMIN", b"opensesame"),
+        AdminIdentity::with_key_file(300, "10.5555/ADMIN", &key, None).unwrap(),
+        AdminIdentity::with_key_file(300, "0.NA/10.5555", &key, None).unwrap(),
     ]
 }
 
@@ -137,10 +137,10 @@ fn runtime() -> Runtime {
 
 /// The response code of an operation that was rejected; 1 if it succeeded.
 #[track_caller]
-fn code<T>(outcome: Result<T, AdministrationError>) -> u32 {
+fn code<T>(outcome: Result<T, AdminError>) -> u32 {
     match outcome {
         Ok(_) => 1,
-        Err(AdministrationError::Refused { code, .. }) => code.0,
+        Err(AdminError::Refused { code, .. }) => code.0,
         Err(error) => panic!("{error}"),
     }
 }
@@ -194,18 +194,18 @@ fn administration_at_each_server() {
         for server in 0..3 {
             for mode in ["plain", "signed", "session", "encrypted"] {
                 let name = cluster.name_at(server, mode);
-                let peer = Peer::of(&cluster.root(), &name).unwrap();
-                let mut admin = Administrator::new(peer, identity.clone());
+                let peer = AdminServer::for_handle(&cluster.root(), &name).unwrap();
+                let mut admin = AdminClient::new(peer, identity.clone());
                 runtime.block_on(async {
                     match mode {
-                        "signed" => admin = admin.certified(),
+                        "signed" => admin = admin.require_signature(),
                         "session" => admin.open_session(false).await.unwrap(),
                         "encrypted" => admin.open_session(true).await.unwrap(),
                         _ => {}
                     }
                     assert_eq!(code(admin.create(&name, &values).await), 1, "{identity:?} {name}");
                     let other = Value::new(1, "URL", "https://example.org/2");
-                    assert_eq!(code(admin.modify(&name, &[other]).await), 1, "{identity:?} {name}");
+                    assert_eq!(code(admin.modify_values(&name, &[other]).await), 1, "{identity:?} {name}");
                     assert_eq!(cluster.response_codes(server, &name), [1, 1]);
                     assert_eq!(code(admin.delete(&name).await), 1, "{identity:?} {name}");
                     assert_eq!(cluster.response_codes(server, &name), [100, 100]);
@@ -213,12 +213,12 @@ fn administration_at_each_server() {
             }
             // The wrong server rejects it.
             let elsewhere = cluster.name_at((server + 1) % 3, "elsewhere");
-            let peer = Peer::of(&cluster.only(server), &elsewhere).unwrap();
-            let mut admin = Administrator::new(peer, identity.clone());
+            let peer = AdminServer::for_handle(&cluster.only(server), &elsewhere).unwrap();
+            let mut admin = AdminClient::new(peer, identity.clone());
             assert_eq!(code(runtime.block_on(admin.create(&elsewhere, &values))), 301);
             // A server lists only handles of its partition, and generates only such handles.
-            let peer = Peer::of(&cluster.only(server), "10.5555/").unwrap();
-            let mut admin = Administrator::new(peer, identity.clone());
+            let peer = AdminServer::for_handle(&cluster.only(server), "10.5555/").unwrap();
+            let mut admin = AdminClient::new(peer, identity.clone());
             let minted = runtime.block_on(admin.mint("10.5555/", &values)).unwrap().unwrap();
             assert_eq!(cluster.responsible(&minted), server, "{minted}");
             let mut listed = Vec::new();
@@ -248,16 +248,16 @@ fn unauthorized_is_refused() {
     let responsible = cluster.responsible("10.5555/ADMIN");
     let other = (responsible + 1) % 3;
     let name = cluster.name_at(other, "denied");
-    let peer = Peer::of(&cluster.root(), &name).unwrap();
+    let peer = AdminServer::for_handle(&cluster.root(), &name).unwrap();
     let url = [Value::new(1, "URL", "https://example.org/")];
-    let refused = |identity: Identity| {
-        code(runtime.block_on(Administrator::new(peer.clone(), identity).create(&name, &url)))
+    let refused = |identity: AdminIdentity| {
+        code(runtime.block_on(AdminClient::new(peer.clone(), identity).create(&name, &url)))
     };
-    assert_eq!(refused(Identity::with_secret_key(301, "10.5555/ADMIN", b"wrong")), 403);
-    assert_eq!(refused(Identity::with_secret_key(301, "10.5555/ONE", b"opensesame")), 400);
-    assert_eq!(refused(Identity::with_secret_key(300, "10.5555/ADMIN", b"opensesame")), 403);
+    assert_eq!(refused(AdminIdentity::with_secret_key(301, "10.5555/ADMIN", b"wrong")), 403);
+    assert_eq!(refused(AdminIdentity::with_secret_key(301, "10.5555/ONE", b"opensesame")), 400);
+    assert_eq!(refused(AdminIdentity::with_secret_key(300, "10.5555/ADMIN", b"opensesame")), 403);
     let key = std::fs::read(handle_net("privkey.bin")).unwrap();
-    let stranger = Identity::with_key_file(300, "10.5555/ADMIN", &key, None).unwrap();
+    let stranger = AdminIdentity::with_key_file(300, "10.5555/ADMIN", &key, None).unwrap();
     assert_eq!(refused(stranger), 403);
     assert_eq!(cluster.response_codes(other, &name), [100, 100]);
     // Without the server that has the key nothing can be verified.
